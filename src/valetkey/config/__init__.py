@@ -1,1 +1,1 @@
-"""One TOML file below both servers: every setting with its default, its unit and its reason."""
+"""The settings of both servers: one TOML file, every setting with default, unit and reason."""

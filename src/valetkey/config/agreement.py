@@ -1,4 +1,4 @@
-"""Agreement: what no setting can break alone, and what only the disk can tell."""
+"""Contradictions between settings, and files that are missing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Problem:
     wrong: str
     right: str
     about: tuple[str, ...] = ()
-    """Other settings that take part; where one of them is wrong by itself, this can wait."""
+    """Other settings that take part; not reported while one of them is invalid by itself."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.wrong}; {self.right}"
@@ -41,7 +41,7 @@ def disagreements(settings: Settings) -> Iterator[Problem]:
 
 
 def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]:
-    """Every file that the servers of these names need and this process cannot read."""
+    """Yield a problem for every file that the named servers need and this process cannot read."""
     for name, server in servers(settings):
         if name not in names:
             continue
@@ -73,7 +73,7 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
 
 
 def servers(settings: Settings) -> tuple[tuple[str, ServerSettings], ...]:
-    """The servers of the installation, with the names of their sections."""
+    """Return the servers of the installation, with the names of their sections."""
     authorization = ("authorization", settings.authorization)
     if not settings.resource.enabled:
         return (authorization,)
@@ -81,7 +81,7 @@ def servers(settings: Settings) -> tuple[tuple[str, ServerSettings], ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent to this host name or address stays on this machine."""
+    """Return whether this host name or address is that of this machine."""
     if host == "localhost":
         return True
     try:

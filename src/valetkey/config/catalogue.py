@@ -1,4 +1,4 @@
-"""The catalogue: every setting as a row, derived from the tree in settings.py."""
+"""The catalogue of settings: one row for each, derived from the tree in settings.py."""
 
 import ast
 import sys
@@ -40,26 +40,26 @@ class Setting:
         return getattr(getattr(settings, self.section), self.name)
 
     def shown(self, value: object) -> object:
-        """`value` as an operator would write it: text, number, flag or list; a secret is masked."""
+        """Return `value` as an operator would write it: text, number, flag, list; masks secrets."""
         return self.rule.show(value)
 
 
 @cache
 def sections() -> Mapping[str, type]:
-    """The sections by name, in the order of the reference."""
+    """Return the sections by name, in the order of the reference."""
     hints = get_type_hints(Settings)
     return {field.name: hints[field.name] for field in fields(Settings) if field.name != "source"}
 
 
 @cache
 def catalogue() -> Mapping[str, Setting]:
-    """Every setting by its path, in the order of the reference."""
+    """Return every setting by its path, in the order of the reference."""
     return {setting.path: setting for setting in _settings()}
 
 
 @cache
 def reasons() -> Mapping[str, str]:
-    """The sentences under each setting, by its path, as one line of text."""
+    """Return the text below each setting by its path, as one line."""
     return {
         f"{section}.{name}": text
         for section, kind in sections().items()
@@ -128,7 +128,7 @@ class Explained:
 
 
 def explain(settings: Settings, named: str = "") -> tuple[Explained, ...]:
-    """The setting of that path, or all of that section, or all for "".
+    """Return the setting of that path, all of that section, or all for "".
 
     Raises Mistake for a name that is neither, with the nearest one that is.
     """

@@ -1,4 +1,4 @@
-"""An installation's databases: opened only where they are the ones that their servers know."""
+"""Open the databases of an installation, after checking that they are the known ones."""
 
 from valetkey.config.paths import database_file, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
@@ -28,7 +28,7 @@ def connect_to(
 
 
 def require_file(settings: Settings, server: ServerSettings, *, begins: bool) -> None:
-    """Raise Mistake where a SQLite file is missing that its server knows, or that is not begun."""
+    """Raise Mistake if a SQLite file is missing that its server knows, or that has to exist."""
     file = database_file(settings, server)
     if file is None or file.exists():
         return
@@ -67,7 +67,7 @@ async def open_known(
 
 
 async def forget_missing(settings: Settings, server: ServerSettings) -> bool:
-    """Forget the database that this server knows, if it is missing; whether there was one."""
+    """Forget the database that this server knows, if it is missing. Return whether it was known."""
     note, file = last_seen_path(settings, server), database_file(settings, server)
     if last_seen(note) is None:
         return False

@@ -1,4 +1,4 @@
-"""Loading: one TOML file, then the environment, then every problem at once."""
+"""Load the settings from a TOML file and the environment, and report every problem at once."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Mistakes(Mistake):
     """All errors of a configuration; `problems` has one entry for each."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
-        """Say all `problems` of `source`, one a line."""
+        """Report all `problems` of `source`, one per line."""
         count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
         lines = "".join(f"\n  {problem}" for problem in problems)
         super().__init__(f"{source} has {count}:{lines}")
@@ -34,7 +34,7 @@ class Mistakes(Mistake):
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
-    """The settings that the file and the environment give; the environment wins.
+    """Return the settings of the file and the environment, which takes precedence.
 
     `path` None means no file: every default, and relative paths start at the working directory.
     Raises Mistakes with all problems at once, or Mistake if the file cannot be read as TOML.
@@ -56,7 +56,7 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
 
 
 def find_file(named: Path | None) -> Path | None:
-    """The file to read: the one that was named, else the usual one if it is here."""
+    """Return the file to read: the named one, otherwise the default one if it exists."""
     if named is not None:
         return named
     usual = Path(USUAL_FILE)

@@ -1,4 +1,4 @@
-"""Paths: where each file lies that settings name, or leave to its usual place."""
+"""Paths of the files that settings name, or their defaults."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -11,14 +11,14 @@ _SQLITE = "sqlite:///"
 
 
 def keyring_path(settings: Settings) -> Path:
-    """The keyring's file: `authorization.keyring`, or `valetkey.keyring` in its usual place."""
+    """Return the keyring's file: `authorization.keyring`, or `valetkey.keyring` by default."""
     return _placed(
         settings, settings.authorization, settings.authorization.keyring, "valetkey.keyring"
     )
 
 
 def credential_path(settings: Settings) -> Path:
-    """The file with the secret by which the authorization server knows the resource server."""
+    """Return the file with the resource server's credential."""
     return _placed(
         settings, settings.resource, settings.resource.credential, "resource-server.credential"
     )
@@ -37,7 +37,7 @@ def last_seen_path(settings: Settings, server: ServerSettings) -> Path:
 
 
 def process_path(settings: Settings, server: ServerSettings) -> Path:
-    """The file with the number of the process that supervises this server, while it runs."""
+    """Return the file with the process id of this server's supervisor, while it runs."""
     return last_seen_path(settings, server).with_suffix(".pid")
 
 
@@ -47,7 +47,7 @@ def endings_path(settings: Settings) -> Path:
 
 
 def database_file(settings: Settings, server: ServerSettings) -> Path | None:
-    """The file of this server's SQLite database; None where it is no file."""
+    """Return the file of this server's SQLite database; None for another database."""
     if not server.database.startswith(_SQLITE):
         return None
     return settings.source.directory / server.database.removeprefix(_SQLITE)
@@ -65,14 +65,14 @@ def certificate_files(settings: Settings, server: ServerSettings) -> tuple[Path,
 
 
 def uses_acme(settings: Settings, server: ServerSettings) -> bool:
-    """Whether this server gets its certificate from the authority of `tls.acme`."""
+    """Return whether this server gets its certificate from the authority of `tls.acme`."""
     proxy = server.tls_proxy or server.trusted_proxies
     given = server.tls_certificate or server.tls_key
     return bool(settings.tls.acme and not proxy and not given and server.url.startswith("https:"))
 
 
 def acme_file(settings: Settings, server: ServerSettings, end: str) -> Path:
-    """A file of this server in `tls.acme_folder`; `end` is what it is."""
+    """Return a file of this server in `tls.acme_folder`, with the extension `end`."""
     name = "authorization" if server is settings.authorization else "resource"
     return settings.source.directory / settings.tls.acme_folder / f"{name}.{end}"
 

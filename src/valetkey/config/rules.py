@@ -27,7 +27,7 @@ _SHOWN = 60  # characters of a wrong value that are worth repeating
 
 
 class InvalidValue(Exception):
-    """A value that a rule refuses; its text is half a sentence, `expected` the other half."""
+    """A value that a rule rejects: the reason, and in `expected` what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Rule:
 
 
 def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -> Rule:
-    """Text of at most `limit` printable characters; `check` returns it or raises InvalidValue."""
+    """Return the rule for text of at most `limit` characters that `check` accepts."""
 
     def read(value: object) -> str:
         found = _string(value)
@@ -62,7 +62,7 @@ def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -
 
 
 def lifetime(low: str, high: str) -> Rule:
-    """A length of time from `low` to `high`, both written as an operator would."""
+    """Return the rule for a duration from `low` to `high`, both written as in a configuration."""
     least, most = parse_lifetime(low), parse_lifetime(high)
 
     def read(value: object) -> Lifetime:
@@ -85,7 +85,7 @@ def lifetime(low: str, high: str) -> Rule:
 
 
 def whole(low: int, high: int, unit: str) -> Rule:
-    """A whole number of `unit` from `low` to `high`."""
+    """Return the rule for a whole number of `unit` from `low` to `high`."""
 
     def read(value: object) -> int:
         # bool is an int in Python, not in TOML.
@@ -126,7 +126,7 @@ def choice(names: type[StrEnum]) -> Rule:
 
 
 def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
-    """A list of words of `names`, each at most once, and `always` among them."""
+    """Return the rule for a list of different `names`, which has to include `always`."""
     allowed = ", ".join(f'"{name}"' for name in names)
     one = choice(names).read
 
@@ -143,7 +143,7 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
 def texts(
     expected: str, one: Callable[[str], object], show: Callable[[object], object] = str
 ) -> Rule:
-    """A list of texts, each at most once; `one` returns its value or raises InvalidValue."""
+    """Return the rule for a list of different texts that `one` accepts."""
     return Rule(
         expected,
         lambda value: _distinct(value, lambda item: one(_string(item))),
@@ -322,14 +322,14 @@ def _listed(value: str) -> object:
 
 
 def quoted(value: object) -> str:
-    """A wrong value, short enough to be repeated in a sentence."""
+    """Return an invalid value, short enough to be repeated in a sentence."""
     shown = f'"{value}"' if isinstance(value, str) else repr(value)
     plain = "".join(character if character.isprintable() else "�" for character in shown)
     return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"
 
 
 def show_lifetime(value: Lifetime) -> str:
-    """The shortest way to write a length of time: 3600 is "1h"."""
+    """Return the shortest way to write a duration: 3600 is "1h"."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if value % size == 0:
             return f"{value // size}{unit}"

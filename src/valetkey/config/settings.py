@@ -40,7 +40,7 @@ from valetkey.kernel.secret import Secret
 
 
 class Profile(StrEnum):
-    """One word instead of forty switches: what a client may do (specification section 9)."""
+    """The profiles: what a client may do."""
 
     CLASSIC = "classic"
     MODERN = "modern"

@@ -259,7 +259,7 @@ class outermost:  # noqa: N801 - reads as the statement it stands in: `with oute
 
 @verify(UNIQUE)
 class Lock(StrEnum):
-    """What `Connection.share` and `Connection.exclude` are given for each lock.
+    """The SELECT that `Connection.share` and `Connection.exclude` are given for each lock.
 
     A user's number is the uid, which is positive. Servers of two versions may run at the same time,
     so a number is never given another meaning.

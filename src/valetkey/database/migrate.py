@@ -130,7 +130,7 @@ def put_mark(db: Connection, package: str, mark: str) -> None:
 
 
 def remove_mark(db: Connection, mark: str) -> None:
-    """End what `put_mark` began."""
+    """Remove the mark, so that servers and commands accept the database again."""
     db.send("DELETE FROM migrations WHERE number = :number", number=_MARKS[mark][0])
 
 

@@ -100,7 +100,7 @@ class LogIndex:
     _turn: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, descriptor: int, key: tuple[int, int]) -> None:
-        """Use `of`."""
+        """Map the header; create instances with `of`."""
         self._descriptor = descriptor
         self._key = key
         self._users = 0

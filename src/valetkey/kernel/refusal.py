@@ -100,7 +100,7 @@ class Refused(Exception):
     """Raise a refusal out of a parser or a pure rule."""
 
     def __init__(self, refusal: Refusal) -> None:
-        """Hold `refusal`; only its description is printed."""
+        """Store `refusal`; only its description is printed."""
         super().__init__(f"{refusal.code}: {refusal.description}")
         self.refusal = refusal
 
@@ -109,7 +109,7 @@ class Mistake(Exception):
     """An operator's error: one sentence that says what would be valid, and the setting's name."""
 
     def __init__(self, message: str, setting: str = "") -> None:
-        """Hold `message` about `setting`, spelled as in the configuration file."""
+        """Store `message` about `setting`, spelled as in the configuration file."""
         super().__init__(f"{setting}: {message}" if setting else message)
         self.message = message
         self.setting = setting

@@ -52,7 +52,7 @@ class Secret:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        """Hold `text`."""
+        """Wrap `text`."""
         self._text = text
 
     def reveal(self) -> str:

@@ -89,7 +89,7 @@ def _error(name: str, message: str) -> FieldError:
 
 
 class OwnedBy(StrEnum):
-    """The owner of the data, and so who may call."""
+    """The owner of the data, who alone may access it."""
 
     USER = "user"
     CLIENT = "client"
@@ -172,7 +172,7 @@ class ResourceObject:
 
     @cached_property
     def orders(self) -> Orders:
-        """Return the lists kept of it."""
+        """Return the lists that are kept of the object."""
         return Orders(self.sort, self.filter)
 
     @cached_property

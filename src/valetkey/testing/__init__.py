@@ -1,1 +1,1 @@
-"""For those who extend Valetkey: what an engine must do, a server in memory, a person."""
+"""For extensions and their tests: storage conformance, servers in memory, a test browser."""

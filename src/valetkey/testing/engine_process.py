@@ -24,7 +24,7 @@ _AT_ONCE = 8
 
 @contextmanager
 def other_process(job: str, url: str) -> Generator[Popen[str]]:
-    """A process that is up and waits for its order to do `job`; killed if it does not end."""
+    """Start a process that waits for the order to do `job`; kill it if it does not end."""
     command = (sys.executable, "-m", "valetkey.testing.engine_process", job, url)
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:  # noqa: S603 - ourselves
         try:
@@ -36,7 +36,7 @@ def other_process(job: str, url: str) -> Generator[Popen[str]]:
 
 
 def order(process: Popen[str]) -> None:
-    """Tell it to go."""
+    """Tell the process to begin."""
     if process.stdin is not None:
         process.stdin.write("go\n")
         process.stdin.flush()
@@ -79,7 +79,7 @@ def _say(word: object) -> None:
 JOBS: Mapping[str, Callable[[Engine], Coroutine[Any, Any, None]]] = MappingProxyType(
     {"spend": _spend, "write": _write, "migrate": _migrate, "revise": _revise}
 )
-"""What the other process can be told to do."""
+"""The jobs that the other process can do."""
 
 
 async def _main(job: str, url: str) -> None:

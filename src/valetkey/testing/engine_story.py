@@ -45,7 +45,7 @@ async def raises(kind: type[Exception], runner: Runner, work: Work) -> None:
 
 @contextmanager
 def opened(url: str, *, tables: Sequence[str] = ()) -> Generator[Engine]:
-    """An engine on `url`, closed afterwards; with `tables`, if any."""
+    """Open an engine on `url`, with `tables` if any; close it afterwards."""
     engine = connect(url, directory=Path.cwd())
     try:
         asyncio.run(_make(engine, tables))
@@ -71,7 +71,7 @@ def tell_story(
 
 
 def runners(engine: Engine) -> tuple[Runner, ...]:
-    """Every way into a transaction."""
+    """Return every way to run a transaction."""
     return (engine.read, engine.scan, engine.write, engine.change_schema)
 
 
@@ -101,7 +101,7 @@ def elsewhere(step: Callable[[], Awaitable[object]]) -> None:
 
 
 def look(db: Connection) -> object:
-    """The least that a work can do."""
+    """Run the smallest possible transaction."""
     return db.row("SELECT 1")
 
 
@@ -112,12 +112,12 @@ def add(db: Connection, number: int, text: str = "a note", value: int | None = N
 
 
 def adding(number: int) -> Callable[[Connection], int]:
-    """The work of adding one note."""
+    """Return a transaction that adds one note."""
     return lambda db: add(db, number)
 
 
 def opening(runner: Runner) -> Work:
-    """A work that tries to begin another transaction."""
+    """Return a transaction that tries to begin another one."""
     return lambda _: runner(look)
 
 

@@ -1,4 +1,4 @@
-"""A person with a browser without JavaScript: follows redirects, fills in forms, keeps cookies."""
+"""A test browser without JavaScript: follows redirects, submits forms, keeps cookies."""
 
 import re
 import ssl
@@ -60,7 +60,7 @@ class Person:
     """A browser session. Other hosts are not visited: the page has their URLs."""
 
     def __init__(self, home: str, tls: ssl.SSLContext | None = None) -> None:
-        """A browser with an empty cookie jar, for the server at `home`.
+        """Start with an empty cookie jar, for the server at `home`.
 
         It trusts the certificates that `tls` trusts; without it, those that the web trusts.
         """
@@ -98,15 +98,15 @@ class Person:
         return self._follow("POST", urljoin(page.url, form.action), urlencode(pairs), extra)
 
     def sign_in(self, page: Page, username: str, password: str) -> Page:
-        """Fill in the sign-in page and send it."""
+        """Fill in the sign-in page and submit it."""
         return self.submit(page, "sign-in", {"username": username, "password": password})
 
     def allow(self, page: Page, *, only: Sequence[str] | None = None) -> Page:
-        """Allow what is checked, or only these scopes."""
+        """Allow the checked scopes, or only these."""
         return self.submit(page, "allow", boxes=only)
 
     def deny(self, page: Page) -> Page:
-        """Say no."""
+        """Deny the request."""
         return self.submit(page, "deny")
 
     def _follow(self, method: str, url: str, body: str | None, headers: dict[str, str]) -> Page:

@@ -43,7 +43,7 @@ class Clock:
     """The machine's clock, which a test can move forward."""
 
     def __init__(self) -> None:
-        """Begin with the machine's time."""
+        """Start with the machine's time."""
         self._ahead = 0
 
     def now(self) -> Instant:
@@ -51,7 +51,7 @@ class Clock:
         return Instant(SYSTEM.now() + self._ahead)
 
     def forward(self, by: Lifetime) -> None:
-        """Let time pass at once."""
+        """Move the clock forward."""
         self._ahead += by
 
 
@@ -94,16 +94,16 @@ class Servers:
 
     @property
     def auth_url(self) -> str:
-        """The authorization server's address."""
+        """The authorization server's URL."""
         return self.settings.authorization.url
 
     @property
     def api_url(self) -> str:
-        """The resource server's address."""
+        """The resource server's URL."""
         return self.settings.resource.url
 
     def __enter__(self) -> Self:
-        """Start both; they answer when this returns."""
+        """Start both servers; they respond when this returns."""
         for sock in self._sockets:
             self._stack.callback(sock.close)
         try:
@@ -128,7 +128,7 @@ class Servers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop both, with everything they promised on disk."""
+        """Stop both servers; what they acknowledged is on disk."""
         self._stack.close()
 
     def write(self, work: Callable[[Transaction], T]) -> T:
@@ -146,7 +146,7 @@ class Servers:
     def register_client(
         self, metadata: ClientMetadata, client_id: str, secret: str | None = None
     ) -> Client:
-        """A client; raises ValueError for what the rules refuse."""
+        """Register and return a client; raises ValueError for invalid metadata."""
         foundation = build_foundation(self.settings, self.runtime, self.scopes)
         registrar = foundation.registrar("test")
         _run(foundation.store.engine.close())
@@ -166,7 +166,7 @@ class Servers:
     def register_user(
         self, username: str, password: str, *, uid: int | None = None, name: str = ""
     ) -> User:
-        """A person; raises ValueError for what the rules refuse."""
+        """Register and return a user; raises ValueError for an invalid record."""
         foundation = build_foundation(self.settings, self.runtime, self.scopes)
         accounts = foundation.accounts()
         _run(foundation.store.engine.close())

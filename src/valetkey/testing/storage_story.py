@@ -33,7 +33,7 @@ LATER = Instant(NOW + 60)
 
 
 def client(client_id: str = "printer") -> Client:
-    """A confidential client with nothing special about it."""
+    """Return a confidential client."""
     return Client(
         id=client_id,
         name="Notes Printer",
@@ -53,12 +53,12 @@ def client(client_id: str = "printer") -> Client:
 
 
 def user(uid: int = 1001, name: str = "ada") -> User:
-    """A person."""
+    """Return a user."""
     return User(Uid(uid), name, f"{name}@example.com", None, name.title(), NOW, NOW, None)
 
 
 def session(session_id: str = "se_1", uid: int = 1001) -> Session:
-    """A browser in which that person is signed in."""
+    """Return the session of that user in a browser."""
     return Session(
         session_id, Uid(uid), NOW, ("pwd",), "Firefox", NOW, NOW, Instant(NOW + 600), None
     )
@@ -85,12 +85,12 @@ def grant(grant_id: str = "gr_1", uid: int = 1001) -> Grant:
 
 
 def voucher(text: str = "a code", client_id: str = "printer") -> Voucher:
-    """A code."""
+    """Return the voucher of a code."""
     return Voucher(VoucherKind.CODE, Fingerprint(text), client_id, "gr_1", "{}", LATER)
 
 
 def with_everyone(tx: Transaction) -> None:
-    """The client, the person and her grant."""
+    """Insert the client, the user and a grant."""
     tx.clients.register(client())
     tx.users.register(user())
     tx.sessions.start(session(), Fingerprint("cookie"))

@@ -133,7 +133,7 @@ class ServerAddress(Struct, frozen=True):
 
 
 NOWHERE = ServerAddress()
-"""The Elsewhere of a server without pages."""
+"""The address of a server without pages."""
 
 
 def _redirect(status: int, home: str, path: str, query: str) -> Response | None:

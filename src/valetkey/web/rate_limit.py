@@ -18,7 +18,7 @@ class Buckets:
     __slots__ = ("_buckets", "_capacity", "_keys", "_refill")
 
     def __init__(self, capacity: int, refill_seconds: int, *, keys: int = KEYS) -> None:
-        """`capacity` and `refill_seconds` must be at least 1."""
+        """Start with full buckets; `capacity` and `refill_seconds` must be at least 1."""
         self._capacity = capacity
         self._refill = refill_seconds
         self._keys = keys

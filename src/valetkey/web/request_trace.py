@@ -20,13 +20,13 @@ class RequestIds:
     __slots__ = ("_numbers", "_process", "_proxies")
 
     def __init__(self, proxies: Proxies, random: Callable[[int], bytes]) -> None:
-        """Believe `proxies`."""
+        """Trust the ids and addresses of `proxies`."""
         self._proxies = proxies
         self._process = f"{to_base64url(random(6))}-"
         self._numbers = count(1)
 
     def of(self, asked: IncomingRequest) -> str:
-        """Return the id of a request."""
+        """Return the id of a request: that of a trusted proxy, or a new one."""
         given = asked.headers.raw(b"x-request-id")
         # Any other client could imitate other requests in the log.
         if given and self._proxies.trusts(asked.peer) and _GIVEN.fullmatch(given):
@@ -40,7 +40,7 @@ class RequestTraces:
     __slots__ = ("_peers",)
 
     def __init__(self, peers: Proxies) -> None:
-        """Continue the traces of `peers`."""
+        """Continue the traces that `peers` send."""
         self._peers = peers
 
     def begin(self, asked: IncomingRequest) -> Span:

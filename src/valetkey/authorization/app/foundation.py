@@ -54,7 +54,7 @@ SCHEMA = "valetkey.authorization.storage.schema"
 
 
 class Foundation(Struct, frozen=True):
-    """What every part of the server, and every command, is built on. Close the store's engine."""
+    """Settings, database and keys, on which servers and commands are built. Close its engine."""
 
     settings: Settings
     runtime: Runtime
@@ -69,7 +69,7 @@ class Foundation(Struct, frozen=True):
 
     @property
     def issuer(self) -> str:
-        """The server's own address, and the `iss` of all it issues."""
+        """The URL of this server, and the `iss` of everything it issues."""
         return self.settings.authorization.url
 
     @property
@@ -103,12 +103,12 @@ class Foundation(Struct, frozen=True):
 
     @property
     def api_url(self) -> str:
-        """The URL of the default API; "" where there is none but userinfo."""
+        """The URL of the default API; "" if there is none but userinfo."""
         audience = self.settings.audience
         return "" if audience == self.issuer else audience
 
     def token_claims(self) -> TokenClaims:
-        """The claims of tokens, with a cache of declarations of their own."""
+        """The builder of token claims, with a cache of declared claims."""
         return TokenClaims(self.store, self.default_api, self.claims_file)
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ class Foundation(Struct, frozen=True):
         await self.store.engine.close()
 
     def registrar(self, channel: str) -> Registrar:
-        """The keeper of clients, for changes that come through this channel."""
+        """Return the registrar of clients for changes through this channel."""
         return Registrar(
             ClientRules(
                 own_origins=(origin(self.issuer), origin(self.settings.audience)),
@@ -136,7 +136,7 @@ class Foundation(Struct, frozen=True):
         )
 
     def api_registrar(self, channel: str) -> ApiRegistrar:
-        """The keeper of APIs, for changes that come through this channel."""
+        """Return the registrar of APIs for changes through this channel."""
         return ApiRegistrar(
             own_identifiers=(self.settings.audience, self.issuer),
             own_scopes=frozenset(self.scopes) | frozenset(CLIENT_SCOPE),
@@ -200,7 +200,7 @@ class Foundation(Struct, frozen=True):
 
     @property
     def services(self) -> Services:
-        """Return what the administrative operations are run with."""
+        """Return the services with which operations run."""
         return Services(
             self.settings,
             self.store,
@@ -219,7 +219,7 @@ class Foundation(Struct, frozen=True):
         )
 
     def accounts(self) -> Accounts:
-        """The keeper of people."""
+        """The register of accounts."""
         return Accounts(self.runtime.random, self.notices, (self.settings.brand.name,))
 
     @property
@@ -234,12 +234,12 @@ class Foundation(Struct, frozen=True):
 
     @property
     def people_invitations(self) -> Invitations:
-        """Return the invitations to create an account."""
+        """The invitations to create an account."""
         return Invitations(self.links, self.outbox)
 
     @property
     def webhook_changes(self) -> WebhookChanges:
-        """Changes of webhooks."""
+        """The service that creates and changes webhooks."""
         return WebhookChanges(self.settings, self.keyring.sealer, self.runtime.random)
 
     @property
@@ -268,7 +268,7 @@ class Foundation(Struct, frozen=True):
         )
 
     async def keep_keys(self, now: Instant) -> None:
-        """Make and retire signing keys as is due.
+        """Create and retire signing keys as scheduled.
 
         Raises Mistake where the keyring does not open what the database keeps sealed.
         """
@@ -279,7 +279,7 @@ class Foundation(Struct, frozen=True):
 
 
 def check_grant_types(settings: Settings) -> None:
-    """Raise Mistake if the settings offer a grant type that is unknown or not offered there."""
+    """Raise Mistake if the settings allow a grant type that is unknown or cannot be allowed."""
     registrable = [name for name, rules in RULES.items() if rules.for_self_registration]
     portal = [name for name, rules in RULES.items() if rules.for_portal]
     for setting, offered, allowed in (
@@ -336,7 +336,7 @@ def build_foundation(
 
 
 async def prepare(settings: Settings, runtime: Runtime) -> bool:
-    """Tables, first signing keys, and the resource server's registration and credential.
+    """Create the tables, the first signing keys, and the resource server's credential.
 
     Any number of processes may do this, any number of times. Whether the server has an owner.
     """

@@ -1,4 +1,4 @@
-"""The pages for people: every feature, built with what it uses."""
+"""The pages of every feature, built with their dependencies."""
 
 from collections.abc import Mapping
 
@@ -131,13 +131,13 @@ class PageDependencies(Struct, frozen=True):
 
     @property
     def renderer(self) -> Renderer:
-        """Render pages in the brand of the moment."""
+        """Render pages in the current brand."""
         settings, secure = self.foundation.settings, self.server.cookies.secure
         return Renderer(self.server.brands, settings.portal, secure, configuration_of(settings))
 
     @property
     def factors(self) -> Factors:
-        """Verify second factors."""
+        """The verifier of second factors."""
         server = self.server
         settings = self.foundation.settings.factors
         return Factors(
@@ -150,34 +150,34 @@ class PageDependencies(Struct, frozen=True):
 
     @property
     def flow(self) -> SignInFlow:
-        """Begin sessions."""
+        """The steps of a sign-in."""
         return SignInFlow(self.server, self.factors, self.foundation.notices)
 
     def passwords_at(self, channel: str) -> PasswordSignIn:
-        """Verify passwords, counting failed attempts apart under this name."""
+        """Return the password check that counts failed attempts under this name."""
         return replace(self.passwords, channel=channel)
 
     @property
     def password_change(self) -> PasswordChange:
-        """Change the password of a user who is signed in."""
+        """The password change of a signed-in user."""
         here = self.passwords_at("account")
         server = self.server
         return PasswordChange(here, self.foundation.accounts(), server.sessions, server.random)
 
     @property
     def email_change(self) -> EmailChange:
-        """Change the email address of an account."""
+        """The change of an account's email address."""
         foundation = self.foundation
         return EmailChange(foundation.store, foundation.links, foundation.outbox)
 
     @property
     def device(self) -> DevicePages:
-        """Connect devices."""
+        """The pages that authorize devices."""
         return DevicePages(self.server, self.foundation.settings.device)
 
     @property
     def federation(self) -> Federation:
-        """Return what the pages about upstream providers share."""
+        """The parts that pages of upstream providers share."""
         keyring, settings = self.foundation.keyring, self.foundation.settings
         return Federation(
             self.server,
@@ -215,7 +215,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
 
 
 def documentation_routes(site: PageDependencies) -> tuple[Route, ...]:
-    """Return the routes of our copy of the documentation; none if `docs.url` names another."""
+    """Return the routes of our copy of the documentation; none if `docs.url` is set."""
     if site.foundation.settings.docs.url:
         return ()
     get = documentation().get

@@ -92,7 +92,7 @@ def _signer(foundation: Foundation) -> ClientSigner:
 
 
 def make_minter(foundation: Foundation) -> TokenResponses:
-    """Build the minter of token responses."""
+    """Build the issuer of token responses."""
     id_tokens = IdTokens(
         foundation.issuer,
         _signer(foundation),
@@ -143,7 +143,7 @@ def make_webhook_delivery(foundation: Foundation) -> WebhookDelivery:
 
 
 def make_documents(foundation: Foundation, directory: ClientDirectory) -> ClientDocuments:
-    """Build what knows clients by the URL of their metadata."""
+    """Build the service that fetches clients' metadata documents."""
     return ClientDocuments(
         foundation.store,
         directory,
@@ -255,7 +255,7 @@ def make_server(
     claims: TokenClaims,
     decisions: DecisionQueue,
 ) -> Server:
-    """Build what the authorization endpoint and the pages share.
+    """Build the parts that the authorization endpoint and the pages share.
 
     Raises Mistake for an invalid theme.
     """

@@ -1,4 +1,4 @@
-"""Browsers: their cookies, whose session is in them, and which forms came from our pages."""
+"""Browsers: their cookies, their sessions, and the CSRF tokens of their forms."""
 
 import re
 from collections.abc import Callable
@@ -89,7 +89,7 @@ class Browsers(Struct, frozen=True):
     def check_form(
         self, request: Request, form: Form, browser: str, purpose: str, *about: str
     ) -> None:
-        """Raise Refused (forbidden) for a form that came from no page of ours in this browser."""
+        """Raise Refused (forbidden) unless the form came from a page of ours in this browser."""
         self.check_origin(request)
         expected = self.csrf(browser, purpose, *about)
         check_csrf_token(expected, form.all("csrf") if browser else ())
@@ -99,12 +99,12 @@ class Browsers(Struct, frozen=True):
         check_origin(request.headers, origin(self.issuer))
 
     async def signed_in(self, request: Request) -> SignedIn | None:
-        """Return who is signed in in this browser; the visit is noted once a minute."""
+        """Return the signed-in user of this browser, and record the visit once a minute."""
         present = await self.present(request, "")
         return None if present is None else present.signed_in
 
     async def present(self, request: Request, client_id: str) -> LiveSession | None:
-        """Return who is signed in, with what they allow this client."""
+        """Return the signed-in user, with their consent for this client."""
         cookie = self.cookies.session(request)
         if not cookie:
             return None

@@ -40,7 +40,7 @@ class Cookies(Struct, frozen=True):
 
     @property
     def step(self) -> "InternalCookie":
-        """The user who gave the right password, while the second factor is pending."""
+        """The user who entered the right password, while the second factor is pending."""
         return InternalCookie("step", self.secure)
 
     @property
@@ -103,19 +103,19 @@ class InternalCookie(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """The name of the cookie."""
         return f"__Host-{self.what}" if self.secure else f"valetkey-{self.what}"
 
     def read(self, request: Request) -> str:
-        """Return its value, "" if missing; a client can forge it."""
+        """Return the value of the cookie, "" if missing; a client can forge it."""
         return request.cookie(self.name) or ""
 
     def keep(self, value: str, lifetime: int = 0) -> Header:
-        """Set it for so many seconds; without any, until the browser is closed."""
+        """Set the cookie for `lifetime` seconds, or until the browser is closed if that is 0."""
         return self._set(value, f"; Max-Age={lifetime}" if lifetime else "")
 
     def drop(self) -> Header:
-        """Delete it."""
+        """Delete the cookie."""
         return self._set("", "; Max-Age=0")
 
     def _set(self, value: str, more: str) -> Header:

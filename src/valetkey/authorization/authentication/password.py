@@ -23,17 +23,17 @@ from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 
 FILE = resources.files("valetkey.authorization.authentication") / "well_known_passwords.bin"
-"""Four bytes for each hash, sorted: one good password in 40,000 is taken for a common one."""
+"""The list: four bytes of each hash, sorted; one good password in 40,000 is rejected by chance."""
 
 LARGEST = 98_000
-"""Maximum number of passwords in it."""
+"""Maximum number of passwords in the list."""
 
 _SHORTEST = 8
 _TAIL = "0123456789!?.*#$@_-"
 
 
 def is_well_known(text: str) -> bool:
-    """Return whether a new password is in the list, in any spelling or with an added ending."""
+    """Return whether the password is in the list, in any spelling or with an added ending."""
     known = _known()
     for print_ in prints(forms(text)):
         place = bisect_left(known, print_)
@@ -56,7 +56,7 @@ def prints(words: Iterable[str]) -> Sequence[int]:
 
 
 def _is_poor(text: str) -> bool:
-    """Return whether it is little more than one character or a short repeated piece."""
+    """Return whether the text is little more than one character or a short repeated piece."""
     for size in range(1, 4):
         piece = text[:size]
         if len(text) >= _SHORTEST and (piece * len(text))[: len(text)] == text:

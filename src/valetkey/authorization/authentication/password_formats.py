@@ -1,4 +1,4 @@
-"""Password hashes made by other software, which an import brings along.
+"""Verification of password hashes that were imported from other software.
 
 They are verified as they are, and replaced by ours at the first sign-in. Formats: the PHC strings
 of Argon2, scrypt and PBKDF2, the strings of passlib and Django for the same, and bcrypt.

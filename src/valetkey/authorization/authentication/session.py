@@ -34,7 +34,7 @@ from valetkey.kernel.secret import (
 )
 
 _KEPT = days(1)
-"""How long delivery to an unresponsive app is retried."""
+"""How long the delivery of a logout token is retried."""
 
 
 def _queue_logout_tokens(tx: Transaction, session: Session, now: Instant) -> None:
@@ -269,7 +269,7 @@ def start_session(
 
 
 def end_session(tx: Transaction, session: Session, now: Instant, because: str) -> bool:
-    """End it and the grants bound to it. Exactly one concurrent caller gets True."""
+    """End the session and the grants bound to it. Exactly one concurrent caller gets True."""
     if not close_session(tx, session, now, because):
         return False
     _end_grants_of_sessions(tx, session.uid, now, because)

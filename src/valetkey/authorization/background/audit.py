@@ -27,7 +27,7 @@ from valetkey.web import log
 
 _LOOK_EVERY = 1.0
 _LEASE = minutes(2)
-"""Longer than any delivery: another worker takes over when this one was killed."""
+"""Longer than any delivery: another worker takes over if this one was killed."""
 
 _LONGEST_PAUSE = 300.0
 
@@ -51,7 +51,7 @@ class AuditExport:
     _holder: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Choose the name under which this process holds the destination."""
+        """Choose the name under which this process leases the destination."""
         self._holder = to_base64url(self.runtime.random(9))
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ EVERY = 10
 
 
 _IDLE = hours(1)
-"""Without events, a block is appended this often: retention is reckoned from the newest block."""
+"""Without events, a block is appended this often: retention is computed from the newest block."""
 
 _CHANGED = minutes(1)
 _SAID_EVERY = hours(1)

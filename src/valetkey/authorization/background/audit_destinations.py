@@ -29,7 +29,7 @@ _JSON = "application/x-ndjson"
 
 
 class NotExported(Exception):
-    """The destination did not take the batch, or may not have."""
+    """The destination did not accept the batch, or did not confirm it."""
 
 
 class Line(Struct, frozen=True):
@@ -49,7 +49,7 @@ Deliver = Callable[[Sequence[Line]], Awaitable[None]]
 
 
 def destination(url: str, directory: Path, http: OutboundHttp, token: Secret | None) -> Deliver:
-    """Return what delivers to `url`, which the settings have checked."""
+    """Return the function that delivers to `url`, which the settings have checked."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         return AuditFile(directory / parts.path).deliver
@@ -123,7 +123,7 @@ class SyslogServer(Struct, frozen=True):
 
 
 class HttpCollector(Struct, frozen=True):
-    """A server that takes batches as newline-delimited JSON and answers with 2xx."""
+    """A server that accepts batches as newline-delimited JSON and responds with 2xx."""
 
     url: str
     http: OutboundHttp

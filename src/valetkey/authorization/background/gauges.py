@@ -26,7 +26,7 @@ class DatabaseGauges(Struct, frozen=True):
     runtime: Runtime
     key_lifetime: Lifetime
     destinations: Sequence[str] = ()
-    """Of the audit log; others were configured earlier."""
+    """Configured destinations of the audit log; the database may contain earlier ones."""
 
     async def keep(self) -> None:
         """Read until cancelled; while the database is unreachable there are no values."""

@@ -97,7 +97,7 @@ class WebhookDelivery:
     )
 
     async def keep_wanted(self) -> None:
-        """Follow for which events there are webhooks: they are read within two seconds of a change.
+        """Update the set of events with webhooks, within two seconds of a change.
 
         And once a minute, because servers of a version before this one do not announce changes.
         """
@@ -136,7 +136,7 @@ class WebhookDelivery:
             await asyncio.sleep(_BOUND_EVERY)
 
     async def bound(self) -> None:
-        """Disable webhooks for which too much waits, and shorten long logs."""
+        """Disable webhooks with too many queued messages, and shorten long logs."""
         full, long = await self.store.scan(
             lambda tx: (tx.webhooks.overfull(), tx.webhooks.logged_more(MOST_ATTEMPTS))
         )
@@ -210,7 +210,7 @@ class WebhookDelivery:
         return answer.is_final
 
     def _give_up(self, tx: Transaction, webhook_id: str, because: str, now: Instant) -> bool:
-        """Disable a webhook and tell those who look after it; False if it was disabled."""
+        """Disable a webhook and notify those responsible; False if it was disabled."""
         webhook = tx.webhooks.find(webhook_id)
         if webhook is None or (because == FULL and not tx.webhooks.is_overfull(webhook_id)):
             return False
@@ -343,7 +343,7 @@ def _trim(webhook_id: str, tx: Transaction) -> int:
 
 
 def _keepers(tx: Transaction, webhook: Webhook) -> Sequence[User]:
-    """Return those who can enable the webhook: administrators, or the team of the app."""
+    """Return the users who can enable the webhook: administrators, or the team of the app."""
     if webhook.client_id is not None:
         uids = [each.uid for each in tx.members.team(webhook.client_id) if each.owns]
     else:

@@ -24,13 +24,13 @@ from valetkey.kernel.strict_json import read_object
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 TYPES = ("", "jwt", "client-authentication+jwt")
-"""The values of `typ` that an assertion may have; a request object's is not among them."""
+"""Accepted values of `typ`; that of a request object is not among them."""
 
 LEEWAY = seconds(10)
-"""How far clocks may differ: the same for accepting an assertion and for remembering it."""
+"""Maximum difference of clocks, for accepting an assertion and for remembering it."""
 
 _LONGEST_LIFE = hours(1)
-"""Some libraries make them for so long, and what is remembered is small."""
+"""Maximum lifetime of an assertion; some libraries use the whole of it."""
 
 _LONGEST_JTI = 256
 _PARTS = 3
@@ -54,7 +54,7 @@ def header_member(presented: Presented, name: str) -> str | None:
 
 
 def claims(presented: Presented) -> str:
-    """The client that the request names."""
+    """Return the client id that the request names. Unverified."""
     named = presented.parameters.get("client_id")
     if named is not None:
         return named
@@ -70,7 +70,7 @@ def judge(
     method: AuthenticationMethod,
     verify: Callable[[str], jwt.Claims],
 ) -> Voucher | Refusal:
-    """The mark of an assertion that `verify` accepts and that is the client's own, or why not."""
+    """Return the replay mark of an assertion of this client that `verify` accepts, or why not."""
     if presented.parameters.get("client_assertion_type") != TYPE:
         return not_proven("assertion.type", TYPE, "another type")
     if client.authentication_method is not method:

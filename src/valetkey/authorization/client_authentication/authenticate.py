@@ -1,4 +1,4 @@
-"""Exactly one method proves which client is asking (RFC 6749 section 2.3)."""
+"""Authenticate the client by exactly one method (RFC 6749 section 2.3)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -33,25 +33,25 @@ from valetkey.web.rate_limit import Buckets
 
 _MINUTE = 60
 _LONGEST_ID = 200
-"""More characters than any client's id has."""
+"""Longer than any client id."""
 _IN_BODY = frozenset({"client_secret", "client_assertion", "client_assertion_type"})
-"""The parameters by which a client proves who it is."""
+"""The body parameters that authenticate a client."""
 
 
 class Failures(Struct, frozen=True):
-    """The number of failures that get their own answer before requests are delayed."""
+    """The number of failures per minute before requests are delayed."""
 
     of_client: Buckets
     of_place: Buckets
 
     @staticmethod
     def a_minute(limit: int) -> "Failures":
-        """So many for one client from one place, ten times as many for all clients from there."""
+        """Return `limit` for one client from one network, ten times that for all clients there."""
         return Failures(Buckets(limit, _MINUTE), Buckets(10 * limit, _MINUTE))
 
 
 class ClientAuthentication:
-    """Asks each method whether it recognises the request; two that do are one too many."""
+    """Asks each method whether it recognises the request; more than one is an error."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class ClientAuthentication:
 
 
 def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
-    """Let the assertion count: once, whichever process and endpoint saw it first."""
+    """Store the assertion's mark, so that it is accepted only once by any process and endpoint."""
     if proven.mark is None or tx.vouchers.issue(proven.mark):
         return None
     return not_proven("assertion.replayed", "an assertion not used before", "a used one")

@@ -1,4 +1,4 @@
-"""A secret: in the body, in the Basic header, by profile in the query (RFC 6749 section 2.3.1)."""
+"""Client secrets in the body, the Basic header or, by profile, the query (RFC 6749 2.3.1)."""
 
 import re
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""The register of clients as this process knows it: bounded, current to the last revision."""
+"""A bounded cache of clients in each process, current to the last revision."""
 
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.storage.revision import is_revision, revision
@@ -9,7 +9,7 @@ _MOST = 10_000
 
 
 class ClientDirectory:
-    """Clients by id. A change counts at once in the process that made it, soon in the others."""
+    """Clients by id. This process sees its own changes at once, and those of others soon."""
 
     def __init__(self, store: Store) -> None:
         """Start with an empty cache."""
@@ -24,7 +24,7 @@ class ClientDirectory:
         return self._revision
 
     async def find(self, client_id: str) -> Client | None:
-        """The client, disabled or not. Unknown ids are not remembered: anyone can make them up."""
+        """Return the client, disabled or not. Unknown ids are not cached: anyone can invent one."""
         return await self.remembered(client_id) or await self.look(client_id)
 
     async def remembered(self, client_id: str) -> Client | None:
@@ -35,7 +35,7 @@ class ClientDirectory:
         return client
 
     async def look(self, client_id: str) -> Client | None:
-        """The client as the database has it now, by the same work whether there is one or not."""
+        """Return the client in the database, with the same work whether or not it exists."""
         if not client_id or not client_id.isascii() or not client_id.isprintable():
             return None
         number, client = await self._store.read(lambda tx: _read(tx, client_id))
@@ -56,7 +56,7 @@ class ClientDirectory:
         return await self.look(client_id)
 
     def recheck(self) -> None:
-        """Compare the revision with the database before the next client is given.
+        """Compare the revision with the database before the next client is returned.
 
         For a caller that knows of a change by another process, which `Engine.changed` notices
         after half a second.

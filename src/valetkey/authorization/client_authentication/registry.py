@@ -1,4 +1,4 @@
-"""METHODS, the list: metadata and the token endpoint's rules follow from it.
+"""The registry of client authentication methods, from which metadata and rules derive.
 
 Public clients prove nothing and only name themselves (RFC 6749 section 3.2.1): in the body or, as
 oidc-agent and golang.org/x/oauth2 do, by a Basic header whose secret is empty, since an empty

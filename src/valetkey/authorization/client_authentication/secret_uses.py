@@ -21,7 +21,7 @@ class SecretUses:
     """
 
     def __init__(self) -> None:
-        """Nothing was used yet."""
+        """Start without recorded uses."""
         self._noted: dict[str, Instant] = {}
         self._waiting: dict[str, Instant] = {}
 
@@ -34,7 +34,7 @@ class SecretUses:
         self._noted[secret_id] = self._waiting[secret_id] = now
 
     async def flush(self, store: Store) -> None:
-        """Write what waits; what could not be written waits again."""
+        """Write the collected uses; those that could not be written are kept."""
         waiting, self._waiting = self._waiting, {}
         if not waiting:
             return

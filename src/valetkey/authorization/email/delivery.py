@@ -19,7 +19,7 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
 
 PAUSES = (seconds(5), seconds(30), minutes(2), minutes(10), minutes(30), hours(1), hours(2))
-"""After the first, second, … attempt that failed; the last one for all that follow."""
+"""Pauses after the first, second, … failed attempt; the last one applies to all further ones."""
 
 BATCH = 4
 """Emails that one process attempts at a time: mail servers count connections."""
@@ -30,7 +30,7 @@ Send = Callable[[EmailMessage], Awaitable[None]]
 """Hands a message to the mail server; raises NotDelivered."""
 
 BrandNow = Callable[[], Brand]
-"""Returns the brand as it is now."""
+"""Returns the current brand."""
 
 
 class MailDelivery(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Render queued email: plain text, the same as HTML with a button, and headers without injection.
+"""Render queued email: plain text, HTML with a button, and headers that cannot be injected.
 
 Messages do not track their readers: no image, no address of another server.
 """
@@ -40,12 +40,12 @@ class Paragraph(Struct, frozen=True):
 
     @property
     def is_address(self) -> bool:
-        """Whether it is nothing but an address."""
+        """Whether the paragraph is a URL."""
         return _ADDRESS.fullmatch(self.text) is not None
 
 
 class Written(Struct, frozen=True):
-    """The text of an email."""
+    """The rendered text of an email."""
 
     subject: str
     paragraphs: tuple[Paragraph, ...]
@@ -53,7 +53,7 @@ class Written(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As plain text, with lines that every reader can show."""
+        """The email as plain text, with lines short enough for every reader."""
         return "\n\n".join(
             f"{each.label}:\n{each.text}".removeprefix(":\n")
             if each.is_address
@@ -172,14 +172,14 @@ def _environment(language: Language) -> Environment:
 
 
 LONGEST = 200
-"""Characters in an address."""
+"""Maximum length of an email address in characters."""
 
 _LOCAL = re.compile(r"[^\s()<>\[\]:;@\\,\"\x00-\x1f\x7f]{1,64}")
 _LABEL = re.compile(r"(?!-)[^\W_](?:[\w-]{0,61}[^\W_])?(?<!-)")
 
 
 def is_mailable(text: str) -> bool:
-    """Whether the address is well-formed, so that email to it could arrive."""
+    """Return whether the address is well-formed, so that email to it could arrive."""
     local, at, domain = text.rpartition("@")
     if not at or len(text) > LONGEST or not text.isprintable() or ".." in local:
         return False

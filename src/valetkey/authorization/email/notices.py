@@ -1,4 +1,4 @@
-"""Notices: emails about changes that concern an account's safety, and who made them."""
+"""Security notices: emails about changes of an account, and who made them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 
 UNDO_LIFETIME = LIFETIMES[VoucherKind.EMAIL_UNDO]
-"""So long the old address can have the account back."""
+"""How long the previous address can undo a change."""
 
 
 class SignInMethod(StrEnum):
@@ -82,7 +82,7 @@ class Notices(Struct, frozen=True):
         self._write(tx, user, EmailKind.FACTORS_RESET, values, now)
 
     def role_changed(self, tx: Transaction, user: User, role: str, now: Instant) -> None:
-        """Tell which role they have now; "" for none."""
+        """Notify the user of their role; "" for none."""
         values = {"username": user.username, "role": role}
         self._write(tx, user, EmailKind.ROLE_CHANGED, values, now)
 
@@ -110,7 +110,7 @@ class Notices(Struct, frozen=True):
     def webhook_disabled(
         self, tx: Transaction, webhook: Webhook, because: str, users: Sequence[User], now: Instant
     ) -> None:
-        """Tell those who look after a webhook that it gets nothing any more.
+        """Notify those responsible that a webhook was disabled.
 
         The address may hold credentials: only its host is told.
         """
@@ -141,7 +141,7 @@ class Notices(Struct, frozen=True):
 
 
 def actor_values(tx: Transaction, about: User) -> Mapping[str, str]:
-    """Return the values that say in an email who made the change; none if its reader did.
+    """Return the values that name who made the change; none if the recipient did.
 
     `by` is `person`, `program` or `operator`; `by_name` is the name of the first two's user.
     """

@@ -23,17 +23,17 @@ ASKED_FOR = frozenset(
         EmailKind.TEAM_INVITATION,
     }
 )
-"""Emails that a form can have sent to any address: limited, so that no mailbox is flooded."""
+"""Emails that a form can send to any address; limited, so that no mailbox is flooded."""
 
 ASKED_LIMIT = Limit(5, hours(1))
-"""Those emails to one address."""
+"""Maximum rate of those emails to one address."""
 
 NOTICE_LIMIT = Limit(30, hours(1))
-"""All other emails to one address; those with a link that undoes a change are counted apart."""
+"""Maximum rate of all other emails to one address; those with an undo link count separately."""
 
 
 class MailOutbox(Struct, frozen=True):
-    """The queue of emails, as those who send one see it. Its methods run inside a transaction."""
+    """The email queue, as its senders use it. Its methods run inside a transaction."""
 
     settings: MailSettings
     keyring: Keyring

@@ -1,4 +1,4 @@
-"""Connect to the mail server (RFC 5321): over TLS, except on this machine."""
+"""The connection to the mail server (RFC 5321): over TLS, except on this machine."""
 
 import asyncio
 import ssl
@@ -20,22 +20,22 @@ else:
     aiosmtplib = import_lazily("aiosmtplib")
 
 _STEP = 20.0
-"""Seconds for each answer of the mail server."""
+"""Maximum seconds for each response of the mail server."""
 
 _WHOLE = 60.0
-"""Seconds for one email: less than the lease of its delivery."""
+"""Maximum seconds for one email: less than the lease of its delivery."""
 
 _PERMANENT = range(500, 600)
 
 
 class NotDelivered(Exception):
-    """The mail server did not accept the email; `reason` is a word for the log.
+    """The mail server did not accept the email; `reason` is one word for the log.
 
     `for_good` says that a retry is useless, `of_server` that no email can be sent now.
     """
 
     def __init__(self, reason: str, *, for_good: bool = False, of_server: bool = False) -> None:
-        """Keep the reason."""
+        """Store the reason."""
         super().__init__(reason)
         self.reason = reason
         self.for_good = for_good
@@ -44,7 +44,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """The mail server that the settings name. A connection lasts for one email."""
+    """The configured mail server. A connection is used for one email."""
 
     settings: Settings
     password: str = field(repr=False)
@@ -52,7 +52,7 @@ class MailServer:
 
     @staticmethod
     def of(settings: Settings) -> "MailServer":
-        """Read password and CA file. Raises Mistake for one that cannot be read."""
+        """Read password and CA file. Raises Mistake if one cannot be read."""
         mail, directory = settings.mail, settings.source.directory
         password = "" if mail.password is None else mail.password.reveal()
         if mail.password_file:

@@ -1,4 +1,4 @@
-"""The authorization code, exchanged once (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
+"""The authorization code grant (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
 
 from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
@@ -82,7 +82,7 @@ def begin_grant(
     user: User,
     api: Api,
 ) -> Granted:
-    """Create the grant of what the user allowed, with its first tokens, which are for `api`."""
+    """Create the grant that the user allowed, with its first tokens, which are for `api`."""
     granted_scope = still(code.granted, request.client)
     apis = request.apis.granted(tx, code.apis, request.client)
     grant = begin(

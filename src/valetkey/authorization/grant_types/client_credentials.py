@@ -1,4 +1,4 @@
-"""Client credentials: access for the application itself (RFC 6749 section 4.4)."""
+"""The client credentials grant: access for the application itself (RFC 6749 section 4.4)."""
 
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,

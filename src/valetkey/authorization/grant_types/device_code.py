@@ -1,4 +1,4 @@
-"""The device code, polled until the user decided in a browser (RFC 8628 sections 3.4 and 3.5)."""
+"""The device authorization grant, polled until the user decided (RFC 8628 sections 3.4, 3.5)."""
 
 from valetkey.authorization.grant_types.authorization_code import begin_grant, still_allowed
 from valetkey.authorization.grant_types.grant_type import (
@@ -131,7 +131,7 @@ def _unknown(received: str) -> Refusal:
 
 
 _BAD_REQUEST = 400
-"""RFC 8628 section 3.5: errors as in RFC 6749 section 5.2."""
+"""The status of errors in RFC 6749 section 5.2, which RFC 8628 section 3.5 uses."""
 
 GRANT_TYPE = GrantType(
     GrantTypeName.DEVICE_CODE.value,

@@ -1,4 +1,4 @@
-"""A grant and its refresh tokens: how the family begins and how a refresh token is encoded."""
+"""A grant and its refresh tokens: creation of the family, and encoding of a refresh token."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def begin(
 
 
 def apis_of(tx: Transaction, request: TokenRequest, grant: Grant) -> Sequence[ApiGeneration]:
-    """Return the APIs for which a grant was given; empty for the default API alone."""
+    """Return the APIs of a grant; empty for the default API alone."""
     # Most grants are for the default API alone, and have no rows to read.
     if grant.audience == request.apis.default.identifier:
         return ()
@@ -105,7 +105,7 @@ def refresh_secret(request: TokenRequest, grant_id: str) -> Secret:
 
 
 def was_issued_here(key: FingerprintKey, secret: str, grant_id: str) -> bool:
-    """Whether this server issued the refresh token, even if it is no longer valid.
+    """Return whether this server issued the refresh token, even if it is no longer valid.
 
     False for tokens issued before the MAC was added: for those only a stored fingerprint is proof.
     """

@@ -85,7 +85,7 @@ class TokenRequest(Struct, frozen=True):
 
     @property
     def resources(self) -> Sequence[str]:
-        """Return `named_resources`, with those of `audience` where the settings permit it."""
+        """Return `named_resources`, with those of `audience` if the settings permit it."""
         named = self.named_resources
         if not self.apis.takes_audience:
             return named

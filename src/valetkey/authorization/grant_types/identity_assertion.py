@@ -56,7 +56,7 @@ ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 REFRESH_TOKEN = "urn:ietf:params:oauth:token-type:refresh_token"
 
 _NEVER = Scope.of(OPENID, OFFLINE_ACCESS)
-"""Scopes of a sign-in: the user did not sign in here."""
+"""Scopes of a sign-in, which did not happen here."""
 
 _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
@@ -127,7 +127,7 @@ def issue(tx: Transaction, request: TokenRequest) -> IssuedAssertion | Refusal:
 
 
 def _audience(request: TokenRequest) -> AssertionAudience | Refusal:
-    """Return what the registration says of the server and the APIs that the request names."""
+    """Return the registered audience for the server and the APIs that the request names."""
     openid, named = request.client.openid, request.the("audience")
     audience = openid.assertion_audience(named)
     if audience is None:
@@ -141,7 +141,7 @@ def _audience(request: TokenRequest) -> AssertionAudience | Refusal:
 
 
 def _user(tx: Transaction, request: TokenRequest, signed_in: SubjectIdToken) -> User | Refusal:
-    """Return the user, locked, if they and the client may still have to do with each other."""
+    """Return the user, locked, if the user may still use the client."""
     client, now = request.client, request.now
     if _UID.fullmatch(signed_in.subject) is None:
         return not_accepted("subject", "a user of this server", "another subject")
@@ -159,7 +159,7 @@ def _user(tx: Transaction, request: TokenRequest, signed_in: SubjectIdToken) -> 
 
 
 def _of_refresh_token(tx: Transaction, request: TokenRequest) -> SubjectIdToken | Refusal:
-    """Return the sign-in behind the current refresh token, which is not used up."""
+    """Return the sign-in behind the current refresh token, which stays valid."""
     parts = parse_refresh_token(request.the("subject_token"))
     looked_at = None if parts is None else tx.grants.find_with_user(parts[1])
     unknown = not_accepted("refresh_token", "a live refresh token of this client", "another token")
@@ -255,7 +255,7 @@ def accept(
 
 
 def _target(tx: Transaction, request: TokenRequest, assertion: IdentityAssertion) -> Api | Refusal:
-    """Return the API of the token: one that the assertion names, the default API if it names none.
+    """Return the API of the token: the one in the assertion, or the default API.
 
     Scope names mean nothing without their API, so an assertion is never for another one.
     """
@@ -270,7 +270,7 @@ def _target(tx: Transaction, request: TokenRequest, assertion: IdentityAssertion
 
 
 def _scope(request: TokenRequest, assertion: IdentityAssertion, api: Api) -> Scope | Refusal:
-    """Return the scope of the grant: what assertion and registration both have, or less."""
+    """Return the scope of the grant: at most the intersection of assertion and registration."""
     said = parse_requested(assertion.scope)
     allowed = grantable(request.client, (api,)) - request.policy.own_scope - _NEVER
     both = Scope(tuple([name for name in wanted_at(said, (api,)) if name in allowed]))

@@ -1,4 +1,4 @@
-"""JWT bearer: an assertion as a grant (RFC 7523 section 2.1).
+"""The JWT bearer grant: an assertion as a grant (RFC 7523 section 2.1).
 
 A service account presents an assertion of its own, which is what authenticates the client: it is
 checked as `private_key_jwt` is (issuer and subject are the client, audience is this server, `jti`

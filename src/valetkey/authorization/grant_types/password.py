@@ -25,7 +25,7 @@ from valetkey.kernel.replace import replace
 NAME = "password"
 
 _LONGEST = hours(1)
-"""Longest lifetime of its access tokens, even if other tokens of the client live longer."""
+"""Maximum lifetime of its access tokens, even if other tokens of the client live longer."""
 
 
 async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:

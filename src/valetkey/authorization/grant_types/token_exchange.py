@@ -1,4 +1,4 @@
-"""Token exchange: a token of a user, for another client and with less (RFC 8693).
+"""Token exchange: another token of a user, with fewer rights (RFC 8693).
 
 A client exchanges its own access tokens, and those of the clients that its registration lists. The
 new token belongs to the grant of the token presented, ends with it, and never has more scope or a
@@ -50,7 +50,7 @@ SUBJECT, ACTOR = "subject_token", "actor_token"
 
 _IDENTITY = Scope(tuple(IDENTITY_SCOPES))
 _NEVER = Scope.of(OPENID, OFFLINE_ACCESS)
-"""Scopes of a sign-in: an exchange is none."""
+"""Scopes of a sign-in, which an exchange is not."""
 
 
 async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:
@@ -147,7 +147,7 @@ def _find(tx: Transaction, request: TokenRequest, name: str) -> Found | Refusal:
 def _actors(
     tx: Transaction, request: TokenRequest, before: tuple[str, ...]
 ) -> tuple[str, ...] | Refusal:
-    """Return who acts for the user, the latest first."""
+    """Return the actors of the token, the latest first."""
     if ACTOR not in request.reads:
         return before
     found = _find(tx, request, ACTOR)
@@ -163,7 +163,7 @@ def _actors(
 
 
 def _target(tx: Transaction, request: TokenRequest, read: Read) -> tuple[Api, Scope] | Refusal:
-    """Return the API of the new token, and what the user allowed there.
+    """Return the API of the new token, and the scope that the user allowed there.
 
     The API of the token presented, unless `resource` or `audience` names another.
     """
@@ -182,7 +182,7 @@ def _target(tx: Transaction, request: TokenRequest, read: Read) -> tuple[Api, Sc
 def _other_api(
     tx: Transaction, request: TokenRequest, read: Read, api: Api
 ) -> tuple[Api, Scope] | Refusal:
-    """Return another API than that of the token presented, and what the user allowed there.
+    """Return an API other than that of the subject token, and the scope allowed there.
 
     A scope of one API says nothing about another: only what the user allowed the app at `api`
     itself counts, and of what is about the user, only what the token presented has. The client's
@@ -209,7 +209,7 @@ def _other_api(
 
 
 def _invalid(check: str, expected: str, received: str) -> Refusal:
-    """RFC 8693 section 2.2.2: one code for everything that is wrong with a token."""
+    """Return the refusal of a token; RFC 8693 section 2.2.2 has one code for all its errors."""
     return Refusal(
         ErrorCode.INVALID_REQUEST,
         f"{check.partition('.')[0]} cannot be exchanged by this client",

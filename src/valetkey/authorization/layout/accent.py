@@ -1,4 +1,4 @@
-"""One accent color, and what makes it readable on any ground (WCAG 2.2, 1.4.3 and 1.4.11)."""
+"""One accent color, and variants of it that are readable on any background (WCAG 2.2)."""
 
 import re
 
@@ -7,16 +7,16 @@ from msgspec import Struct
 from valetkey.kernel.refusal import Mistake
 
 TEXT = 4.5
-"""The contrast that text needs."""
+"""Minimum contrast of text."""
 
 EDGE = 3.0
-"""The contrast that the edge of a control needs."""
+"""Minimum contrast of the edge of a control."""
 
 EASY = 7.0
-"""The contrast of text that had to be moved: the minimum would look disabled."""
+"""Contrast of text whose color had to be changed: the minimum would look disabled."""
 
 MELTED = 1.25
-"""Below this contrast a fill cannot be told from its ground."""
+"""Contrast below which a fill cannot be told from its background."""
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _WHITE = (255, 255, 255)
@@ -28,7 +28,7 @@ _Colour = tuple[int, int, int]
 
 
 class AccentColors(Struct, frozen=True):
-    """The accent on one ground, in `#rrggbb`: as a fill, its text, its edge, and as text itself."""
+    """The accent on one background, in `#rrggbb`: as a fill, its text, its edge, and as text."""
 
     fill: str
     on_fill: str
@@ -37,7 +37,7 @@ class AccentColors(Struct, frozen=True):
 
 
 def accent_shades(accent: str, ground: str) -> AccentColors:
-    """Return the accent, moved away from `ground` where its contrast is too low."""
+    """Return the accent, moved away from `ground` if its contrast is too low."""
     colour, under = _parse(accent), _parse(ground)
     readable = _contrast(colour, under) >= TEXT
     text = colour if readable else _apart(colour, under, EASY)
@@ -51,7 +51,7 @@ def accent_shades(accent: str, ground: str) -> AccentColors:
 
 
 def check_accent(accent: str) -> None:
-    """Refuse anything but `#rrggbb` with a Mistake: it is written into the stylesheet."""
+    """Raise Mistake unless it is `#rrggbb`: it is written into the stylesheet."""
     if _HEX.fullmatch(accent) is None:
         raise Mistake('write the color as "#" and six hexadecimal digits', "brand.accent")
 

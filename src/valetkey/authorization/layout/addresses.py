@@ -87,11 +87,11 @@ DOCUMENTATION: Mapping[str, str] = MappingProxyType(
         "/admin/tokens": "how-to/operate/automate-administration.html",
     }
 )
-"""The page of the documentation that helps, by the path of a page of the navigation."""
+"""The page of the documentation for each page of the navigation, by path."""
 
 
 def documentation_of(path: str) -> str:
-    """Return the page of the documentation for the page at `path`, or for the nearest above."""
+    """Return the documentation for the page at `path`, or for the nearest one above."""
     while path and path not in DOCUMENTATION:
         path = path.rpartition("/")[0]
     return DOCUMENTATION.get(path, "")
@@ -106,7 +106,7 @@ _OWN_AREA = re.compile(
 
 
 def safe_return_path(text: str | None) -> str:
-    """The path, if it is one of our areas for people who are signed in; else ""."""
+    """Return the path if it is in an area for signed-in users; otherwise ""."""
     if text is None or len(text) > _LONGEST_PATH:
         return ""
     return text if _OWN_AREA.fullmatch(text) else ""

@@ -1,4 +1,4 @@
-"""The files pages refer to, each under an address that changes with its content."""
+"""The files that pages link to, each with a URL that changes with its content."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.theme import Theme
 
 CACHE_CONTROL = "public, max-age=31536000, immutable"
-"""For every asset: another content has another address."""
+"""The Cache-Control of every asset: changed content gets another URL."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _MARGIN = re.compile(r"\s*\n\s*")
@@ -21,7 +21,7 @@ _SPACE = re.compile(r"(?<=[:,;{}])\s+|\s+(?=\{)|;\s*(?=\})")
 
 LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
-"""The grounds the accent is computed for; the same values stand in style.css."""
+"""The backgrounds for which the accent is computed; style.css has the same values."""
 
 # An image opened by itself is a document: it may have styles and nothing else.
 _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
@@ -41,7 +41,7 @@ _STYLES = (
     "developer.css",
     "admin.css",
 )
-"""In this order, files under layout/styles; scripts are under layout/scripts."""
+"""Files under layout/styles, in their order; scripts are under layout/scripts."""
 
 
 class Asset(Struct, frozen=True):
@@ -59,9 +59,9 @@ class Assets(Struct, frozen=True):
     style: Asset
     icon: Asset
     scripts: Mapping[str, Asset]
-    """By the name of the file, such as `copy.js`."""
+    """Scripts by the name of the file, such as `copy.js`."""
     theme: Asset | None = None
-    """A stylesheet that goes after ours."""
+    """An additional stylesheet of the theme."""
     logo: Asset | None = None
 
     def __iter__(self) -> Iterator[Asset]:
@@ -72,7 +72,7 @@ class Assets(Struct, frozen=True):
 
 @lru_cache(maxsize=8)
 def assets(brand: Brand) -> Assets:
-    """The stylesheet and the icon in the brand's color."""
+    """Return the assets of a brand: stylesheets, icon and scripts."""
     light, dark = accent_shades(brand.accent, LIGHT_CARD), accent_shades(brand.accent, DARK_CARD)
     colours = (
         f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"
@@ -121,7 +121,7 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
 
 
 def _lean(style: str) -> str:
-    """Return the style without comments and spaces that say nothing: every page loads it."""
+    """Return the style without comments and needless spaces: every page loads it."""
     return _SPACE.sub("", _MARGIN.sub("\n", _COMMENT.sub("", style)))
 
 

@@ -23,13 +23,13 @@ class Brand(Struct, frozen=True):
     privacy_url: str = ""
     theme: Theme | None = None
     docs_url: str = ""
-    """Where the documentation begins, with a slash at the end."""
+    """The base URL of the documentation, with a slash at the end."""
 
     @property
     def languages(self) -> tuple[Language, ...]:
-        """Return the languages of its pages."""
+        """The languages of the pages."""
         return LANGUAGES if self.theme is None else (*LANGUAGES, *self.theme.languages)
 
     def __post_init__(self) -> None:
-        """Let nothing but a color reach the stylesheet."""
+        """Check that nothing but a color reaches the stylesheet."""
         check_accent(self.accent)

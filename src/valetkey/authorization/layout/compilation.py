@@ -28,7 +28,7 @@ from jinja2.visitor import NodeTransformer
 
 
 def page_compiler(gettext: Callable[[str], str]) -> type[CodeGenerator]:
-    """Return the compiler of templates in the language of `gettext`."""
+    """Return the template compiler for the language of `gettext`."""
 
     class PageCompiler(CodeGenerator):
         def visit_Template(self, node: Tree, frame: Frame | None = None) -> None:  # noqa: N802 - Jinja's name

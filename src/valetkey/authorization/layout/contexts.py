@@ -1,4 +1,4 @@
-"""Parts of contexts that several features share: moments, apps, users and sessions."""
+"""Parts of contexts that several features share: times, apps, users and sessions."""
 
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
@@ -11,29 +11,29 @@ from valetkey.kernel.moment import Instant
 
 
 class When(Struct, frozen=True):
-    """A moment seen from `now`."""
+    """A time as seen from `now`."""
 
     at: Instant
     now: Instant
 
     @property
     def elapsed(self) -> int:
-        """Seconds since then, never less than none."""
+        """Seconds since then, at least 0."""
         return max(0, self.now - self.at)
 
     @property
     def machine(self) -> str:
-        """Return it in the format of a `time` element: 2026-11-21T16:40:33Z."""
+        """The time in the format of a `time` element: 2026-11-21T16:40:33Z."""
         return f"{datetime.fromtimestamp(self.at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
     @property
     def exact(self) -> str:
-        """To the second, the same in every time zone: 2026-11-21 16:40:33 UTC."""
+        """The time to the second in UTC: 2026-11-21 16:40:33 UTC."""
         return self.exact_in("")
 
     @property
     def day(self) -> str:
-        """The day alone: 2026-11-21."""
+        """The date in UTC: 2026-11-21."""
         return self.day_in("")
 
     def exact_in(self, zone: str) -> str:
@@ -56,7 +56,7 @@ def _zone(name: str) -> tzinfo:
 
 
 class AskingApp(Struct, frozen=True):
-    """A client as shown to a visitor.
+    """An app as shown to a user whom it asks for access.
 
     `domain` is the host the response is sent to, because a name can be copied and a host cannot.
     Links that are not `https` are left out of the page, whatever was registered.
@@ -83,12 +83,12 @@ class SignedInPerson(Struct, frozen=True):
 
     @property
     def shown_name(self) -> str:
-        """Return the name to show."""
+        """The name to show."""
         return self.name or self.username
 
     @property
     def shown_account(self) -> str:
-        """Return the username to show beside the name; "" if they are equal."""
+        """The username to show beside the name; "" if they are equal."""
         return self.email or (self.username if self.name else "")
 
 

@@ -1,4 +1,4 @@
-"""The current brand: the settings, overridden by what was changed since."""
+"""The current brand: the settings, overridden by changes in the console."""
 
 import asyncio
 from collections import OrderedDict
@@ -11,10 +11,10 @@ from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.replace import replace
 
 _LOOK_EVERY = 1.0
-"""Seconds between looks whether another process changed it; a look costs microseconds."""
+"""Seconds between checks for a change by another process; a check costs microseconds."""
 
 _REMEMBERED = 100
-"""Files of earlier themes: open pages still request them."""
+"""Maximum number of files of earlier themes that are kept, because open pages request them."""
 
 
 class CurrentBrand:
@@ -25,7 +25,7 @@ class CurrentBrand:
     """
 
     def __init__(self, base: Brand) -> None:
-        """Begin with the brand of the settings."""
+        """Start with the brand of the settings."""
         self._base = base
         self._changed = -1
         self._files: OrderedDict[str, Asset] = OrderedDict()
@@ -33,7 +33,7 @@ class CurrentBrand:
         self._show(base)
 
     async def refresh(self, store: Store) -> None:
-        """Read what was changed, if anything in the register was."""
+        """Read the changes, if anything in the register changed."""
         changed = store.engine.changed()
         if changed == self._changed:
             return
@@ -44,13 +44,13 @@ class CurrentBrand:
             self._show(brand)
 
     async def keep(self, store: Store) -> None:
-        """Follow what other processes change, for as long as the server runs."""
+        """Follow changes by other processes, for as long as the server runs."""
         while True:
             await self.refresh(store)
             await asyncio.sleep(_LOOK_EVERY)
 
     def with_changes(self, said: Mapping[BrandField, str]) -> Brand:
-        """The brand of the settings with these parts changed."""
+        """Return the brand of the settings with these parts changed."""
         base = self._base
         return replace(
             base,

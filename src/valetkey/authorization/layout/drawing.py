@@ -1,4 +1,4 @@
-"""Drawings of pages: bar charts of consecutive days or hours, and QR codes as SVG paths."""
+"""Graphics on pages: bar charts of consecutive days or hours, and QR codes as SVG paths."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.kernel.runtime import import_lazily
 
 HEIGHT = 100
-"""The height of the drawing; each bar is 10 wide, with its gap."""
+"""Height of the drawing; each bar is 10 wide, including its gap."""
 
 RANGES = (7, 30, 90, 365)
 """The numbers of days that a page offers."""
@@ -24,7 +24,7 @@ class Chart(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """The sum."""
+        """The sum of the numbers."""
         return sum(self.values)
 
     @property
@@ -42,12 +42,12 @@ class Chart(Struct, frozen=True):
 
     @property
     def ticks(self) -> tuple[int, ...]:
-        """The numbers beside the axis, largest first; all are whole."""
+        """The numbers on the axis, largest first, all whole."""
         return (self.top, self.top // 2, 0) if self.top > 1 else (1, 0)
 
     @property
     def dates(self) -> tuple[str, ...]:
-        """The labels below: the first, the one in the middle and the last."""
+        """The labels on the time axis: the first, the middle one and the last."""
         if len(self.labels) < len(self.ticks):
             return tuple(self.labels)
         return self.labels[0], self.labels[(len(self.labels) - 1) // 2], self.labels[-1]
@@ -64,7 +64,7 @@ class Chart(Struct, frozen=True):
 
 
 class RangeChoice(Struct, frozen=True):
-    """A range of days that a page offers, and its address."""
+    """A range of days that a page offers, and its URL."""
 
     days: int
     url: str

@@ -1,4 +1,4 @@
-"""The languages of the pages: their words, numbers and days, and how one is negotiated."""
+"""The languages of the pages: translations, formats of numbers and dates, negotiation."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from valetkey.kernel.words import translatable
 
 
 class Language(Struct, frozen=True):
-    """One language: its tag (BCP 47), what it calls itself, and which way it is written."""
+    """One language: its tag (BCP 47), its own name, and its direction."""
 
     tag: str
     name: str
@@ -31,10 +31,10 @@ LANGUAGES: tuple[Language, ...] = (
     Language("es", "Español", thousands="\u202f"),
     Language("fr", "Français", thousands="\u202f"),
 )
-"""What the pages speak. Another language is a line here and its `.po` file."""
+"""The supported languages. Another one is a line here and its `.po` file."""
 
 _MOST = 32
-"""Ranges that are looked at; browsers send five or so."""
+"""Maximum number of ranges that are examined; browsers send about five."""
 
 _LONGEST = 1_000
 _RANGE = re.compile(
@@ -48,7 +48,7 @@ _PLURAL = re.compile(r"plural=([^;\n]+)")
 
 
 class _Catalog(NullTranslations):
-    """The translations of a `.po` file in UTF-8; a text that it lacks stays as it is.
+    """The translations of a `.po` file in UTF-8; a text without one stays as it is.
 
     Comments are skipped; contexts (`msgctxt`) and fuzzy entries are not supported.
     """
@@ -65,7 +65,7 @@ class _Catalog(NullTranslations):
         self._form = c2py(rule[1] if rule else "n != 1")
 
     def gettext(self, message: str) -> str:
-        """Return the translation of a text; "" of an empty one, whose entry is the head."""
+        """Return the translation of a text; "" for an empty text, which gettext reserves."""
         if not message:
             return ""
         return self._texts.get(message, ("",))[0] or super().gettext(message)
@@ -90,7 +90,7 @@ def _entry(block: str) -> dict[str, str]:
 
 @cache
 def translations(language: Language) -> NullTranslations:
-    """The words of this language; a sentence without a translation stays English."""
+    """Return the translations of a language; a text without one stays English."""
     folder = resources.files("valetkey.authorization.layout") / "translations"
     catalog = folder / f"{language.tag}.po"
     if not catalog.is_file():
@@ -115,7 +115,7 @@ def accepted(header: str | None) -> tuple[str, ...]:
 
 
 def listed(ui_locales: str | None) -> tuple[str, ...]:
-    """The tags of a `ui_locales` parameter, in its order (OpenID Connect Core section 3.1.2.1)."""
+    """Return the tags of a `ui_locales` parameter, in order (OpenID Connect Core 3.1.2.1)."""
     if ui_locales is None or len(ui_locales) > _LONGEST:
         return ()
     return tuple(ui_locales.split(" ", _MOST)[:_MOST])
@@ -150,18 +150,18 @@ MONTHS = (
     translatable("Nov"),
     translatable("Dec"),
 )
-"""The months in short."""
+"""The abbreviated names of the months."""
 
 _DAY = translatable("%(day)s %(month)s %(year)s")
 
 
 def number(value: int, language: Language) -> str:
-    """A whole number with its thousands apart: 1,234 or 1.234."""
+    """Return a number with thousands separators: 1,234 or 1.234."""
     return f"{value:,}".replace(",", language.thousands)
 
 
 def day(iso: str, gettext: Callable[[str], str]) -> str:
-    """A day that is written 2026-11-21 as people of the language write it: 21 Nov 2026."""
+    """Return the date 2026-11-21 in the format of the language: 21 Nov 2026."""
     when = date.fromisoformat(iso)
     said = {"day": when.day, "month": gettext(MONTHS[when.month - 1]), "year": when.year}
     return gettext(_DAY) % said

@@ -1,4 +1,4 @@
-"""Which language a visitor is answered in, and POST /language, which changes it."""
+"""The language of a page, and POST /language, which changes it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,10 @@ from valetkey.web.exchange import Pairs, Request, Response, redirect
 from valetkey.web.form import read_form
 
 CHOICE = "valetkey-language"
-"""The cookie of who chose a language. What it says is no secret, and at worst a wrong language."""
+"""The cookie of a chosen language. It is not secret, and at worst shows another language."""
 
 ASKED = "valetkey-ui-locales"
-"""The cookie of the way from one app and back: the language that the app asked for."""
+"""The cookie with the language that an app requested, kept until the user returns to it."""
 
 _YEAR = 31_536_000
 _HOUR = 3_600

@@ -195,7 +195,7 @@ def content_security_policy(
     scripts: bool = False,
     frames: Sequence[str] = (),
 ) -> str:
-    """The Content-Security-Policy header of a page: our stylesheet, no script, and these frames.
+    """Return the Content-Security-Policy of a page: our stylesheet, no script, and these frames.
 
     With `scripts` the page may load scripts of this server.
 
@@ -224,17 +224,17 @@ def content_security_policy(
 
 
 def https_only(url: str) -> str:
-    """The address if it is one to link to, else ""."""
+    """Return the URL if pages may link to it, else ""."""
     return url if _HTTPS.fullmatch(url) else ""
 
 
 def https_or_own(url: str) -> str:
-    """The operator's address: `https`, or a path of this server; else ""."""
+    """Return the operator's URL if it is `https` or a path of this server, else ""."""
     return own_path(url) or https_only(url)
 
 
 def own_path(url: str) -> str:
-    """The address if it is a path of this server, else ""."""
+    """Return the URL if it is a path of this server, else ""."""
     return url if _OWN_PATH.fullmatch(url) else ""
 
 
@@ -244,7 +244,7 @@ def initial(name: str) -> str:
 
 
 def _form_target(url: str) -> str:
-    """The source expression for a redirect URI: its origin, or its scheme where it has no host."""
+    """Return the CSP source of a redirect URI: its origin, or its scheme if it has no host."""
     # A private scheme has no origin, and source expressions cannot name an IPv6 address.
     match = _ORIGIN.match(url) or _SCHEME.match(url)
     return match[0] if match else ""
@@ -255,7 +255,7 @@ class _Exact(str):
 
 
 def exact(text: str) -> str:
-    """The text for a field that is sent on: escaped, and none of its characters left out."""
+    """Return the text for a hidden field: escaped, with every character preserved."""
     return _Exact(text)
 
 

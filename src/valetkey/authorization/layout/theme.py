@@ -59,7 +59,7 @@ class Theme(Struct, frozen=True):
 
 
 def read_theme(directory: Path) -> Theme:
-    """The theme in this directory. Raises Mistake, with the file, for what cannot be served."""
+    """Return the theme in this directory. Raises Mistake, with the file, if it cannot be served."""
     if not directory.is_dir():
         raise Mistake(f"{directory} is not a directory", "brand.theme")
     for entry in sorted(directory.iterdir()):

@@ -58,7 +58,7 @@ def check_theme(brand: Brand) -> None:
 
 @cache
 def page_kinds() -> tuple[type[PageContext], ...]:
-    """Every page there is."""
+    """Return the context types of all pages."""
     found: dict[str, type[PageContext]] = {}
     for tree in TREES.values():
         package = import_module(f"{_ABOVE}.{tree}")

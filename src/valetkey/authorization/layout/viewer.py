@@ -36,7 +36,7 @@ class Viewer(Struct, frozen=True):
     configuration: str = ""
 
     def command(self, rest: str) -> str:
-        """A command for this server: `valetkey`, `rest` and the configuration that it needs."""
+        """Return a command for this server: `valetkey`, `rest` and the configuration it needs."""
         named = f" --config {self.configuration}" if self.configuration else ""
         return f"valetkey {rest}{named}"
 
@@ -67,7 +67,7 @@ UNNAMED = Configuration()
 
 
 def configuration_of(settings: Settings) -> Configuration:
-    """The configuration of a server with these settings, started in the working directory."""
+    """Return the configuration of a server with these settings and this working directory."""
     file = settings.source.file
     if file is None or file == Path.cwd() / USUAL_FILE:
         return UNNAMED
@@ -102,7 +102,7 @@ def content_language(viewer: Viewer) -> Pairs:
 
 
 def develops(user: User, portal: PortalSettings) -> bool:
-    """Whether the developer portal has something for this person: an app, or the way to one."""
+    """Return whether the user sees the developer portal: they have an app, or may register one."""
     if portal.who is Registrants.EVERYONE:
         return True
     if portal.who is Registrants.VERIFIED and user.email_verified_at is not None:
@@ -162,7 +162,7 @@ class Declared(Protocol):
 
 
 def navigation_of(pages: Sequence[Declared], page: Declared | None = None) -> Navigation:
-    """The navigation of an area while this page of it is shown, None for its front page."""
+    """Return the navigation of an area with this page highlighted, None for its front page."""
     listed = [each for each in pages if each.nav]
     title = current = ""
     if page is not None:

@@ -30,7 +30,7 @@ class Session(Struct, frozen=True):
     device_id: str = ""
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it has neither ended nor expired nor begun in the future.
+        """Return whether the session has neither ended nor expired nor begun in the future.
 
         Signing in again extends it: its life is counted from the latest sign-in.
         """

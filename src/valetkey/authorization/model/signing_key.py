@@ -31,7 +31,7 @@ class SigningKeyRecord(Struct, frozen=True):
     removed_at: Instant | None
 
     def state(self, now: Instant) -> KeyState:
-        """Return its state: published, then signing, then only verifying, then gone."""
+        """Return the state of the key: published, then signing, then only verifying, then gone."""
         if self.removed_at is not None and self.removed_at <= now:
             return KeyState.GONE
         if self.activates_at > now:

@@ -43,7 +43,7 @@ class CodePayload(Struct, frozen=True):
 
     @property
     def granted(self) -> Scope:
-        """What the user allowed, as `Api.qualified` names it."""
+        """The scope that the user allowed, as `Api.qualified` names it."""
         return Scope(tuple(self.scope.split(" ")) if self.scope else ())
 
     def encode(self) -> str:
@@ -86,11 +86,11 @@ class Voucher(Struct, frozen=True):
     redeemed_at: Instant | None = None
 
     def has_expired(self, lifetime: Lifetime, now: Instant) -> bool:
-        """Whether it has expired, or was issued in the future, for `lifetime`."""
+        """Return whether it has expired, or was issued in the future, for `lifetime`."""
         return not is_live(Instant(self.expires_at - lifetime), self.expires_at, now)
 
     def is_live(self, lifetime: Lifetime, now: Instant) -> bool:
-        """Whether it can be redeemed."""
+        """Return whether it can be redeemed."""
         return self.redeemed_at is None and not self.has_expired(lifetime, now)
 
 
@@ -99,7 +99,7 @@ ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
 (RFC 8628 section 6.1)."""
 
 LENGTH = 8
-"""Letters of a user code: 20^8 codes, 34 bits."""
+"""Number of letters in a user code: 20^8 codes, 34 bits."""
 
 _SEPARATORS = str.maketrans("", "", "- ")
 
@@ -137,11 +137,11 @@ class DeviceCode(Struct, frozen=True):
     apis: tuple[ApiGeneration, ...] = ()
 
     def is_pending(self, now: Instant) -> bool:
-        """Whether the user can still decide."""
+        """Return whether the user can still decide."""
         return self.state is DeviceCodeState.PENDING and not self.has_expired(now)
 
     def has_expired(self, now: Instant) -> bool:
-        """Whether it has expired, or was issued in the future."""
+        """Return whether it has expired, or was issued in the future."""
         return not is_live(self.created_at, self.expires_at, now)
 
 

@@ -28,19 +28,19 @@ MOST_EVENTS = 200
 MOST_WEBHOOKS_OF_APP = 5
 
 MOST_WAITING = 200_000
-"""Messages that may wait for one webhook; beyond that it is disabled."""
+"""Maximum number of messages queued for one webhook; beyond that it is disabled."""
 
 MOST_WAITING_OF_APP = 10_000
 
 MOST_ATTEMPTS = 10_000
-"""Attempts that the log of one webhook keeps, newest first."""
+"""Maximum number of attempts in the log of one webhook, newest first."""
 
 OPERATOR = "operator"
 OWNER = "owner"
 UNDELIVERED = "undelivered"
 GONE = "gone"
 FULL = "full"
-"""Why a webhook is disabled. The first two are decisions of people, the others are faults."""
+"""Why a webhook is disabled: the first two values are decisions of users, the others faults."""
 
 APP_EVENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -88,7 +88,7 @@ class Webhook(Struct, frozen=True):
 
     @property
     def is_fault(self) -> bool:
-        """Whether it was disabled because of its receiver."""
+        """Whether the webhook was disabled because of its receiver."""
         return self.disabled_because not in {"", OPERATOR, OWNER}
 
 

@@ -29,7 +29,7 @@ class KeyShown(msgspec.Struct, frozen=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """Every key that is published."""
+    """Every published key."""
 
     items: list[KeyShown]
 
@@ -94,7 +94,7 @@ class SettingsShown(msgspec.Struct, frozen=True):
 
 
 class BrandShown(msgspec.Struct, frozen=True):
-    """Name, color, logo and links as people see them."""
+    """Name, color, logo and links of the pages."""
 
     name: str
     accent: str
@@ -153,7 +153,7 @@ class InvitationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InvitationMade(msgspec.Struct, frozen=True):
-    """A new one, shown this once."""
+    """A new registration token, shown once."""
 
     token: str
     record: InvitationShown
@@ -227,7 +227,7 @@ class WebhookWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What shall change about a webhook."""
+    """Changes of a webhook."""
 
     url: _Url | UnsetType = UNSET
     events: _EventNames | UnsetType = UNSET
@@ -317,7 +317,7 @@ def masked(url: str) -> str:
 
 
 def target_of(wanted: WebhookWanted) -> WebhookTarget:
-    """Return what a new webhook shall be."""
+    """Return the target that this input describes."""
     return WebhookTarget(wanted.url, wanted.events, wanted.description)
 
 

@@ -31,9 +31,9 @@ AREAS: dict[str, tuple[Operation, ...]] = {
     "server": (*SERVER, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),
 }
-"""By the tag of the OpenAPI document."""
+"""The operations by the tag of the OpenAPI document."""
 
 LOCAL = (SET_PASSWORD, MAKE_USER_TOKEN)
-"""Operations that only the command line has: no request may ask for them."""
+"""Operations that only the command line has: no request can run them."""
 
 OPERATIONS = tuple(operation for area in AREAS.values() for operation in area)

@@ -102,7 +102,7 @@ def token_shown(token: ApiToken, now: Instant) -> TokenShown:
 
 
 def read_own_token(tx: Transaction, call: Call) -> Own:
-    """Read the token that calls, and what it may do now."""
+    """Read the calling token, and its current permissions."""
     powers = call.actor.powers(tx)
     own = call.actor.token_id if isinstance(call.actor, Program) else ""
     token = tx.api_tokens.find(own)

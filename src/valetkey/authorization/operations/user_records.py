@@ -78,7 +78,7 @@ class UserAppShown(msgspec.Struct, frozen=True):
 
 
 class UserRead(msgspec.Struct, frozen=True):
-    """An account, and what hangs on it."""
+    """An account with its sign-in methods, sessions and apps."""
 
     record: UserShown
     factors: list[FactorShown]
@@ -108,7 +108,7 @@ class EmailChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RoleWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The role that they shall have; null for none."""
+    """The new role of a user; null for none."""
 
     role: Role | None
 

@@ -1,4 +1,4 @@
-"""Operations on webhooks: where chosen events are sent."""
+"""Operations on webhooks, which receive chosen events."""
 
 from collections.abc import Callable
 

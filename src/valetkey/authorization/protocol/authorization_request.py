@@ -144,7 +144,7 @@ class AuthorizationRequest(Struct, frozen=True):
         return Prompt.NONE not in self.prompt
 
     def wants_fresh_sign_in(self, auth_time: Instant, now: Instant) -> bool:
-        """Whether a sign-in at that time is too old, unless it was made for this request."""
+        """Return whether a sign-in at that time is too old, unless it was made for this request."""
         if Prompt.LOGIN in self.prompt or Prompt.SELECT_ACCOUNT in self.prompt:
             return True
         # Whole seconds, rounded down: otherwise `max_age` of 0 or 1 would never ask again.

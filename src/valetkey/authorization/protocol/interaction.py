@@ -59,7 +59,7 @@ class Interaction:
     client_generation: int = 0
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it has not expired."""
+        """Return whether the interaction has not expired."""
         return is_live(self.started_at, self.expires_at, now)
 
     @property
@@ -68,12 +68,12 @@ class Interaction:
         return later(self.started_at, LIFETIME)
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
-        """Seal for an address: only characters that need no encoding."""
+        """Encrypt for a URL, with only characters that need no encoding."""
         return sealer.seal(msgspec.msgpack.encode(self), _CONTEXT, random)
 
     @staticmethod
     def open(sealed: str, sealer: Sealer) -> "Interaction | None":
-        """Open what `seal` returned; None for anything else."""
+        """Decrypt what `seal` returned; None for anything else."""
         plain = sealer.open(sealed, _CONTEXT)
         if plain is None:
             return None
@@ -237,7 +237,7 @@ def identity_is_assured(request: AuthorizationRequest, known: InteractionState) 
 
 
 def _may_renew_in_development(request: AuthorizationRequest, known: InteractionState) -> bool:
-    """Whether a page on loopback may use `prompt=none`: where the server is there as well."""
+    """Return whether a page on loopback may use `prompt=none`: the server is on loopback too."""
     at = request.returns.redirect_uri
     return known.in_development and not known.client.is_native and at.startswith("http://")
 
@@ -277,7 +277,7 @@ def chosen_claims(request: AuthorizationRequest, places: tuple[int, ...]) -> fro
 
 
 def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:
-    """Whether it began in the browser whose cookie has this fingerprint."""
+    """Return whether the interaction began in the browser with this fingerprint."""
     return browser is not None and interaction.browser == browser
 
 

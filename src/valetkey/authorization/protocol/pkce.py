@@ -36,7 +36,7 @@ def check_challenge(challenge: str | None, method: str | None, *, needed: bool) 
 
 
 def matches(challenge: str, verifier: str) -> bool:
-    """Whether `challenge` was derived from `verifier`; False for a malformed verifier."""
+    """Return whether `challenge` was derived from `verifier`; False for a malformed verifier."""
     if _VERIFIER.fullmatch(verifier) is None:
         return False
     return same(challenge_of(verifier), challenge)

@@ -100,13 +100,13 @@ class ObjectRefused(Refused):
     """The refusal of a request object; `parameters` say how it is delivered."""
 
     def __init__(self, refusal: Refusal, parameters: Mapping[str, str]) -> None:
-        """Store both."""
+        """Store the refusal and the parameters."""
         super().__init__(refusal)
         self.parameters = parameters
 
 
 def is_registered(uri: str, client: Client) -> bool:
-    """Whether the client registered this `request_uri`.
+    """Return whether the client registered this `request_uri`.
 
     The fragment is ignored: it is a hash of the content and changes with it.
     """
@@ -120,7 +120,7 @@ def without_fragment(uri: str) -> str:
 
 
 def broken(problem: Refusal) -> Refused:
-    """Return the refusal of a request object that broke a rule of JWTs."""
+    """Return the refusal of a request object that violates a rule of JWTs."""
     return Refused(
         Refusal(
             ErrorCode.INVALID_REQUEST_OBJECT,

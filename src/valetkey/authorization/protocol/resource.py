@@ -206,7 +206,7 @@ def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
 
 
 def exists(name: str, apis: Sequence[Api]) -> bool:
-    """Whether the name, as a request has it, is a scope of the user or of one of the APIs."""
+    """Return whether the name in a request is a scope of the user or of one of the APIs."""
     return name in IDENTITY_SCOPES or any(name in api.scopes for api in apis)
 
 

@@ -21,7 +21,7 @@ class ResponseType(StrEnum):
 
     @property
     def words(self) -> frozenset[str]:
-        """Its components; their order has no meaning (RFC 6749 section 3.1.1)."""
+        """The components; their order has no meaning (RFC 6749 section 3.1.1)."""
         return frozenset(self.split(" "))
 
     @property
@@ -68,7 +68,7 @@ class ResponseMode(StrEnum):
     FORM_POST = "form_post"
 
     def fits(self, response_type: ResponseType) -> bool:
-        """Whether responses of that type may be delivered this way.
+        """Return whether responses of that type may be delivered this way.
 
         Only codes may be put into a query, which ends up in histories and logs. The plain implicit
         grant uses the fragment only.
@@ -102,7 +102,7 @@ def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMod
 
 
 def may_ask_for(client: Client, response_type: ResponseType) -> bool:
-    """Whether the client registered for it, has its grant types, and its profile permits it."""
+    """Return whether the client registered for it, has its grant types, and may use them."""
     registered = client.openid.response_types
     if registered and response_type not in {ResponseType.of(text) for text in registered}:
         return False

@@ -47,7 +47,7 @@ class GrantWithState(Struct, frozen=True):
 
 
 class ClientUsage(Struct, frozen=True):
-    """For how many users a client may act."""
+    """The number of users for whom a client may act, and of grants."""
 
     people: int
     authorizations: int

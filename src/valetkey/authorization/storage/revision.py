@@ -1,4 +1,4 @@
-"""The numbers that caches compare before they trust themselves.
+"""The revision numbers with which caches check whether they are current.
 
 `Engine.changed` tells every process of each change of table `revision` within a second.
 
@@ -22,7 +22,7 @@ def revision(db: Connection) -> int:
 
 
 def is_revision(db: Connection, number: int) -> bool:
-    """Return whether this is the number; like `Connection.assume`, mostly without waiting."""
+    """Return whether this is the revision; like `Connection.assume`, mostly without waiting."""
     return db.assume(_NUMBER, number)
 
 

@@ -328,22 +328,22 @@ class Transaction(Struct, frozen=True):
 
     @property
     def throttles(self) -> Throttles:
-        """Throttles of attempts."""
+        """Rate limits of attempts."""
         return Throttles(self.db)
 
     @property
     def brand(self) -> BrandChanges:
-        """Changes of the brand made while the server runs."""
+        """Changes of the brand."""
         return BrandChanges(self.db)
 
     @property
     def events(self) -> Events:
-        """Events: what happened."""
+        """Events, the audit log."""
         return Events(self.db, self.random, self.done_by, self.noted, self.wanted)
 
     @property
     def decisions(self) -> Decisions:
-        """Decisions: why a request was refused."""
+        """Decision records: why a request was refused."""
         return Decisions(self.db)
 
 

@@ -1,4 +1,4 @@
-"""The APIs as this process knows them: bounded, current to the last revision."""
+"""A bounded cache of APIs in each process, current to the last revision."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -55,7 +55,7 @@ class _Known:
 
 
 class ApiDirectory:
-    """APIs by identifier and by id. What a transaction is given holds until it commits.
+    """APIs by identifier and by id. What a transaction is given is valid until it commits.
 
     A transaction shares the register's lock when it compares the revision
     (docs/decisions/0015-ending-against-issuing.md), and a change of an API excludes it.
@@ -91,7 +91,7 @@ class ApiDirectory:
         return joined(named[:1] if len(named) == 1 else [" ".join(named)])
 
     def find(self, tx: Transaction, identifier: str) -> Api | None:
-        """Return the API, enabled or not, as this transaction sees it. Any thread may ask."""
+        """Return the API, enabled or not, as this transaction sees it. Thread-safe."""
         key = canonical(identifier)
         if key == self._default_key:
             return self.default
@@ -106,7 +106,7 @@ class ApiDirectory:
         return found
 
     def find_by_id(self, tx: Transaction, api_id: str) -> Api | None:
-        """Return the same by its id, "" for the default API."""
+        """Return the API by its id, "" for the default one, as this transaction sees it."""
         if not api_id:
             return self.default
         known = self._at(tx)

@@ -45,7 +45,7 @@ _LONGEST_LINE = 1 << 16
 
 
 _START = ""
-"""Stands for the start of the process among those that are paused."""
+"""The key under which a paused start of the process is recorded."""
 
 
 class _Pause(NamedTuple):
@@ -77,7 +77,7 @@ class ClaimsNeeded(Exception):
     """Rolls a transaction back that needs a result of the function, and carries its input."""
 
     def __init__(self, asked: bytes) -> None:
-        """Hold the encoded input."""
+        """Store the encoded input."""
         super().__init__("a result of the claims file is needed")
         self.asked = asked
 

@@ -40,7 +40,7 @@ _Kept = dict[tuple[Uid, int, str], Memberships]
 
 
 class TokenClaims:
-    """The claims of each token; knows the declarations as of the last revision it saw."""
+    """The claims of each token, with the declarations as of the last known revision."""
 
     def __init__(self, store: Store, default: Api, file: ClaimsFile | None = None) -> None:
         """Read from `store`; `default` is the API of tokens that are for no other.

@@ -99,7 +99,7 @@ class TokenSecrets:
 
 
 def is_by_reference(client: Client, api: Api) -> bool:
-    """Whether this client gets reference tokens for this API: as the API says, if it is declared.
+    """Return whether this client gets reference tokens for this API; a declared API decides.
 
     A JWT contains the uid, so clients with pairwise subjects get reference tokens.
     """

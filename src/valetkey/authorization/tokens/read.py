@@ -48,7 +48,7 @@ class Read:
     claims: Claims = field(default_factory=lambda: NO_CLAIMS)
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it has not expired and was not issued in the future."""
+        """Return whether it has not expired and was not issued in the future."""
         return is_live(self.issued_at, self.expires_at, now)
 
 

@@ -40,7 +40,7 @@ class UserInfoGrant(Struct, frozen=True):
     is_complete: bool
 
     def holds(self, now: Instant) -> bool:
-        """Whether it has not expired since it was read."""
+        """Return whether it has not expired since it was read."""
         return (
             is_live(self.issued_at, self.expires_at, now)
             and require_live(self.standing, now) is None

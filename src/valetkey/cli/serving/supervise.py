@@ -84,7 +84,7 @@ class Supervisor:
         self._wakes.setblocking(False)
 
     def run(self) -> int:
-        """Run to the end; return 0 after a stop, a worker's exit code if the start failed."""
+        """Run until stopped; return 0, or a worker's exit code if the start failed."""
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         for number in STOPS:
             signal.signal(number, self.stop)

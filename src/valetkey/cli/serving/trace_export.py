@@ -102,14 +102,14 @@ class Exporter(threading.Thread):
         self._until = float("inf")
 
     def run(self) -> None:
-        """Export until stopped, then what is left."""
+        """Export until stopped, then export the rest."""
         while not self._stopping.wait(_PAUSE):
             self._export_all()
         self._export_all()
         self._collector.close()
 
     def stop(self) -> None:
-        """Export what waits, for at most two seconds; log how many are left."""
+        """Export the queue, for at most two seconds; log how many spans are left."""
         self._until = monotonic() + _FLUSH_WITHIN
         self._stopping.set()
         self.join(_FLUSH_WITHIN)

@@ -30,7 +30,7 @@ class ProcessMonitor:
     """Counts the open file descriptors."""
 
     async def watch(self) -> None:
-        """Look twice a second until cancelled."""
+        """Check twice a second until cancelled."""
         clock = asyncio.get_running_loop().time
         # From the start, so that the first step is an increase.
         for direction in ("forward", "back"):
@@ -64,7 +64,7 @@ class CertificateMonitor:
     _until: Instant | None = field(default=None, init=False)
 
     def served(self, file: Path) -> None:
-        """Take note of the certificate that is served from now on."""
+        """Record the certificate that is served from now on."""
         try:
             until = expiry_of(file.read_bytes())
         except OSError:

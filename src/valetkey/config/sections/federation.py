@@ -48,10 +48,10 @@ class ProviderSettings:
     """One provider, as the operator describes it."""
 
     id: str
-    """Part of the callback's address, and how the environment names its secret."""
+    """Part of the callback URL, and the name of its secret in the environment."""
 
     name: str
-    """What the button says."""
+    """The label of the button."""
 
     kind: ProviderKind
     issuer: str
@@ -59,10 +59,10 @@ class ProviderSettings:
 
     client_id: str
     secret_file: str = ""
-    """File with the client secret; "" where it comes by the environment."""
+    """File with the client secret; "" if the environment has it."""
 
     scopes: tuple[str, ...] = ()
-    """What is asked for beyond who it is."""
+    """Scopes that are requested beyond those for identity."""
 
     sign_up: bool = True
     """Whether users without an account may create one, where sign-up is allowed at all."""

@@ -1,4 +1,4 @@
-"""What people see: the brand of the pages, the documentation, and the developer portal."""
+"""The brand of the pages, the documentation, and the developer portal."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""One copy: what is refused, the rows, the check at the end, and the handover.
+"""The copy of a database: preconditions, rows, the check at the end, and the handover.
 
 Each step may be repeated by another process after a crash (docs/decisions/0037).
 """
@@ -36,7 +36,7 @@ from valetkey.kernel.refusal import Mistake
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two databases, and what its engine words differently."""
+    """One of the two databases, with its dialect."""
 
     engine: Engine
     dialect: Dialect

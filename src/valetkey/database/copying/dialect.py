@@ -1,4 +1,4 @@
-"""What each engine words differently: its catalogue with its tables, and refusing writes."""
+"""Differences between the engines: catalogue, tables, and refusing writes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
@@ -190,4 +190,4 @@ _POSTGRES = _Postgres()
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {"sqlite": _SQLite(), "postgresql": _POSTGRES, "postgres": _POSTGRES}
 )
-"""For each URL scheme that can be copied from or to, what its engine words differently."""
+"""The dialect of each URL scheme that can be copied from or to."""

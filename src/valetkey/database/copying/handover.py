@@ -1,4 +1,4 @@
-"""The marks that decide which of two databases the servers may use.
+"""Marks that decide which of two databases the servers may use.
 
 Source and target of a copy share a random id. The source refuses writes while it has that id. The
 target refuses to be used until the copy is complete; before that happens, the source refuses to be

@@ -27,7 +27,7 @@ class Invalid(Exception):
     """An invalid document: its field errors, and the reference if it has one."""
 
     def __init__(self, errors: Sequence[FieldError], reference: str = "") -> None:
-        """Hold `errors`, of which the first 100 are reported."""
+        """Store `errors`, of which the first 100 are reported."""
         super().__init__(f"{len(errors)} fields are wrong")
         self.errors = tuple(errors[:MOST_ERRORS])
         self.reference = reference

@@ -73,7 +73,7 @@ class Declined(Refused):
     """The authorization server refused, and recorded the reason under `reference`."""
 
     def __init__(self, refusal: Refusal, reference: str) -> None:
-        """Hold its refusal and its reference."""
+        """Store the refusal and its reference."""
         super().__init__(refusal)
         self.reference = reference
 

@@ -7,7 +7,7 @@ from valetkey.resource.resource_object import Home, ResourceObject, Verb
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Nothing of it can be written."""
+    """The writable fields of an authorization: none."""
 
 
 OBJECT = ResourceObject(

@@ -10,7 +10,7 @@ from valetkey.resource.resource_object import ResourceObject, Verb
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A title and a text."""
+    """A note: a title and a text."""
 
     title: Annotated[str, Meta(min_length=1, max_length=200, examples=["Shopping"])]
     text: Annotated[str, Meta(max_length=100_000, examples=["Milk, bread"])] = ""

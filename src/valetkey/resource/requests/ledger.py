@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 CALLERS = 10_000
-"""Callers that a ledger of one process remembers, the most recent ones."""
+"""Maximum number of callers in one process, the most recent ones."""
 
 VARIABLE = "VALETKEY_LEDGER"
 """The environment variable that names the workers' shared file."""
@@ -34,7 +34,7 @@ class CallerCounters(Protocol):
 
 
 class LocalCounters:
-    """A ledger in the memory of this process."""
+    """Counters in the memory of this process."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -51,7 +51,7 @@ class LocalCounters:
 
 
 class SharedCounters:
-    """A ledger in a small file mapped by all workers, with room for 16,384 callers."""
+    """Counters in a small file mapped by all workers, with room for 16,384 callers."""
 
     def __init__(self, file: Path) -> None:
         """Map `file`, which `begin` created. Raises OSError."""

@@ -126,7 +126,7 @@ OTHER_BODY = Refusal(
     "the body of the first request",
     "another body",
 )
-"""422."""
+"""The refusal of an idempotency key that was used with another body."""
 
 
 class Preference(StrEnum):

@@ -197,7 +197,7 @@ class Both(Struct, frozen=True):
     def page_back(
         self, before: ListPosition, window: int, limit: int
     ) -> Sequence[tuple[Stored, ListPosition]]:
-        """Do as `page`, in the other direction."""
+        """Return a page as `page` does, in the other direction."""
         return _PLACED.all(
             self.db,
             "SELECT * FROM (SELECT place, id FROM list_entries WHERE owner = :owner"
@@ -215,7 +215,7 @@ class Both(Struct, frozen=True):
         )
 
     def end_back(self, before: ListPosition, window: int) -> ListPosition | None:
-        """Do as `end`, in the other direction."""
+        """Return the end of the window as `end` does, in the other direction."""
         row = self.db.row(
             "SELECT place, id FROM list_entries"
             " WHERE owner = :owner AND kind = :kind AND list = :list AND value = :value"

@@ -44,7 +44,7 @@ class Denied(APIException):
     """A refusal on its way to the response; other exceptions are not affected."""
 
     def __init__(self, denial: Denial) -> None:
-        """Hold `denial`."""
+        """Store the denial."""
         super().__init__()
         self.denial = denial
 

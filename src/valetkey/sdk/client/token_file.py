@@ -24,7 +24,7 @@ class Rejected(Exception):
     """The authorization server or the user refused; `code` is the error of RFC 6749."""
 
     def __init__(self, code: str, description: str = "") -> None:
-        """Hold the error."""
+        """Store the error code and its description."""
         super().__init__(f"{code}: {description}" if description else code)
         self.code = code
         self.description = description

@@ -1,4 +1,4 @@
-"""Codes that users type: of authenticator apps (TOTP, RFC 6238), and recovery codes."""
+"""Codes that users enter: of authenticator apps (TOTP, RFC 6238), and recovery codes."""
 
 from base64 import b32encode
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, same
 
 PERIOD = 30
-"""Seconds in a step."""
+"""Length of a time step in seconds."""
 
 _BYTES = 20
 _DIGITS = 6
@@ -51,7 +51,7 @@ def looks_like_code(text: str) -> bool:
 
 
 def code_at(key: bytes, step: int) -> str:
-    """Return the code of this step."""
+    """Return the code of a time step."""
     # SHA-1 is secure as a MAC, and the only hash that every app supports.
     return TOTP(key, _DIGITS, SHA1(), PERIOD).generate(step * PERIOD).decode("ascii")  # noqa: S303
 

@@ -202,5 +202,5 @@ class ApiToken(Struct, frozen=True):
     made_with: str = ""
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it was neither revoked nor has expired nor was issued in the future."""
+        """Return whether it is neither revoked nor expired nor issued in the future."""
         return self.ended_at is None and is_live(self.created_at, self.expires_at, now)

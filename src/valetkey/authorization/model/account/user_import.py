@@ -29,12 +29,12 @@ class ImportState(StrEnum):
 
     @property
     def is_running(self) -> bool:
-        """Whether the server works on it without being asked."""
+        """Whether the server works on the import without further input."""
         return self in {ImportState.RECEIVING, ImportState.CHECKING, ImportState.IMPORTING}
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing further happens."""
+        """Whether the import has reached a final state."""
         return self in {ImportState.FINISHED, ImportState.STOPPED}
 
 

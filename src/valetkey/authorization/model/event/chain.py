@@ -44,7 +44,7 @@ EVENTS: tuple[type[Event], ...] = tuple(
 
 
 BLOCK = 256
-"""The most events in one block."""
+"""Maximum number of events in one block."""
 
 _GENESIS = "valetkey"
 

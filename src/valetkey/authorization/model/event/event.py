@@ -88,7 +88,7 @@ def read_back(text: str, uid: int | None, client_id: str | None) -> DoneBy:
 
 
 def is_somebody_else(done_by: DoneBy, uid: int | None) -> bool:
-    """Whether an operator or another user did this to that user."""
+    """Return whether an operator or another user did this to that user."""
     return done_by.partition(" ")[0] in _OTHERS and done_by != f"user {uid}"
 
 

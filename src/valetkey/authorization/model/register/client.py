@@ -56,7 +56,7 @@ CLIENT_SCOPE = Scope(("client:read", "client:write"))
 
 
 class ClientType(StrEnum):
-    """Whether it can keep a secret (RFC 6749 section 2.1)."""
+    """The client type: whether it can keep a secret (RFC 6749 section 2.1)."""
 
     CONFIDENTIAL = "confidential"
     PUBLIC = "public"
@@ -70,7 +70,7 @@ class ApplicationType(StrEnum):
 
 
 class AccessTokenFormat(StrEnum):
-    """JWT (RFC 9068) or reference."""
+    """The format of access tokens: JWT (RFC 9068) or reference."""
 
     JWT = "jwt"
     REFERENCE = "reference"
@@ -93,7 +93,7 @@ BY_SECRET = frozenset({AuthenticationMethod.CLIENT_SECRET, AuthenticationMethod.
 
 
 class GrantTypeName(StrEnum):
-    """The grant types a client may be registered for."""
+    """The grant types for which a client may be registered."""
 
     AUTHORIZATION_CODE = "authorization_code"
     IMPLICIT = "implicit"
@@ -117,7 +117,7 @@ class ClientSecret(Struct, frozen=True):
     sealed: str = ""
 
     def is_live(self, now: Instant) -> bool:
-        """Whether it can still be used."""
+        """Return whether the secret can still be used."""
         return self.expires_at is None or self.expires_at > now
 
 
@@ -167,12 +167,12 @@ class Client(Struct, frozen=True, kw_only=True):
 
     @property
     def is_public(self) -> bool:
-        """Whether it runs where it cannot keep a secret."""
+        """Whether the client runs where it cannot keep a secret."""
         return self.type is ClientType.PUBLIC
 
     @property
     def is_native(self) -> bool:
-        """Whether it runs on the user's device outside a browser (RFC 8252)."""
+        """Whether the client runs on the user's device outside a browser (RFC 8252)."""
         return self.application_type is ApplicationType.NATIVE
 
     @property
@@ -182,16 +182,16 @@ class Client(Struct, frozen=True, kw_only=True):
 
     @property
     def has_secret(self) -> bool:
-        """Whether it authenticates with a secret, sent or signed with."""
+        """Whether the client authenticates with a secret, sent or used for signing."""
         return self.authentication_method in BY_SECRET
 
     def live_secrets(self, now: Instant) -> tuple[ClientSecret, ...]:
-        """The secrets that can still be used."""
+        """Return the secrets that can still be used."""
         return tuple(each for each in self.secrets if each.is_live(now))
 
     @property
     def signs_with_secret(self) -> bool:
-        """Whether its secret is also an HMAC key and must be stored decryptably."""
+        """Whether the client's secret is also an HMAC key, which must be stored decryptably."""
         openid = self.openid
         return self.authentication_method is AuthenticationMethod.CLIENT_SECRET_JWT or (
             self.has_secret
@@ -237,13 +237,13 @@ class Client(Struct, frozen=True, kw_only=True):
         )
 
     def may_use(self, grant_type: str) -> bool:
-        """Whether it is registered for this grant type and its profile permits it."""
+        """Return whether the client registered for this grant type and its profile permits it."""
         if grant_type in {GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD}:
             return grant_type in self.grant_types and self.profile.implicit_and_password
         return grant_type in self.grant_types
 
     def registered_redirect_uri(self, presented: str) -> bool:
-        """Whether the redirect URI is registered: byte equality, any loopback port if native."""
+        """Return whether the redirect URI is registered: equal bytes, any native loopback port."""
         return any(
             matches_redirect_uri(registered, presented, native=self.is_native)
             for registered in self.redirect_uris
@@ -251,7 +251,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
     @property
     def domain(self) -> str:
-        """The host of its first redirect URI, by which users recognise it."""
+        """The host of the client's first redirect URI, by which users recognise it."""
         if not self.redirect_uris:
             return ""
         return origin(self.redirect_uris[0]).partition("://")[2] or self.redirect_uris[0]
@@ -288,5 +288,5 @@ class Membership(Struct, frozen=True):
 
     @property
     def owns(self) -> bool:
-        """Whether they may change the team and delete the app."""
+        """Whether the member may change the team and delete the app."""
         return self.role is TeamRole.OWNER

@@ -56,7 +56,7 @@ EVERYONE = PROTOCOL | STAFF | Editor.DEVELOPER
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """The properties of a field beyond its type, default and the text below it.
+    """The properties of a field beyond its type, its default and its docstring.
 
     `source` is the document that defines it. `member` is its name in a registration if it differs
     (RFC 7591 section 2), `attribute` its name in `Client`. `label` is its name on pages: a
@@ -87,20 +87,20 @@ class Field(Struct, frozen=True):
 
     @property
     def member(self) -> str:
-        """Its name in a registration."""
+        """The name of the field in a registration."""
         return self.rule.member or self.name
 
     @property
     def attribute(self) -> str:
-        """Its name in `Client`."""
+        """The name of the field in `Client`."""
         return self.rule.attribute or self.name
 
     def of(self, metadata: object) -> Any:
-        """Return its value in these `ClientMetadata`."""
+        """Return the value of the field in these `ClientMetadata`."""
         return getattr(getattr(metadata, self.part) if self.part else metadata, self.name)
 
     def recorded(self, metadata: object) -> Any:
-        """Return its value in these `ClientMetadata`, as it is in a `Client`."""
+        """Return the value of the field in these `ClientMetadata`, as a `Client` stores it."""
         value = self.of(metadata)
         match self.rule.kind:
             case Kind.CHOICE if value and self.rule.choices:
@@ -113,7 +113,7 @@ class Field(Struct, frozen=True):
                 return value
 
     def chosen(self, client: object) -> Any:
-        """Return its value in this `Client`, as it is in `ClientMetadata`."""
+        """Return the value of the field in this `Client`, as `ClientMetadata` have it."""
         value = getattr(client, self.attribute)
         match self.rule.kind:
             case Kind.CHOICE:

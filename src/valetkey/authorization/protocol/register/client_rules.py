@@ -46,7 +46,7 @@ class GrantTypeRules(Struct, frozen=True):
 
 
 NO_RULES = GrantTypeRules()
-"""Those of a grant type that every client may register for."""
+"""The rules of a grant type for which every client may register."""
 
 GrantTypes = Mapping[str, GrantTypeRules]
 """The grant types of a server by name."""
@@ -57,7 +57,7 @@ _LONGEST_AUDIENCE = 2_000
 
 
 class ClientRules(Struct, frozen=True):
-    """What the rules need to know of this server: addresses, scopes, default profile.
+    """The facts about this server that the rules need: URLs, scopes, default profile.
 
     `own_scopes` are the client's own, which cannot be requested from users. `signing_algorithms`
     are those that the server has keys for, `fetch_networks` those it may reach by http and on other
@@ -84,7 +84,7 @@ class ClientRules(Struct, frozen=True):
         )
 
     def profile_of(self, metadata: ClientMetadata) -> str:
-        """Return the profile it will have."""
+        """Return the profile that the client will have."""
         return metadata.profile or self.default_profile.value
 
     def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:

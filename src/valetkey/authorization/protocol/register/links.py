@@ -20,7 +20,7 @@ _PORT = re.compile(r":[0-9]+\Z")
 
 
 def is_link(uri: str) -> bool:
-    """Whether pages may link to it or show it as an image: a plain https address."""
+    """Return whether pages may link to it or show it as an image: a plain https URL."""
     return len(uri) <= LONGEST and _LINK.fullmatch(uri) is not None
 
 

@@ -52,7 +52,7 @@ _PAIRS = (("rn", "m"), ("vv", "w"))
 
 
 def has_blank(text: str) -> bool:
-    """Whether it contains an invisible character that Unicode classifies as a letter."""
+    """Return whether it contains an invisible character that Unicode classifies as a letter."""
     return any(character in text for character in _BLANK)
 
 

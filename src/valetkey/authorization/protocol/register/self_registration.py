@@ -33,7 +33,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.url import only_for_native
 
 RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
-"""Words that would make people take an app for this server, its operator, or a verified app."""
+"""Words that could make users mistake an app for this server, its operator, or a verified app."""
 
 _MIXING = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 """Scripts with letters that resemble those of another one."""
@@ -56,7 +56,7 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
 
 
 def look_alike(name: str, others: Collection[str]) -> bool:
-    """Whether people would take one of these names for this one: same letters or same shapes."""
+    """Return whether users could mistake one of these names for this one, by letters or shapes."""
     letters, shape = letters_of(name), shape_of(name)
     return bool(letters) and any(
         letters == letters_of(other) or shape == shape_of(other) for other in others
@@ -82,7 +82,7 @@ class _InvalidMember(Exception):
 
 
 class SelfRules(Struct, frozen=True):
-    """What a self-registered app may have.
+    """The permitted values of a self-registered app.
 
     `scopes` in the order in which it gets them; `id_token_algorithm` is the default.
     """
@@ -182,7 +182,7 @@ class SelfRules(Struct, frozen=True):
 
 
 def _read(field: Field, said: Mapping[str, object], faults: list[MetadataError]) -> Any:
-    """Return the value of the field's member; of one that is left out or invalid, its default."""
+    """Return the value of the field's member; its default if it is omitted or invalid."""
     kind, value = field.rule.kind, said.get(field.member)
     if value is not None:
         try:
@@ -242,7 +242,7 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
 
 
 def _plain_redirects(redirect_uris: tuple[str, ...]) -> Iterator[MetadataError]:
-    """Rules of OpenID Connect Registration section 2 for web apps with the implicit grant."""
+    """Yield errors by the rules for web apps with the implicit grant (OIDC Registration 2)."""
     for number, uri in enumerate(redirect_uris):
         if uri.startswith("http:") or host_of(uri) == "localhost":
             detail = "https and not localhost, for a web app with the implicit grant"
@@ -308,7 +308,7 @@ _READERS: Mapping[Kind, Callable[[object], object]] = MappingProxyType(
 
 
 def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
-    """Return a registration as its members, with all defaults."""
+    """Return the members of a registration, with all defaults."""
     possible = [n for n, needed in GRANT_TYPES_OF.items() if needed <= set(metadata.grant_types)]
     for field in fields_of(Editor.CLIENT):
         value = field.of(metadata)

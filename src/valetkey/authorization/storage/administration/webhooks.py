@@ -35,7 +35,7 @@ class WantedEvents(Struct):
     none_exist: bool = False
 
     def has(self, name: str, client_id: str | None) -> bool:
-        """Whether there may be a webhook for an event of this name, about this client."""
+        """Return whether there may be a webhook for an event of this name, about this client."""
         known = self.names
         if known is None or name in known or "" in known:
             return True
@@ -301,7 +301,7 @@ class Webhooks(Struct, frozen=True):
         )
 
     def logged_more(self, most: int) -> Sequence[str]:
-        """Return the webhooks that more than `most` attempts are logged of."""
+        """Return the webhooks whose log has more than `most` attempts."""
         rows = self.db.rows(
             "SELECT id FROM webhooks WHERE :most < (SELECT count(*) FROM webhook_attempts"
             " WHERE webhook_attempts.webhook_id = webhooks.id)",

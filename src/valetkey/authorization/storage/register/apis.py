@@ -45,21 +45,21 @@ class _StoredScope(Struct, frozen=True):
 
 
 class Declaration(Struct, frozen=True):
-    """Which API declares a scope, and whether it shares its scopes."""
+    """An API that declares a scope, and whether it shares its scopes."""
 
     identifier: str
     shares_scopes: bool
 
 
 class ApiReach(Struct, frozen=True):
-    """How many apps may call an API for users, and by how many grants."""
+    """The number of apps that may call an API for users, and of grants."""
 
     apps: int
     authorizations: int
 
 
 class _Granted(Struct, frozen=True):
-    """For which API a grant was given, as the first or a later one, and in which generation."""
+    """The API of a grant, as the first or a later one, and its generation."""
 
     grant_id: str
     api_id: str

@@ -155,7 +155,7 @@ class Clients(Struct, frozen=True):
         return changed == 1
 
     def verify(self, client_id: str, now: Instant) -> bool:
-        """Mark the client as verified. Returns True once."""
+        """Mark the client as verified. Return True once."""
         self.touch()
         verified = self.db.run(
             "UPDATE clients SET verified_at = :now WHERE id = :id AND verified_at IS NULL",
@@ -167,7 +167,7 @@ class Clients(Struct, frozen=True):
         return verified == 1
 
     def unverify(self, client_id: str) -> bool:
-        """Remove the verified mark. Returns True once."""
+        """Remove the verified mark. Return True once."""
         self.touch()
         unverified = self.db.run(
             "UPDATE clients SET verified_at = NULL WHERE id = :id AND verified_at IS NOT NULL",

@@ -177,7 +177,7 @@ SESSIONS = Record(
 
 
 class Participants(Struct, frozen=True):
-    """One row for each pair of session and client; it stays until the session would expire."""
+    """One row for each session and client; it stays until the session would expire."""
 
     db: Connection
 
@@ -207,7 +207,7 @@ class Participants(Struct, frozen=True):
         return True
 
     def extend(self, session_id: str, until: Instant) -> None:
-        """Keep them for as long as the session now lasts."""
+        """Keep the rows for as long as the session now lasts."""
         self.db.send(
             "UPDATE participants SET expires_at = :until WHERE session_id = :session_id",
             session_id=session_id,
@@ -248,7 +248,7 @@ class SessionAndUser(Struct, frozen=True):
 
 
 class SignedInRows(Struct, frozen=True):
-    """One statement instead of four: every authorization request runs it twice."""
+    """Find a session with its user in one statement: every authorization request needs it twice."""
 
     db: Connection
 

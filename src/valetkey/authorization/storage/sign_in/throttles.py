@@ -6,7 +6,7 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import AHEAD, Instant, Lifetime
 
 _UNIT = 1_000_000
-"""One attempt, in the fractions in which buckets leak."""
+"""One attempt, in the units in which buckets leak."""
 
 
 class Limit(Struct, frozen=True):

@@ -23,7 +23,7 @@ class InvalidDeclaration(Exception):
     """An error in a file; `right` says what would be valid."""
 
     def __init__(self, reason: str, right: str) -> None:
-        """Hold `reason`."""
+        """Store `reason` and what would be valid."""
         super().__init__(reason)
         self.right = right
 
