@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from valetkey.web.client_address import Proxies, neighbourhood
+from valetkey.web.client_address import Proxies, network_of
 
 PROXIES = Proxies((ip_network("10.0.0.0/8"), ip_network("127.0.0.1/32"), ip_network("fd00::/8")))
 
@@ -79,4 +79,4 @@ def test_only_proxies_are_trusted() -> None:
     ],
 )
 def test_a_neighbourhood_is_what_one_customer_holds(address: str, block: str) -> None:
-    assert neighbourhood(address) == block
+    assert network_of(address) == block

@@ -140,7 +140,7 @@ def _check_encoding(raw: Raw) -> None:
         raise Mistake(text, "database")
 
 
-def in_our_words(problem: psycopg.Error, *, reading: bool) -> Exception:
+def translate_error(problem: psycopg.Error, *, reading: bool) -> Exception:
     """Translate an error into one of `engine`, without the values it concerned."""
     state = f" (SQLSTATE {problem.sqlstate})" if problem.sqlstate else ""
     text = f"PostgreSQL: {problem.diag.message_primary or type(problem).__name__}{state}"
@@ -343,7 +343,7 @@ class PostgresConnection:
 
     def _failed(self, problem: psycopg.Error) -> Exception:
         self.error = problem
-        self.failure = in_our_words(problem, reading=self._reading)
+        self.failure = translate_error(problem, reading=self._reading)
         return self.failure
 
 

@@ -20,11 +20,11 @@ from valetkey.database.postgres_connection import (
     SETTINGS_OF_A_TRANSACTION,
     PostgresConnection,
     SingleStatement,
-    in_our_words,
     limits_of_session,
     locking,
     open_channel,
     run_work,
+    translate_error,
 )
 from valetkey.database.queued import QueuedWork, tell
 from valetkey.kernel.refusal import Mistake
@@ -201,7 +201,7 @@ class Session:
                 asked.problem = _nobody_knows()
                 return None
             if asked.problem is None:
-                asked.problem = in_our_words(error, reading=kind.reading)
+                asked.problem = translate_error(error, reading=kind.reading)
             stale = attempt == 0 and self._channel is None
             if not stale and not guessed_wrong and not isinstance(error, _RUN_AGAIN):
                 return None

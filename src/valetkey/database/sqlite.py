@@ -23,9 +23,9 @@ from valetkey.database.sqlite_connection import (
     SingleStatement,
     SQLiteConnection,
     copy,
-    in_our_words,
     open_reader,
     run_work,
+    translate_error,
 )
 from valetkey.database.sqlite_files import OpenFiles, create_file, files_of, require_private
 from valetkey.database.sqlite_writer import Writer
@@ -130,7 +130,7 @@ class SQLite:
                 reader.number = self._revision(reader, version)
             reader.mark = mark
         except apsw.Error as problem:
-            raise in_our_words(problem) from problem
+            raise translate_error(problem) from problem
         return reader.number
 
     def look(self) -> str:
@@ -173,7 +173,7 @@ class SQLite:
         try:
             found = self._reader().raw.execute(sql, storable(params)).fetchall()
         except apsw.Error as problem:
-            raise in_our_words(problem) from problem
+            raise translate_error(problem) from problem
         return found[0] if found else None
 
     def _snapshot(self, work: Callable[[Connection], T]) -> T:
@@ -181,7 +181,7 @@ class SQLite:
         try:
             raw.execute("BEGIN")
         except apsw.Error as problem:
-            raise in_our_words(problem) from problem
+            raise translate_error(problem) from problem
         try:
             return run_work(SQLiteConnection(raw, {}), work)
         finally:
@@ -208,7 +208,7 @@ class SQLite:
                 if self._index is None:
                     self._index = LogIndex.of(self._path)
             except apsw.Error as problem:
-                raise in_our_words(problem) from problem
+                raise translate_error(problem) from problem
             self._readers.append(reader)
         self._this_thread.reader = reader
         return reader
@@ -236,7 +236,7 @@ class SQLite:
         except FileExistsError as problem:
             raise Mistake(f"{target} exists already: name a new file for the backup") from problem
         except apsw.Error as problem:
-            raise in_our_words(problem) from problem
+            raise translate_error(problem) from problem
         except OSError as problem:
             raise DatabaseUnavailable(f"cannot write {target}: {problem.strerror}") from problem
 

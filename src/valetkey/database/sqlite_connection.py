@@ -188,7 +188,7 @@ def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
     return raw
 
 
-def in_our_words(problem: apsw.Error) -> Exception:
+def translate_error(problem: apsw.Error) -> Exception:
     """Translate an error into one of `engine`; programming errors stay as they are."""
     if isinstance(problem, apsw.ConstraintError):
         # The only triggers are those of a copy, which refuse every write.
@@ -302,7 +302,7 @@ class SQLiteConnection:
         return self._raw
 
     def _failed(self, problem: apsw.Error) -> Exception:
-        self.failure = in_our_words(problem)
+        self.failure = translate_error(problem)
         return self.failure
 
 

@@ -24,9 +24,9 @@ from valetkey.database.engine import (
 from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
-    in_our_words,
     open_writer,
     run_work,
+    translate_error,
 )
 from valetkey.database.sqlite_files import OpenFiles
 from valetkey.kernel import metrics
@@ -240,7 +240,7 @@ class Writer:
             # A deferred constraint fails at the commit, for no particular function: run each alone.
             self._roll_back()
             if len(batch) == 1:
-                batch[0].problem = in_our_words(problem)
+                batch[0].problem = translate_error(problem)
             else:
                 for asked in batch:
                     asked.again()

@@ -120,7 +120,7 @@ class StorageConformance:
         def ended(at: Instant = NOW) -> str:
             found = memory.read(lambda tx: tx.grants.find("gr_3"))
             assert found is not None
-            return found.standing.ended(at)
+            return found.liveness.ended(at)
 
         memory.write(bound)
         assert ended() == ""

@@ -59,7 +59,7 @@ class Proxies:
 
 
 @lru_cache(_REMEMBERED)
-def neighbourhood(address: str) -> str:
+def network_of(address: str) -> str:
     """Return the /24 or /56 network of `address`, usually one customer of a provider.
 
     The key of rate limits by address. An empty address stays empty, so that all unknown clients

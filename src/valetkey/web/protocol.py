@@ -17,7 +17,7 @@ from valetkey.web import log
 from valetkey.web.connection.exchange import Disconnected, Exchange, ResponseFormatter
 from valetkey.web.connection.flow_control import FlowControl
 from valetkey.web.connection.gate import Gate
-from valetkey.web.connection.reader import COME_AGAIN, HELD, Reader, Unreadable, busy, refusal
+from valetkey.web.connection.reader import HELD, RETRY_AFTER, Reader, Unreadable, busy, refusal
 from valetkey.web.router import App
 from valetkey.web.security_headers import head
 
@@ -265,8 +265,8 @@ class HttpProtocol(asyncio.Protocol):
         now = self.loop.time()
         # A client that retries too early is delayed; clients behind a proxy share its connections.
         if now < self._hasty_until and not self._app.proxies.trusts(self.address):
-            self._flow.delay(COME_AGAIN)
-        self._hasty_until = now + COME_AGAIN / 2
+            self._flow.delay(RETRY_AFTER)
+        self._hasty_until = now + RETRY_AFTER / 2
 
     def leave(self, exchange: Exchange) -> None:
         """Stop counting `exchange`: its task has ended."""
@@ -308,7 +308,7 @@ class HttpProtocol(asyncio.Protocol):
         exchange.keep_alive = keep = not self._is_last(exchange)
         self._transport.write(self._wording.start(top, chunked=not exchange.old, last=not keep))
 
-    async def pour(self, exchange: Exchange, piece: bytes) -> None:
+    async def write_stream(self, exchange: Exchange, piece: bytes) -> None:
         """Write a piece of the body when the client has room for it. Raises Disconnected."""
         if exchange is not self._current:
             raise Disconnected

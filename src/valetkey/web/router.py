@@ -34,8 +34,8 @@ from valetkey.web.connection.incoming_request import (
     Message,
     Receive,
     Send,
-    pour_stream,
     read_body,
+    send_stream,
     take_body,
 )
 from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
@@ -236,15 +236,15 @@ class App:
         hsts, bare = self._hsts and secure, method == "HEAD"
         try:
             if response.stream is None:
-                asked.say(response, hsts=hsts, bare=bare)
+                asked.send(response, hsts=hsts, bare=bare)
             else:
                 harden(response.headers, hsts=hsts)  # validates the header before anything is sent
         except ValueError as failure:
             response = self._failed(route, request, failure)
-            asked.say(response, hsts=hsts, bare=bare)
+            asked.send(response, hsts=hsts, bare=bare)
         try:
             if response.stream is not None:
-                await pour_stream(asked, response, response.stream, hsts=hsts, bare=bare)
+                await send_stream(asked, response, response.stream, hsts=hsts, bare=bare)
         finally:
             self._tell(asked, route, request, response.status, perf_counter() - started)
 

@@ -13,7 +13,7 @@ from tests.support import postgres
 from tests.support.live import CODE_GRANT, Answer, LiveServers, live_servers
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.actions.account.identities import connect
-from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
@@ -73,7 +73,7 @@ class Chain:
         def work(tx: Transaction) -> bool:
             user = tx.users.find_by_name("alice")
             assert user is not None
-            return connect(tx, user, Claimed(issuer, subject), self.api.servers.clock.now())
+            return connect(tx, user, ClaimedIdentity(issuer, subject), self.api.servers.clock.now())
 
         assert self.api.servers.write(work)
 

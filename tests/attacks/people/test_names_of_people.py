@@ -15,7 +15,7 @@ from tests.support.visitors import ALICE, BOB
 from tests.support.visitors import run as run_visitors
 from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.app.foundation import SCHEMA, build_foundation
-from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.config.load import load
 from valetkey.database.migrate import migrate
@@ -60,7 +60,7 @@ def test_deceptive_user_names_are_refused_everywhere(tmp_path: Path) -> None:
             assert changed.status == 400, name
             assert (await asked_to_sign_up(it, here, username=name)).status == 400, name
             assert (await ada.submit(profile, "save", username=name)).status in {400, 422}, name
-            claimed = Claimed(
+            claimed = ClaimedIdentity(
                 "https://id.example", name, "x@example.com", email_verified=True, username=name
             )
             came = await it.write(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.connected_apps import connected_apps, end_app, end_apps
-from valetkey.authorization.actions.endings import delete_clients, work_off
+from valetkey.authorization.actions.endings import continue_oldest, delete_clients
 from valetkey.authorization.actions.users import sign_out_everywhere
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.storage.tokens.endings import BATCH
@@ -54,7 +54,7 @@ async def _batches(it: Harness, sql: str) -> list[int]:
     def work(tx: Transaction) -> int:
         # Before the first count, so that the server's own background waits.
         tx.db.exclude(Lock.ENDINGS)
-        before, done, after = tx.db.row(sql), work_off(tx, it.clock.now), tx.db.row(sql)
+        before, done, after = tx.db.row(sql), continue_oldest(tx, it.clock.now), tx.db.row(sql)
         assert before is not None
         assert after is not None
         changed.append(abs(after[0] - before[0]))
@@ -80,7 +80,7 @@ async def _live(it: Harness) -> int:
 async def _finish(it: Harness) -> list[int]:
     """Work off what is left; how many rows each transaction wrote."""
     wrote: list[int] = []
-    while ended := await it.write(lambda tx: work_off(tx, it.clock.now)):
+    while ended := await it.write(lambda tx: continue_oldest(tx, it.clock.now)):
         wrote.append(ended)
     return wrote
 
@@ -169,7 +169,7 @@ def test_twenty_thousand_grants_of_one_app_end_at_once_in_batches(
         it.clock.forward(1)
         fresh = (await it.tokens("web")).text("access_token")
         assert await _live(it) == 1
-        assert await it.write(lambda tx: work_off(tx, it.clock.now)) == BATCH
+        assert await it.write(lambda tx: continue_oldest(tx, it.clock.now)) == BATCH
         assert await _revoked(it) % BATCH == 0
         # A second ending before the first is written takes what was begun meanwhile.
         await _fill(it, (await _newest(it)), BATCH)
@@ -258,7 +258,7 @@ def test_rows_of_a_removed_user_and_of_a_removed_client_go_in_batches(
         assert await _count(it, "SELECT COUNT(*) FROM sessions") == _SOME + 1 - BATCH
         # The first batches of this write grants.
         for _ in range(2):
-            assert await it.write(lambda tx: work_off(tx, it.clock.now)) == BATCH
+            assert await it.write(lambda tx: continue_oldest(tx, it.clock.now)) == BATCH
         registrar = it.foundation.registrar("test")
         await it.write(lambda tx: registrar.remove(tx, client, it.clock.now, because="deleted"))
         before = await _count(it, "SELECT COUNT(*) FROM grants")

@@ -96,7 +96,7 @@ class _Imports:
         return import_id
 
     async def finish(self) -> None:
-        while await self.worker.work_some():
+        while await self.worker.process_stage():
             pass
 
     async def move(self, import_id: str, after: ImportState) -> bool:
@@ -247,7 +247,7 @@ def test_import_of_a_killed_worker_is_continued_by_another(
 
         with pytest.raises(RuntimeError):
             await it.store.write(dies)
-        assert not await imports.worker.work_some()
+        assert not await imports.worker.process_stage()
         it.clock.forward(10)
         await imports.finish()
         assert await imports.state(import_id) is ImportState.FINISHED

@@ -25,7 +25,7 @@ from tests.authorization.background.receivers import (
 from tests.fetch.canary import answer, door, listening
 from tests.support.harness import Harness, run
 from tests.support.wait import until
-from valetkey.authorization.actions.webhooks import CHANCE, WebhookChanges, WebhookTarget
+from valetkey.authorization.actions.webhooks import ENTROPY, WebhookChanges, WebhookTarget
 from valetkey.authorization.background.webhook_delivery import (
     PAUSES,
     read_wanted,
@@ -285,7 +285,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
 
     async def story(it: Harness) -> None:
         wanted, delivery = it.foundation.store.wanted, delivery_to(it, Receiver())
-        jobs = (delivery.keep_wanted, delivery.deliver, delivery.keep_bounded)
+        jobs = (delivery.follow_webhooks, delivery.deliver, delivery.keep_bounded)
         tasks = [asyncio.create_task(each()) for each in jobs]
         async with asyncio.timeout(20):
             # PostgreSQL is asked for changes until it answers; then nothing changes any more.
@@ -296,7 +296,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
         store = Store(elsewhere, it.foundation.runtime.random, SYSTEM)
         changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random)
         target = WebhookTarget(URL, ("user.enabled",), "")
-        await store.write(lambda tx: changes.create(tx, target, bytes(CHANCE), it.clock.now))
+        await store.write(lambda tx: changes.create(tx, target, bytes(ENTROPY), it.clock.now))
         await elsewhere.close()
         await until(lambda: wanted.names == frozenset({"user.enabled"}))
         for task in tasks:

@@ -18,7 +18,7 @@ async def imports(it: Harness, told: set[str]) -> None:
     worker = UserImporter(store, ImportWork(it.foundation.accounts()), runtime)
     file = f"username,email,password_hash\ncarl,carl@example.com,{_HASH}\n"
     import_id = await uploads.receive(CommandLine(), "users.csv", file.encode(), now)
-    assert await worker.work_some()
+    assert await worker.process_stage()
     assert await uploads.move(CommandLine(), import_id, ImportState.IMPORTING, now)
-    assert await worker.work_some()
+    assert await worker.process_stage()
     told.add(_HASH)

@@ -3,7 +3,7 @@
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.identities import connect, disconnect
-from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.storage.transaction import Transaction
@@ -21,7 +21,7 @@ async def ends(it: Harness) -> None:
         assert ada is not None
         leaving: User = replace(ada, uid=Uid(3001), username="going", email="going@example.com")
         assert tx.users.register(leaving)
-        one, other = (Claimed("https://id.example", subject) for subject in "12")
+        one, other = (ClaimedIdentity("https://id.example", subject) for subject in "12")
         assert connect(tx, leaving, one, now)
         assert connect(tx, leaving, other, now)
         assert disconnect(tx, leaving, one.issuer, one.subject, now)

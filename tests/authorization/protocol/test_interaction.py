@@ -14,9 +14,9 @@ from valetkey.authorization.protocol.interaction import (
     Ask,
     Interaction,
     InteractionState,
-    Person,
     Refuse,
     Respond,
+    SignedInUser,
     SignIn,
     Step,
     chosen_claims,
@@ -39,8 +39,8 @@ PART = replace(ALLOWED, scope=Scope.of("read"))
 OTHER_LOOKS = replace(ALLOWED, appearance="Another name\n\n\n")
 
 NOBODY = InteractionState(WEB)
-ALICE = InteractionState(WEB, Person("se_1", Instant(NOW - 100)))
-ALICE_ALLOWED = InteractionState(WEB, Person("se_1", Instant(NOW - 100), ALLOWED))
+ALICE = InteractionState(WEB, SignedInUser("se_1", Instant(NOW - 100)))
+ALICE_ALLOWED = InteractionState(WEB, SignedInUser("se_1", Instant(NOW - 100), ALLOWED))
 HERE = replace(ALICE, signed_in_here=True)
 HERE_ALLOWED = replace(ALICE_ALLOWED, signed_in_here=True)
 TICKED = replace(ALICE, allowed=Scope.of("read"))
@@ -58,11 +58,13 @@ OPENID = replace(WEB, scope=Scope.of("openid", "email", "read", "notes:read"))
 OPENID_ALLOWED = replace(
     ALICE_ALLOWED,
     client=OPENID,
-    person=Person("se_1", Instant(NOW - 100), replace(ALLOWED, scope=Scope.of("openid")), ("pwd",)),
+    person=SignedInUser(
+        "se_1", Instant(NOW - 100), replace(ALLOWED, scope=Scope.of("openid")), ("pwd",)
+    ),
 )
-MEANT_OTHER = replace(OPENID_ALLOWED.person or Person("", NOW), is_meant=False)
+MEANT_OTHER = replace(OPENID_ALLOWED.person or SignedInUser("", NOW), is_meant=False)
 OTHER = replace(OPENID_ALLOWED, person=MEANT_OTHER)
-UNKNOWN_WAY = replace(OPENID_ALLOWED.person or Person("", NOW), methods=("otp",))
+UNKNOWN_WAY = replace(OPENID_ALLOWED.person or SignedInUser("", NOW), methods=("otp",))
 ACR = Acr.PASSWORD.value
 
 
@@ -87,19 +89,19 @@ TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]
     (
         "allowed less before",
         asked(),
-        replace(ALICE, person=Person("se_1", NOW, PART)),
+        replace(ALICE, person=SignedInUser("se_1", NOW, PART)),
         Ask(changed=False),
     ),
     (
         "the client looks different",
         asked(),
-        replace(ALICE, person=Person("se_1", NOW, OTHER_LOOKS)),
+        replace(ALICE, person=SignedInUser("se_1", NOW, OTHER_LOOKS)),
         Ask(changed=True),
     ),
     (
         "looks different, silently",
         asked(prompt="none"),
-        replace(ALICE, person=Person("se_1", NOW, OTHER_LOOKS)),
+        replace(ALICE, person=SignedInUser("se_1", NOW, OTHER_LOOKS)),
         ErrorCode.CONSENT_REQUIRED,
     ),
     ("prompt=consent asks again", asked(prompt="consent"), ALICE_ALLOWED, Ask(changed=False)),

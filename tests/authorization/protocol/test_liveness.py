@@ -26,8 +26,8 @@ def _traced(monkeypatch: pytest.MonkeyPatch) -> Generator[list[tuple[str, str]]]
     calls: list[tuple[str, str]] = []
 
     def trace(name: str) -> object:
-        def ask(standing: Liveness, now: Instant) -> Refusal | None:
-            problem = require_live(standing, now)
+        def ask(liveness: Liveness, now: Instant) -> Refusal | None:
+            problem = require_live(liveness, now)
             calls.append((name.removeprefix(_PACKAGE), "" if problem is None else problem.check))
             return problem
 
@@ -160,7 +160,7 @@ def test_a_code_dies_with_its_session_and_its_user(tmp_path: Path, ended: str) -
 
 
 @pytest.mark.parametrize(
-    ("standing", "ended"),
+    ("liveness", "ended"),
     [
         (Liveness(), ""),
         (Liveness(client_disabled=True, user_disabled=True), "client.disabled"),
@@ -174,7 +174,7 @@ def test_a_code_dies_with_its_session_and_its_user(tmp_path: Path, ended: str) -
         (Liveness(token_revoked=True), "token.revoked"),
     ],
 )
-def test_the_rule_says_what_ended(standing: Liveness, ended: str) -> None:
-    problem = require_live(standing, Instant(10))
+def test_the_rule_says_what_ended(liveness: Liveness, ended: str) -> None:
+    problem = require_live(liveness, Instant(10))
     assert (problem.check if problem else "") == (f"live.{ended}" if ended else "")
     assert problem is None or problem.code is ErrorCode.INVALID_GRANT

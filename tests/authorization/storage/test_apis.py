@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.actions import endings
-from valetkey.authorization.actions.endings import end_all_of_api, work_off
+from valetkey.authorization.actions.endings import continue_oldest, end_all_of_api
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import AccessTokenFormat
@@ -55,7 +55,7 @@ def _disable(tx: Transaction) -> None:
 
 
 def _work_off(memory: Memory) -> None:
-    while memory.write(lambda tx: work_off(tx, NOW)):
+    while memory.write(lambda tx: continue_oldest(tx, NOW)):
         pass
 
 

@@ -39,7 +39,7 @@ class Shop:
     url: str
     secret: str
     save: Callable[[], None]
-    put_back: Callable[[], Ran]
+    replace_database: Callable[[], Ran]
 
     def token(self, form: dict[str, str]) -> requests.Response:
         auth = ("printer", self.secret)
@@ -83,7 +83,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
         assert ran.code == 0, ran.err
         shutil.move(ran.json[0], saved)
 
-    def put_back() -> Ran:
+    def replace_database() -> Ran:
         return valetkey(
             "database", "restore", "--authorization", str(saved), "--yes", here=tmp_path
         )
@@ -108,7 +108,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
             note = folder / "authorization.last-seen"
             eventually(lambda: int(note.read_text().split()[-2]) > 500, "the number is not noted")
 
-        def put_back() -> Ran:
+        def replace_database() -> Ran:
             run("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(saved))
             assert "older than what its server last saw" in valetkey("serve", here=tmp_path).err
             return valetkey("database", "restore", "--yes", here=tmp_path)
@@ -127,7 +127,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
         made = valetkey("client", "create", "--id", name, "--name", name, *options, here=tmp_path)
         secrets.append(made.json["client_secret"])
     found = text.split('url = "')[1].split('"')[0]
-    return Shop(tmp_path, found, secrets[0], save, put_back)
+    return Shop(tmp_path, found, secrets[0], save, replace_database)
 
 
 def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
@@ -148,7 +148,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
         assert valetkey("user", "disable", "eve", "--yes", here=shop.here).code == 0
         noted = shop.here / "valetkey/authorization.endings"
         eventually(lambda: noted.read_text().count("user.disabled") == 2, "nothing is noted")
-    ran = shop.put_back()
+    ran = shop.replace_database()
     assert ran.code == 0, ran.err
     assert "valetkey user enable" in ran.out
     for name in ("lost", *_REPLACED):

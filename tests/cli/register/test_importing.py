@@ -99,7 +99,7 @@ async def _kill_and_continue(url: str, process: subprocess.Popen[bytes]) -> None
         # As a running server does it once the lease is over.
         clock = Runtime(lambda: Instant(later(SYSTEM.now(), seconds(11))), SYSTEM.random)
         worker = UserImporter(store, ImportWork(Accounts(SYSTEM.random)), clock)
-        while await worker.work_some():
+        while await worker.process_stage():
             pass
         assert await _users(store) == _MANY
         (found,) = await store.read(lambda tx: tx.user_imports.recent(2))

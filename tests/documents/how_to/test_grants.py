@@ -18,7 +18,7 @@ from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.account.identities import connect
-from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.federation import (
     FederationSettings,
@@ -157,7 +157,7 @@ def test_app_reaches_the_api_of_another_server(
     def link(tx: Transaction) -> bool:
         user = tx.users.find_by_name("ada")
         assert user is not None
-        claimed = Claimed(here.servers.auth_url, subject)
+        claimed = ClaimedIdentity(here.servers.auth_url, subject)
         return connect(tx, user, claimed, there.servers.clock.now())
 
     assert there.servers.write(link)

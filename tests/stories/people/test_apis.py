@@ -11,7 +11,7 @@ from tests.stories.people.full_site import CALENDAR, PRINTER, WORD, browser, sig
 from tests.support.harness import CALLBACK, Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.wait import until_found
-from valetkey.authorization.actions.endings import end_all_of_api, work_off
+from valetkey.authorization.actions.endings import continue_oldest, end_all_of_api
 from valetkey.authorization.storage.transaction import Transaction
 
 READS = "At Calendar: see your calendar"
@@ -59,7 +59,7 @@ async def remove(it: Harness) -> None:
         end_all_of_api(tx, api, it.clock.now, "api_removed")
 
     await it.write(work)
-    while await it.write(lambda tx: work_off(tx, it.clock.now)):
+    while await it.write(lambda tx: continue_oldest(tx, it.clock.now)):
         pass
 
 

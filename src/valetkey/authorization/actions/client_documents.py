@@ -29,7 +29,7 @@ from valetkey.fetch.outbound import ANYTHING, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant, days, hours, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.rate_limit import Buckets
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class ClientDocuments:
             # Bounded by the lifetime of the document; unknown clients must not use up these turns.
             return
         host = host_of_document(client_id)
-        wait = self._addresses.take(neighbourhood(address), now) or self._hosts.take(host, now)
+        wait = self._addresses.take(network_of(address), now) or self._hosts.take(host, now)
         if wait:
             told = _refusal("rate", "too many new apps; try again later")
             raise Refused(replace(told, code=ErrorCode.SLOW_DOWN, retry_after=wait))

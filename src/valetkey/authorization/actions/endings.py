@@ -90,7 +90,7 @@ def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None
         tx.endings.add(ending, now)
 
 
-def work_off(tx: Transaction, now: Instant) -> int:
+def continue_oldest(tx: Transaction, now: Instant) -> int:
     """Write one batch of the oldest unfinished ending; a full batch means there is more to do."""
     ending = tx.endings.first()
     if ending is None:

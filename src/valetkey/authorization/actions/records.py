@@ -214,7 +214,7 @@ class Records(Struct, frozen=True):
     ) -> Said | Refusal | Rejected:
         """Return one grant."""
         found = tx.grants.find(wanted.id)
-        if found is None or found.grant.uid != read.uid or found.standing.ended(now):
+        if found is None or found.grant.uid != read.uid or found.liveness.ended(now):
             return _gone()
         name = _client_name(tx, found.grant.client_id)
         apis = tx.apis.of_scopes(found.grant.scope)

@@ -114,10 +114,10 @@ class SelfRegistrar(Struct, frozen=True):
         )
         if isinstance(client, tuple):
             refuse_registration(client)
-        looks = self._looks(metadata)
-        self._make_room(tx, looks, now)
+        appearance = self._looks(metadata)
+        self._make_room(tx, appearance, now)
         token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
-        tx.registrations.add(client.id, token, looks, now)
+        tx.registrations.add(client.id, token, appearance, now)
         return Registered(replace(client, self_registered=True), secret)
 
     def keep_document(
@@ -148,8 +148,8 @@ class SelfRegistrar(Struct, frozen=True):
                 refuse_registration(changed)
             tx.registrations.replace_document(url, read)
             return
-        looks = self.fingerprints.of("client documents", host)
-        self._make_room(tx, looks, now)
+        appearance = self.fingerprints.of("client documents", host)
+        self._make_room(tx, appearance, now)
         if tx.registrations.has_documents(most):
             before = Instant(now - LEFT_ALONE)
             oldest = tx.registrations.unused_documents(before, 1)
@@ -162,11 +162,11 @@ class SelfRegistrar(Struct, frozen=True):
             refuse_registration(client)
         tx.clients.start_generation(url, now)
         # No token manages it: the fingerprint of none is empty.
-        tx.registrations.add(url, Fingerprint(""), looks, now, read)
+        tx.registrations.add(url, Fingerprint(""), appearance, now, read)
 
-    def _make_room(self, tx: Transaction, looks: Fingerprint, now: Instant) -> None:
+    def _make_room(self, tx: Transaction, appearance: Fingerprint, now: Instant) -> None:
         """Remove the oldest unused clients with this metadata if there are too many."""
-        alike = tx.registrations.unused_alike(looks)
+        alike = tx.registrations.unused_alike(appearance)
         too_many = min(max(0, len(alike) - MOST_ALIKE + 1), _MOST_REPLACED)
         for client_id, since in alike[:too_many]:
             # Only old ones: metadata are public, and identical registrations could replace others.
@@ -305,7 +305,7 @@ def invite(
     tx: Transaction, key: FingerprintKey, token: Secret, invitation: Invitation, now: Instant
 ) -> None:
     """Create an initial access token."""
-    tx.invitations.issue(invitation_print(key, token.reveal()), invitation)
+    tx.invitations.issue(invitation_fingerprint(key, token.reveal()), invitation)
     tx.events.add(InvitationIssued(invitation.id, invitation.uses_left), now)
 
 
@@ -332,7 +332,7 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
     return adopted
 
 
-def invitation_print(key: FingerprintKey, token: str) -> Fingerprint:
+def invitation_fingerprint(key: FingerprintKey, token: str) -> Fingerprint:
     """Return the fingerprint under which an initial access token is stored."""
     return key.of("invitation", token)
 

@@ -252,7 +252,7 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
     """
     tx.users.hold_alone(uid)
     found = tx.grants.find(grant_id)
-    if found is None or found.grant.uid != uid or found.standing.ended(now):
+    if found is None or found.grant.uid != uid or found.liveness.ended(now):
         return False
     if not tx.grants.revoke(grant_id, now, "user_withdrew"):
         return False

@@ -45,7 +45,7 @@ from valetkey.kernel.webhook import fresh_webhook_secret
 _NAMES = frozenset(event.name for event in EVENTS)
 _ID = 16
 
-CHANCE = 48
+ENTROPY = 48
 """Random bytes for the id and the secret of a new webhook."""
 
 
@@ -65,7 +65,7 @@ class NewWebhook(Struct, frozen=True):
 
 
 class WebhookChanges(Struct, frozen=True):
-    """Creates and changes webhooks. `chance` are random bytes drawn before a transaction."""
+    """Creates and changes webhooks. `entropy` are random bytes drawn before a transaction."""
 
     settings: Settings
     sealer: Sealer
@@ -75,7 +75,7 @@ class WebhookChanges(Struct, frozen=True):
         self,
         tx: Transaction,
         target: WebhookTarget,
-        chance: bytes,
+        entropy: bytes,
         now: Instant,
         client_id: str | None = None,
         secret: str | None = None,
@@ -87,8 +87,8 @@ class WebhookChanges(Struct, frozen=True):
         tx.webhooks.hold_all()
         if faults := self._faults(target, client_id):
             return faults
-        webhook_id = fresh_id("wh", lambda size: chance[:size])
-        secret, sealed = self._secret(webhook_id, chance, secret)
+        webhook_id = fresh_id("wh", lambda size: entropy[:size])
+        secret, sealed = self._secret(webhook_id, entropy, secret)
         webhook = Webhook(
             webhook_id,
             target.url,
@@ -136,12 +136,12 @@ class WebhookChanges(Struct, frozen=True):
         self,
         tx: Transaction,
         webhook: Webhook,
-        chance: bytes,
+        entropy: bytes,
         now: Instant,
         secret: str | None = None,
     ) -> str:
         """Replace the secret and return the new one. The old one also signs for a day."""
-        secret, sealed = self._secret(webhook.id, chance, secret)
+        secret, sealed = self._secret(webhook.id, entropy, secret)
         if not tx.webhooks.rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
             raise _conflict("the secret was just changed", "webhook.secret")
         tx.events.add(WebhookSecretIssued(webhook.id, webhook.client_id), now)
@@ -163,9 +163,9 @@ class WebhookChanges(Struct, frozen=True):
         opened = self.sealer.open(webhook.sealed, secret_place(webhook.id))
         return opened is not None and same(opened.decode(), secret)
 
-    def _secret(self, webhook_id: str, chance: bytes, given: str | None) -> tuple[str, str]:
+    def _secret(self, webhook_id: str, entropy: bytes, given: str | None) -> tuple[str, str]:
         # Beyond the bytes of the id, so that neither tells of the other.
-        secret = given or fresh_webhook_secret(lambda size: chance[_ID : _ID + size])
+        secret = given or fresh_webhook_secret(lambda size: entropy[_ID : _ID + size])
         return secret, self.sealer.seal(secret.encode(), secret_place(webhook_id), self.random)
 
 

@@ -28,9 +28,9 @@ from valetkey.authorization.app.parts import (
     make_logo_fetcher,
     make_logout_delivery,
     make_mail_delivery,
-    make_minter,
     make_reader,
     make_server,
+    make_token_responses,
     make_watch,
     make_webhook_delivery,
 )
@@ -38,7 +38,7 @@ from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
 from valetkey.authorization.background.audit import AuditChain
 from valetkey.authorization.background.endings import EndingsFile
-from valetkey.authorization.background.gauges import AnswerClock, DatabaseGauges
+from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.maintenance import Maintenance
 from valetkey.authorization.background.user_imports import UserImporter
@@ -88,7 +88,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     apis = make_apis(foundation, directory)
     claims = foundation.token_claims()
     client_auth = make_client_auth(foundation, directory, documents, uses)
-    minter = make_minter(foundation)
+    minter = make_token_responses(foundation)
     portal = foundation.portal()
     maintenance = Maintenance(
         store.acting(SYSTEM),
@@ -101,7 +101,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     )
     logout_delivery = make_logout_delivery(foundation)
     webhooks = make_webhook_delivery(foundation)
-    answer_clock = AnswerClock()
+    answer_clock = ResponseTimeCounter()
     try:
         foundation.outgoing.prepare()
         elsewhere = providers(settings, foundation.outgoing, runtime.now)
@@ -189,7 +189,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             maintenance.keep_keys,
             partial(server.brands.keep, store),
             logout_delivery.deliver,
-            webhooks.keep_wanted,
+            webhooks.follow_webhooks,
             webhooks.deliver,
             webhooks.keep_bounded,
             make_logo_fetcher(foundation, images).fetch,

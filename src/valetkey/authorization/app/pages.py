@@ -19,7 +19,7 @@ from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.federation.registry import Providers
-from valetkey.authorization.authentication.federation.trip import UpstreamSignIns
+from valetkey.authorization.authentication.federation.upstream_sign_in import UpstreamSignIns
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
@@ -94,7 +94,7 @@ from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
 from valetkey.authorization.site.errors.refuse import ErrorPages
 from valetkey.authorization.site.federation.arrived import UpstreamSignUp
-from valetkey.authorization.site.federation.callback import ProviderRedirect, Return
+from valetkey.authorization.site.federation.callback import ProviderCallback, ProviderRedirect
 from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.federation.federation import Federation
 from valetkey.authorization.site.home import Home
@@ -105,7 +105,7 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.second_factor import SecondFactor
 from valetkey.authorization.site.sign_in.sign_in import SignIn
-from valetkey.authorization.site.sign_out.sign_out import LeavePages, Logout
+from valetkey.authorization.site.sign_out.sign_out import Logout, SignOutPages
 from valetkey.authorization.site.sign_up.sign_up import CreateAccount
 from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
@@ -230,11 +230,11 @@ def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     mode, name = foundation.settings.accounts.sign_up, foundation.settings.brand.name
     by_link = site.passwords_at("mailed")
     sign_up = SignUp(mode, links, outbox, accounts, by_link, name)
-    leave = LeavePages(server.cookies, site.sign_out)
+    leave = SignOutPages(server.cookies, site.sign_out)
     owner = OwnerLinks(server, accounts, site.passwords_at("account"))
     upstream = (
         *ProviderRedirect(federation).pages(),
-        *Return(federation).pages(),
+        *ProviderCallback(federation).pages(),
         *UpstreamSignUp(federation).pages(),
     )
     return (

@@ -91,7 +91,7 @@ def _signer(foundation: Foundation) -> ClientSigner:
     )
 
 
-def make_minter(foundation: Foundation) -> TokenResponses:
+def make_token_responses(foundation: Foundation) -> TokenResponses:
     """Build the issuer of token responses."""
     id_tokens = IdTokens(
         foundation.issuer,

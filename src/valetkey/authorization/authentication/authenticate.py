@@ -24,7 +24,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.offload import Busy, Offload
 
 _LONGEST_NAME = 320
@@ -160,7 +160,7 @@ class PasswordSignIn(Struct, frozen=True):
         return Refusal(ErrorCode.INVALID_GRANT, _WRONG, "password.wrong")
 
     def _address_bucket(self, address: str) -> str:
-        return f"sign_in_from:{self.key.of('throttle', neighbourhood(address))}"
+        return f"sign_in_from:{self.key.of('throttle', network_of(address))}"
 
 
 def _accept(

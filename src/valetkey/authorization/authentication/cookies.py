@@ -65,7 +65,7 @@ class Cookies(Struct, frozen=True):
         """Return the browser cookie; "" if it is missing or malformed."""
         return _read(request, self.browser_name, Prefix.BROWSER)
 
-    def browser_print(self, browser: str) -> Fingerprint | None:
+    def browser_fingerprint(self, browser: str) -> Fingerprint | None:
         """Return the browser's fingerprint, which binds interactions to it."""
         return self.key.of(BROWSER, browser) if browser else None
 

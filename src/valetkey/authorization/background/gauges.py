@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from valetkey.authorization.actions.admin.overview import key_of
 from valetkey.authorization.background.maintenance import written_or
 from valetkey.authorization.model.signing_key import KeyState
-from valetkey.authorization.storage.administration.answer_times import Key
+from valetkey.authorization.storage.administration.response_times import Key
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel import metrics
@@ -88,7 +88,7 @@ def _read(tx: Transaction, now: Instant, destinations: Sequence[str]) -> None:
 _WRITE_EVERY = 10.0
 
 
-class AnswerClock(Struct, frozen=True):
+class ResponseTimeCounter(Struct, frozen=True):
     """Count response times in one process; at most a few dozen numbers are buffered."""
 
     waiting: Counter[Key] = field(default_factory=Counter[Key])
@@ -111,5 +111,5 @@ class AnswerClock(Struct, frozen=True):
         self.waiting.clear()
         await written_or(
             lambda: self.waiting.update(amounts),
-            store.write(lambda tx: tx.answer_times.add(amounts)),
+            store.write(lambda tx: tx.response_times.add(amounts)),
         )

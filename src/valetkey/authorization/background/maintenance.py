@@ -14,7 +14,7 @@ from valetkey.authorization.actions.developer.usage import (
     sweep_counts,
     sweep_people,
 )
-from valetkey.authorization.actions.endings import work_off
+from valetkey.authorization.actions.endings import continue_oldest
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -162,7 +162,7 @@ class Maintenance(Struct, frozen=True):
 
     async def sweep(self) -> None:
         """Delete expired rows, a batch at a time; first continue endings that were cut off."""
-        await sweep_all(self.store, self.runtime.now(), (work_off,))
+        await sweep_all(self.store, self.runtime.now(), (continue_oldest,))
         clock = asyncio.get_running_loop().time
         took = 0.0
         while True:
@@ -172,7 +172,7 @@ class Maintenance(Struct, frozen=True):
             took = clock() - began
 
     def _sweeps(self) -> Sequence[Sweep]:
-        return (work_off, *SWEEPS, _let_be_found, *self.more, self._sweep_events)
+        return (continue_oldest, *SWEEPS, _let_be_found, *self.more, self._sweep_events)
 
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
         return sweep_events(tx, self.keep, BATCH)

@@ -28,11 +28,11 @@ class UserImporter(Struct, frozen=True):
     async def keep(self) -> None:
         """Look for imports every second."""
         while True:
-            while await self.work_some():
+            while await self.process_stage():
                 pass
             await asyncio.sleep(_LOOK_EVERY)
 
-    async def work_some(self) -> bool:
+    async def process_stage(self) -> bool:
         """Finish a stage of one import; return whether there was one."""
         now = self.runtime.now()
         found = await self.store.read(lambda tx: tx.user_imports.due(now))

@@ -96,7 +96,7 @@ class WebhookDelivery:
         default_factory=dict[str, asyncio.Task[None]], repr=False, compare=False
     )
 
-    async def keep_wanted(self) -> None:
+    async def follow_webhooks(self) -> None:
         """Update the set of events with webhooks, within two seconds of a change.
 
         And once a minute, because servers of a version before this one do not announce changes.

@@ -102,7 +102,9 @@ class Notices(Struct, frozen=True):
         values = {"left": str(left), "security": f"{self.issuer}/account/security"}
         self._tell(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
-    def way_in_added(self, tx: Transaction, user: User, way: SignInMethod, now: Instant) -> None:
+    def sign_in_method_added(
+        self, tx: Transaction, user: User, way: SignInMethod, now: Instant
+    ) -> None:
         """Notify the user that a sign-in method was added."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
         self._tell(tx, user, EmailKind.WAY_IN_ADDED, values, now)

@@ -42,7 +42,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     verifier or redirect URI from the right client spends it. A second redemption ends the grant of
     the first (RFC 9700 section 4.5).
     """
-    text = request.the(CODE)
+    text = request.required(CODE)
     if not well_formed(Prefix.CODE, text):
         return _unknown("malformed")
     voucher = tx.vouchers.find(VoucherKind.CODE, request.fingerprints.of(CODE, text))
@@ -172,7 +172,7 @@ def still_allowed(
 ) -> Refusal | None:
     """Refuse a code whose client, user, session or consent ended since the user allowed it."""
     client, session = request.client, None if presence is None else presence.session
-    standing = Liveness(
+    liveness = Liveness(
         client_disabled=client.disabled_at is not None,
         user_disabled=user is None or user.disabled_at is not None,
         grant_revoked=code.client_generation != client.generation
@@ -180,7 +180,7 @@ def still_allowed(
         session_ended=session is None or session.ended_at is not None,
         session_ends_at=None if session is None else session.expires_at,
     )
-    if problem := require_live(standing, request.now):
+    if problem := require_live(liveness, request.now):
         return problem
     scope = code.granted
     if not still(scope, client):

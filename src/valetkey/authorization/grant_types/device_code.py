@@ -30,7 +30,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     does not end the grant: unlike an authorization code it never passes through a browser, so a
     second use is a device that lost the response.
     """
-    text = request.the(DEVICE_CODE)
+    text = request.required(DEVICE_CODE)
     if not well_formed(Prefix.DEVICE_CODE, text):
         return _unknown("malformed")
     code = tx.device_codes.find(request.fingerprints.of(DEVICE_CODE, text))
@@ -73,11 +73,11 @@ def _exchange(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Grant
 
 def _client_ended(code: DeviceCode, request: TokenRequest) -> Refusal | None:
     client = request.client
-    standing = Liveness(
+    liveness = Liveness(
         client_disabled=client.disabled_at is not None,
         grant_revoked=code.client_generation != client.generation,
     )
-    return require_live(standing, request.now)
+    return require_live(liveness, request.now)
 
 
 def _not_allowed(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Refusal:

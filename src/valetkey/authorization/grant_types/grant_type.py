@@ -91,7 +91,7 @@ class TokenRequest(Struct, frozen=True):
             return named
         return with_audience(named, self.parameters.get(AUDIENCE))
 
-    def the(self, name: str) -> str:
+    def required(self, name: str) -> str:
         """Return the parameter's value. Refused with `invalid_request` if missing or empty."""
         value = self.parameters.get(name)
         if not value:

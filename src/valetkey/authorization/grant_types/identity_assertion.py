@@ -70,11 +70,11 @@ async def prepare_to_issue(request: TokenRequest) -> TokenRequest:
     assertions = request.assertions
     if assertions is None or not assertions.issues:
         raise Refused(_bad_request("off", "tokens.identity_assertions", "off"))
-    request.the("audience")
+    request.required("audience")
     for name in ("actor_token", "actor_token_type"):
         if name in request.parameters:
             raise Refused(_bad_request(name, "no actor", name))
-    token, kind = request.the("subject_token"), request.the("subject_token_type")
+    token, kind = request.required("subject_token"), request.required("subject_token_type")
     if kind == ID_TOKEN:
         read = await assertions.read_id_token(token, request.client, request.now)
         return replace(request, id_token=read)
@@ -128,7 +128,7 @@ def issue(tx: Transaction, request: TokenRequest) -> IssuedAssertion | Refusal:
 
 def _audience(request: TokenRequest) -> AssertionAudience | Refusal:
     """Return the registered audience for the server and the APIs that the request names."""
-    openid, named = request.client.openid, request.the("audience")
+    openid, named = request.client.openid, request.required("audience")
     audience = openid.assertion_audience(named)
     if audience is None:
         return wrong_target(named, [each.partition(" ")[0] for each in openid.assertion_audiences])
@@ -160,7 +160,7 @@ def _user(tx: Transaction, request: TokenRequest, signed_in: SubjectIdToken) -> 
 
 def _of_refresh_token(tx: Transaction, request: TokenRequest) -> SubjectIdToken | Refusal:
     """Return the sign-in behind the current refresh token, which stays valid."""
-    parts = parse_refresh_token(request.the("subject_token"))
+    parts = parse_refresh_token(request.required("subject_token"))
     looked_at = None if parts is None else tx.grants.find_with_user(parts[1])
     unknown = not_accepted("refresh_token", "a live refresh token of this client", "another token")
     if parts is None or looked_at is None:
@@ -179,7 +179,7 @@ def _of_refresh_token(tx: Transaction, request: TokenRequest) -> SubjectIdToken 
         or grant.grant_type == GrantTypeName.PASSWORD
     ):
         return unknown
-    if problem := require_live(found.standing, request.now):
+    if problem := require_live(found.liveness, request.now):
         return problem
     sign_in: dict[str, object] = {"acr": acr_of(grant.methods, ())}
     if grant.methods:

@@ -20,7 +20,7 @@ from valetkey.kernel.replace import replace
 
 async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:
     """Verify the identity assertion of another server. Raises Refused."""
-    text = request.the("assertion")
+    text = request.required("assertion")
     if not is_identity_assertion(text):
         return request
     if request.assertions is None:

@@ -38,7 +38,7 @@ async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenReq
                 "password.public_client",
             )
         )
-    username, password = request.the("username"), request.the("password")
+    username, password = request.required("username"), request.required("password")
     user = await authenticate(username, password, request.address, request.now)
     if isinstance(user, Refusal):
         raise Refused(user)

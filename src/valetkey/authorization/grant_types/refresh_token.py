@@ -73,13 +73,13 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     authentication and stay the same unless the client registered for rotation (RFC 9700 section
     4.14.2).
     """
-    text = request.the("refresh_token")
+    text = request.required("refresh_token")
     parts = parse_refresh_token(text)
     presented = None if parts is None else _find(tx, request, text, *parts)
     if presented is None:
         return _unknown()
     found, grant = presented.found, presented.found.grant
-    live = require_live(found.standing, request.now)
+    live = require_live(found.liveness, request.now)
     if problem := live or not_admitted(tx, request.client, grant.uid):
         return problem
     # There was no consent page: the grant lasts only while an administrator permits it.
@@ -165,7 +165,7 @@ def _lost(
     found = tx.grants.find(presented.found.grant.id)
     if found is None:
         return _unknown()
-    if problem := require_live(found.standing, request.now):
+    if problem := require_live(found.liveness, request.now):
         return problem
     return _not_current(tx, request, replace(presented, found=found), wanted)
 

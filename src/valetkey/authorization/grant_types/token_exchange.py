@@ -59,8 +59,8 @@ async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenReq
         return await identity_assertion.prepare_to_issue(request)
     for name in (SUBJECT, ACTOR):
         if name == SUBJECT or f"{name}_type" in request.parameters or name in request.parameters:
-            request.the(name)
-            if request.the(f"{name}_type") != ACCESS_TOKEN_TYPE:
+            request.required(name)
+            if request.required(f"{name}_type") != ACCESS_TOKEN_TYPE:
                 raise Refused(_invalid(f"{name}_type", ACCESS_TOKEN_TYPE, "another type"))
     wanted = request.parameters.get("requested_token_type") or ACCESS_TOKEN_TYPE
     if wanted != ACCESS_TOKEN_TYPE:
@@ -137,9 +137,9 @@ def _wants_assertion(request: TokenRequest) -> bool:
 
 
 def _find(tx: Transaction, request: TokenRequest, name: str) -> Found | Refusal:
-    token = request.the(name)
+    token = request.required(name)
     found = request.reader.find_for_any_api(tx, token, request.reads[name], request.now)
-    if found is None or require_live(found.standing, request.now) is not None:
+    if found is None or require_live(found.liveness, request.now) is not None:
         return _invalid(name, "a live access token of this server", "something else")
     return found
 

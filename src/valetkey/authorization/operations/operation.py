@@ -48,7 +48,7 @@ from valetkey.web.exchange import Response
 PREFIX = "/admin/api/v1"
 """The path of the admin API."""
 
-CHANCE = 48
+ENTROPY = 48
 """Random bytes of each call, from which new ids and secrets are made."""
 
 _ID = 16
@@ -104,7 +104,7 @@ class Services(Struct, frozen=True):
 class Call(Struct, frozen=True):
     """One call of an operation by an actor; its input has the types that the row declares.
 
-    `chance` are random bytes, drawn before the transaction because that may run more than once.
+    `entropy` are random bytes, drawn before the transaction because that may run more than once.
     `password_hash` is that of a command that asks for a password.
     """
 
@@ -112,7 +112,7 @@ class Call(Struct, frozen=True):
     operation: "Operation"
     actor: Actor
     now: Instant
-    chance: bytes
+    entropy: bytes
     arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: object = None
@@ -144,11 +144,11 @@ class Call(Struct, frozen=True):
 
     def new_id(self, prefix: str) -> str:
         """Return the identifier that this call may assign; the same each time."""
-        return fresh_id(prefix, lambda size: self.chance[:size])
+        return fresh_id(prefix, lambda size: self.entropy[:size])
 
     def new_secret(self, prefix: Prefix) -> Secret:
         """Return the secret that this call may issue; the same each time."""
-        return fresh_secret(prefix, lambda size: self.chance[_ID : _ID + size])
+        return fresh_secret(prefix, lambda size: self.entropy[_ID : _ID + size])
 
 
 class Result(Struct, frozen=True):
@@ -248,7 +248,7 @@ def call_of(
     query: Mapping[str, str] = _NOTHING,
 ) -> Call:
     """Return a call by this actor, with random bytes drawn for it."""
-    return Call(services, operation, actor, now, services.random(CHANCE), arguments, query, body)
+    return Call(services, operation, actor, now, services.random(ENTROPY), arguments, query, body)
 
 
 async def value_of(call: Call, kind: type[T]) -> T:

@@ -138,14 +138,14 @@ class UserState(Struct, frozen=True):
     `developer` is None if users need no permission to register apps.
     """
 
-    dossier: UserDetails
+    details: UserDetails
     developer: bool | None
     sends_mail: bool
 
     @property
     def user(self) -> User:
         """The user."""
-        return self.dossier.user
+        return self.details.user
 
 
 def shown(user: User) -> UserShown:
@@ -168,21 +168,21 @@ def shown(user: User) -> UserShown:
     )
 
 
-def read(dossier: UserDetails) -> UserRead:
+def read(details: UserDetails) -> UserRead:
     """Return the user with factors, sessions and connected apps."""
     return UserRead(
-        shown(dossier.user),
+        shown(details.user),
         [
             FactorShown(each.kind, each.name, each.count, each.since, each.last_used_at)
-            for each in dossier.factors
+            for each in details.factors
         ],
         [
             SessionShown(each.id, each.user_agent, each.created_at, each.last_seen_at)
-            for each in dossier.sessions
+            for each in details.sessions
         ],
         [
             UserAppShown(each.client.id, each.name, each.since, each.last_used_at)
-            for each in dossier.apps
+            for each in details.apps
         ],
     )
 

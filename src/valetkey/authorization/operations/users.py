@@ -3,7 +3,7 @@
 from msgspec import UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import find_people, look_at
+from valetkey.authorization.actions.admin.search import find_users, user_details
 from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.people import (
@@ -67,14 +67,14 @@ def list_users(tx: Transaction, call: Call) -> Result:
     """List users, newest first, or those that a word finds."""
     query = call.query
     chosen, after = Filter(query.get("show", "all")), query.get("after", "")
-    found = find_people(tx, call.actor, query.get("q", ""), chosen, after, limit_of(query))
+    found = find_users(tx, call.actor, query.get("q", ""), chosen, after, limit_of(query))
     items = [shown(user) for user in found.users]
     return Result(UserList(items, found.more or None), next=found.more)
 
 
 def read_user(tx: Transaction, call: Call) -> Result:
     """Read one user."""
-    told = read(look_at(tx, call.actor, call.uid, call.now))
+    told = read(user_details(tx, call.actor, call.uid, call.now))
     return Result(told, etag=tag_of(told.record))
 
 

@@ -75,7 +75,7 @@ def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     tx.webhooks.hold_all()
     require(tx, call.actor, call.operation.permission)
     target = target_of(call.input(WebhookWanted))
-    made = _changes(call).create(tx, target, call.chance, call.now)
+    made = _changes(call).create(tx, target, call.entropy, call.now)
     if isinstance(made, tuple):
         return made
     return Result(WebhookSecretShown(made.webhook.id, made.secret))
@@ -93,7 +93,7 @@ def change(tx: Transaction, call: Call, webhook: Webhook) -> Result | tuple[Meta
 
 def issue_secret(tx: Transaction, call: Call, webhook: Webhook) -> WebhookSecretShown:
     """Give a webhook a new secret; the one before also signs for a day."""
-    secret = _changes(call).rotate(tx, webhook, call.chance, call.now)
+    secret = _changes(call).rotate(tx, webhook, call.entropy, call.now)
     return WebhookSecretShown(webhook.id, secret)
 
 

@@ -84,7 +84,7 @@ class Interaction:
             return None
 
 
-class Person(Struct, frozen=True):
+class SignedInUser(Struct, frozen=True):
     """The signed-in user: their session, when they signed in, and what they allowed before.
 
     `methods` is how they signed in. `is_meant` is False if the request names another user by
@@ -109,7 +109,7 @@ class InteractionState(Struct, frozen=True):
     """
 
     client: Client
-    person: Person | None = None
+    person: SignedInUser | None = None
     signed_in_here: bool = False
     allowed: Scope | None = None
     claims: frozenset[str] = frozenset()
@@ -151,7 +151,7 @@ def what_is_known(
     interaction: Interaction,
     request: AuthorizationRequest,
     client: Client,
-    person: Person | None,
+    person: SignedInUser | None,
     *,
     issuer: str,
 ) -> InteractionState:
@@ -189,7 +189,9 @@ def next_step(request: AuthorizationRequest, known: InteractionState, now: Insta
     return _after_sign_in(request, known, person) if person.is_admitted else Refuse(_NOT_ADMITTED)
 
 
-def _after_sign_in(request: AuthorizationRequest, known: InteractionState, person: Person) -> Step:
+def _after_sign_in(
+    request: AuthorizationRequest, known: InteractionState, person: SignedInUser
+) -> Step:
     if known.allowed is not None:
         claims = known.claims.intersection(request.single_claims)
         return Respond(known.allowed & request.scope, asked=True, claims=claims)
@@ -205,7 +207,7 @@ def _after_sign_in(request: AuthorizationRequest, known: InteractionState, perso
 
 
 def _sign_in_problem(
-    request: AuthorizationRequest, known: InteractionState, person: Person, now: Instant
+    request: AuthorizationRequest, known: InteractionState, person: SignedInUser, now: Instant
 ) -> Refusal | None:
     """Return why this sign-in does not satisfy the request; None if it does."""
     if not person.is_meant:

@@ -7,12 +7,12 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 
 
-def require_live(standing: Liveness, now: Instant) -> Refusal | None:
+def require_live(liveness: Liveness, now: Instant) -> Refusal | None:
     """Return None if everything behind a code, grant or token is live, otherwise the refusal.
 
     Every path that issues, exchanges, introspects or answers calls this.
     """
-    ended = standing.ended(now)
+    ended = liveness.ended(now)
     if not ended:
         return None
     return Refusal(

@@ -77,7 +77,7 @@ def _parameter(name: str, value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def way_back(parameters: Mapping[str, str], token: str) -> dict[str, str]:
+def delivery_parameters(parameters: Mapping[str, str], token: str) -> dict[str, str]:
     """Return the parameters that decide how the refusal of an object is delivered.
 
     The object is not verified, so only values that anyone could send beside it are used:

@@ -101,7 +101,7 @@ def document_host(client: Client) -> str:
     return host_of_document(client.id) if is_document else ""
 
 
-def shown_person(signed_in: SignedIn) -> SignedInPerson:
+def shown_user(signed_in: SignedIn) -> SignedInPerson:
     """Return the user as pages show them."""
     user = signed_in.user
     return SignedInPerson(user.username, user.name, user.email)

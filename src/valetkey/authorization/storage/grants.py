@@ -42,7 +42,7 @@ class GrantWithState(Struct, frozen=True):
     """A grant and the state of everything it depends on."""
 
     grant: Grant
-    standing: Liveness
+    liveness: Liveness
     previous: Previous | None
 
 
@@ -259,7 +259,7 @@ LIVENESS = Record(
 _STANDING_GRANTS = Record(
     GrantWithState,
     grant=GRANTS,
-    standing=LIVENESS,
+    liveness=LIVENESS,
     previous=Record(
         Previous, "grants", fingerprint=Column("previous_print"), sealed=Column("successor")
     ),
@@ -277,8 +277,8 @@ def _with_apis(
 
 def _of_token(found: GrantWithState, user: User, revoked: bool) -> tuple[GrantWithState, User]:
     if revoked:
-        standing = replace(found.standing, token_revoked=True)
-        found = GrantWithState(found.grant, standing, found.previous)
+        liveness = replace(found.liveness, token_revoked=True)
+        found = GrantWithState(found.grant, liveness, found.previous)
     return found, user
 
 

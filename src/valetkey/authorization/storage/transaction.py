@@ -7,7 +7,6 @@ from dataclasses import field as default
 from msgspec import Struct, field
 
 from valetkey.authorization.model.event.event import DoneBy, Event
-from valetkey.authorization.storage.administration.answer_times import AnswerTimes
 from valetkey.authorization.storage.administration.api_roles import ApiRoles
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.audit_chain import AuditChain, AuditExports
@@ -15,6 +14,7 @@ from valetkey.authorization.storage.administration.client_search import ClientSe
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.groups import Groups
 from valetkey.authorization.storage.administration.people import People
+from valetkey.authorization.storage.administration.response_times import ResponseTimes
 from valetkey.authorization.storage.administration.restoration import Restoration
 from valetkey.authorization.storage.administration.scim import (
     GROUPS_NAMED,
@@ -144,9 +144,9 @@ class Transaction(Struct, frozen=True):
         return Pictures(self.db)
 
     @property
-    def answer_times(self) -> AnswerTimes:
+    def response_times(self) -> ResponseTimes:
         """Response times."""
-        return AnswerTimes(self.db)
+        return ResponseTimes(self.db)
 
     @property
     def people(self) -> People:

@@ -56,7 +56,7 @@ class Found(Struct, frozen=True):
     """A token and its liveness; `grant` and `user` are set if the query for that read them."""
 
     read: Read
-    standing: Liveness
+    liveness: Liveness
     grant: Grant | None = None
     user: User | None = None
 
@@ -202,7 +202,7 @@ class AccessTokenReader:
         if read.audience != self.audience and tx.revocations.ended_api(
             read.audience, read.issued_at
         ):
-            return replace(found, standing=replace(found.standing, token_revoked=True))
+            return replace(found, liveness=replace(found.liveness, token_revoked=True))
         return found
 
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
@@ -231,8 +231,8 @@ def _found_by_value(tx: Transaction, read: Read) -> Found:
     # A grant that was deleted has ended.
     if found is None:
         return Found(read, Liveness(grant_revoked=True))
-    standing, user = found
-    return Found(read, standing.standing, standing.grant, user)
+    liveness, user = found
+    return Found(read, liveness.liveness, liveness.grant, user)
 
 
 def _read(token: ReferenceToken) -> Read:

@@ -33,7 +33,7 @@ class UserInfoGrant(Struct, frozen=True):
     user: User
     client_id: str
     names: frozenset[str]
-    standing: Liveness
+    liveness: Liveness
     issued_at: Instant
     expires_at: Instant
     stored: Mapping[str, object]
@@ -43,7 +43,7 @@ class UserInfoGrant(Struct, frozen=True):
         """Return whether it has not expired since it was read."""
         return (
             is_live(self.issued_at, self.expires_at, now)
-            and require_live(self.standing, now) is None
+            and require_live(self.liveness, now) is None
         )
 
 
@@ -85,10 +85,10 @@ class UserInfo(Struct, frozen=True):
         own token. With `declared`, the declared claims, without those that need another statement.
         """
         found = self.reader.find_live(tx, token, read, now)
-        if found is None or require_live(found.standing, now) is not None:
+        if found is None or require_live(found.liveness, now) is not None:
             if found is None:
                 refuse_token("another")
-            refuse_token(found.standing.ended(now), about=found.read.client_id)
+            refuse_token(found.liveness.ended(now), about=found.read.client_id)
         live = found.read
         if live.uid is None or OPENID not in live.scope:
             raise Refused(
@@ -120,7 +120,7 @@ class UserInfo(Struct, frozen=True):
             user,
             live.client_id,
             names,
-            found.standing,
+            found.liveness,
             live.issued_at,
             live.expires_at,
             stored,

@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.webhooks import (
-    CHANCE,
+    ENTROPY,
     WebhookChanges,
     disable_webhook,
     enable_webhook,
@@ -30,12 +30,12 @@ class WantedWebhook(Struct, frozen=True):
     """A webhook of the file, with random bytes for its id and its secret."""
 
     wanted: DeclaredEntry
-    chance: bytes
+    entropy: bytes
 
 
 def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedWebhook:
     """Draw the random bytes for a webhook, outside any transaction."""
-    return WantedWebhook(wanted, opened.runtime.random(CHANCE))
+    return WantedWebhook(wanted, opened.runtime.random(ENTROPY))
 
 
 def changes(opened: Opened) -> WebhookChanges:
@@ -59,7 +59,7 @@ def carry_out(
         raise unfit(wanted, changed)
     names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
     if secret is not None and not keeper.has_secret(changed, secret.reveal()):
-        keeper.rotate(tx, changed, webhook.chance, now, secret.reveal())
+        keeper.rotate(tx, changed, webhook.entropy, now, secret.reveal())
         names.append("secret (the one before also signs for a day)")
     if "disabled" in wanted.given:
         switch = disable_webhook if wanted.given["disabled"] is True else enable_webhook
@@ -74,7 +74,7 @@ def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now
     target = target_of(_said(wanted, None))
     given = None if secret is None else secret.reveal()
     try:
-        made = keeper.create(tx, target, webhook.chance, now, secret=given)
+        made = keeper.create(tx, target, webhook.entropy, now, secret=given)
     except Refused as refused:
         raise unfit(wanted, [MetadataError("url", refused.refusal.description)]) from None
     if isinstance(made, tuple):

@@ -9,7 +9,7 @@ from valetkey.authorization.operations.claims import PREVIEW
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
-from valetkey.cli.register.keeper import found_user
+from valetkey.cli.register.keeper import chosen_user
 from valetkey.cli.register.store import Opened, with_store
 
 
@@ -40,7 +40,7 @@ def preview(
     query = {name: text for name, text in (("api", api), ("scope", scope)) if text}
 
     async def preview_claims(opened: Opened) -> object:
-        uid = (await found_user(opened, user)).uid
+        uid = (await chosen_user(opened, user)).uid
         arguments = {"uid": str(uid), "client_id": client}
         return await perform(opened, PREVIEW, arguments, query=query)
 

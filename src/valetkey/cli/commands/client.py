@@ -24,7 +24,7 @@ from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import metadata_options, said
 from valetkey.cli.register.keeper import (
-    the_client,
+    client_named,
 )
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.kernel.moment import Lifetime, parse_lifetime
@@ -126,7 +126,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
     """
 
     async def change_registration(opened: Opened) -> tuple[Client, str]:
-        await opened.store.read(lambda tx: the_client(tx, client_id))
+        await opened.store.read(lambda tx: client_named(tx, client_id))
         return await _performed(opened, CHANGE, LocalChange(said(given)), client_id)
 
     client, secret = with_store(options.settings_of(config), change_registration)
@@ -139,7 +139,7 @@ async def _performed(
     """Register or change a client; return it, and the secret that was issued or ""."""
     arguments = {"client_id": client_id} if client_id else {}
     made = flat(await perform(opened, operation, arguments, body))
-    client = await opened.store.read(lambda tx: the_client(tx, str(made["client_id"])))
+    client = await opened.store.read(lambda tx: client_named(tx, str(made["client_id"])))
     return client, str(made["client_secret"] or "")
 
 
@@ -176,7 +176,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     """
 
     async def look_up(opened: Opened) -> clients.ClientDetails:
-        await opened.store.read(lambda tx: the_client(tx, client_id))
+        await opened.store.read(lambda tx: client_named(tx, client_id))
         held = await opened.store.scan(lambda tx: look(tx, opened.operator, client_id, opened.now))
         return clients.ClientDetails(held, opened.now)
 
@@ -217,7 +217,7 @@ def secret(
     live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
 
     async def issue_secret(opened: Opened) -> str:
-        client = await opened.store.read(lambda tx: the_client(tx, client_id))
+        client = await opened.store.read(lambda tx: client_named(tx, client_id))
         wanted = SecretWanted(others_live=live)
         value = await perform(opened, SECRET, {"client_id": client.id}, wanted)
         return value.client_secret if isinstance(value, NewSecret) else ""

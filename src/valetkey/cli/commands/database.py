@@ -175,7 +175,7 @@ def restore(
     chosen = [each for each in servers(settings) if not any(given.values()) or given[each[0]]]
     for name, server in chosen:
         if (file := given[name]) is not None:
-            restoring.put_back(settings, name, server, file, accept=accept)
+            restoring.replace_database(settings, name, server, file, accept=accept)
     for name, _ in chosen:
         if name == "resource":
             asyncio.run(restoring.accept_resource_database(settings))

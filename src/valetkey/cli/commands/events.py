@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.audit import MOST, VerificationResult, verify
-from valetkey.authorization.actions.admin.events import harmless
+from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
 from valetkey.cli import options, say
 from valetkey.cli.options import shown
@@ -75,7 +75,7 @@ def command(
         for event in found:
             data = json.dumps(event.data, separators=(",", ":"))
             told = (event.id, event.server, str(event.at), event.name, event.done_by, data)
-            written.writerow([harmless(each) for each in told])
+            written.writerow([escape_formula(each) for each in told])
         return Exit.OK
     if as_json:
         say.as_json(

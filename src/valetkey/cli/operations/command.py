@@ -16,7 +16,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option
 from valetkey.cli.operations.perform import cell, flat, perform, tell_list, tell_record
-from valetkey.cli.register.keeper import confirm, found_user, the_client, the_user
+from valetkey.cli.register.keeper import chosen_user, client_named, confirm, user_named
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -171,7 +171,7 @@ class _Derived(Struct, frozen=True):
             about = await self._about(opened, variant, given)
             said = {**given}
             for dest, user in users.items():
-                said[dest] = (await found_user(opened, user)).uid
+                said[dest] = (await chosen_user(opened, user)).uid
             body = found_input.value(said)
             about.body = flat(body)
             if variant.asks:
@@ -223,7 +223,7 @@ class _Derived(Struct, frozen=True):
 
 async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
     """Find the client in the path, and on request what ends with it. Raises Mistake."""
-    client = await opened.store.read(lambda tx: the_client(tx, about.path["client_id"]))
+    client = await opened.store.read(lambda tx: client_named(tx, about.path["client_id"]))
     about.named["name"] = client.name
     if ends:
         held = await opened.store.scan(
@@ -236,9 +236,9 @@ async def _find_user(opened: Opened, about: _About, *, reads: bool, ends: bool) 
     """Find the user of the path, and on request what ends with the account. Raises Mistake."""
     said = about.path["uid"]
     if reads:
-        user = await opened.store.read(lambda tx: the_user(tx, said))
+        user = await opened.store.read(lambda tx: user_named(tx, said))
     else:
-        user = await found_user(opened, said)
+        user = await chosen_user(opened, said)
     about.path["uid"] = str(user.uid)
     about.named |= {"uid": user.uid, "username": user.username, "name": user.username}
     if ends:

@@ -50,19 +50,19 @@ def refused(faults: Iterable[MetadataError]) -> Mistake:
     return Mistake(f"{len(lines)} things are to be mended:" + "".join(f"\n  {x}" for x in lines))
 
 
-async def found_user(opened: Opened, name: str) -> User:
+async def chosen_user(opened: Opened, name: str) -> User:
     """Return the account that the name identifies, after printing which one it is.
 
     `name` is `uid:1002`, `name:ada`, `email:ada@example.com` or a bare word. Raises Mistake if
     there is none, or if a bare word could be several accounts.
     """
-    user = await opened.store.read(lambda tx: the_user(tx, name))
+    user = await opened.store.read(lambda tx: user_named(tx, name))
     say.note(f"Account: {summary(user)}")
     return user
 
 
-def the_user(tx: Transaction, name: str) -> User:
-    """Return the account that the name identifies. Raises Mistake as `found_user` does."""
+def user_named(tx: Transaction, name: str) -> User:
+    """Return the account that the name identifies. Raises Mistake as `chosen_user` does."""
     found = resolve_users(tx, name)
     if len(found) > 1:
         lines = "".join(f"\n  {summary(user)}" for user in found)
@@ -72,7 +72,7 @@ def the_user(tx: Transaction, name: str) -> User:
     return found[0]
 
 
-def the_client(tx: Transaction, client_id: str) -> Client:
+def client_named(tx: Transaction, client_id: str) -> Client:
     """Return the client with this id. Raises Mistake if there is none."""
     found = tx.clients.find(client_id)
     if found is None:

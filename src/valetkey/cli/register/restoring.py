@@ -45,7 +45,7 @@ class Restored(Struct, frozen=True):
     clients: Sequence[str]
 
 
-def put_back(
+def replace_database(
     settings: Settings, name: str, server: ServerSettings, backup: Path, *, accept: bool
 ) -> None:
     """Replace this server's SQLite database by a backup.

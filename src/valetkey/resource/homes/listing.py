@@ -9,7 +9,7 @@ from valetkey.database.engine import Connection
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage import lists, objects
-from valetkey.resource.storage.lists import CREATED, Both, Lists, list_name, written
+from valetkey.resource.storage.lists import CREATED, Intersection, Lists, list_name, written
 from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 
 EXAMINED = 1_000
@@ -88,7 +88,7 @@ def _read_both(
     db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
 ) -> tuple[Sequence[Stored], ListPosition | None]:
     (one, value), (other, its) = asked.filters[:2]
-    both = Both(
+    both = Intersection(
         db,
         kind.name,
         owner,

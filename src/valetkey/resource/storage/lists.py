@@ -154,7 +154,7 @@ class Lists(Struct, frozen=True):
         )
 
 
-class Both(Struct, frozen=True):
+class Intersection(Struct, frozen=True):
     """The objects in both of two lists of equal order, as for a query with two filters."""
 
     db: Connection

@@ -53,7 +53,7 @@ class ExchangeTransport(Protocol):
         """Write the head of a streamed response. Raises Disconnected."""
         ...
 
-    async def pour(self, exchange: "Exchange", piece: bytes) -> None:
+    async def write_stream(self, exchange: "Exchange", piece: bytes) -> None:
         """Write a piece, and wait until the client has room. Raises Disconnected."""
         ...
 
@@ -190,20 +190,22 @@ class Exchange:
         self._connection.process_input()
         return message
 
-    def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
+    def send(self, response: Response, *, hsts: bool, bare: bool) -> None:
         """Write the response, if the client still waits for it."""
         top = head(response.status, response.headers, hsts=hsts)
         body = b"" if bare else response.body
         self._connection.answered(self, top, length_of(response), body)
 
-    async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+    async def write_stream(
+        self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool
+    ) -> None:
         """Write a streamed response piece by piece. Raises Disconnected if the client is gone."""
         connection = self._connection
         connection.begin(self, head(response.status, response.headers, hsts=hsts))
-        await connection.pour(self, response.body)
+        await connection.write_stream(self, response.body)
         async for piece in pieces:
-            await connection.pour(self, piece)
-        await connection.pour(self, b"")
+            await connection.write_stream(self, piece)
+        await connection.write_stream(self, b"")
         connection.end(self)
 
     def _wake(self) -> None:

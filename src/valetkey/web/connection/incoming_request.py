@@ -48,19 +48,21 @@ class IncomingRequest(Protocol):
         """Return the next part of an incomplete body as an ASGI message."""
         ...
 
-    def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
+    def send(self, response: Response, *, hsts: bool, bare: bool) -> None:
         """Send the response, without its body if `bare`.
 
         Raises ValueError, before anything is sent, for a header field that is not printable ASCII.
         """
         ...
 
-    async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+    async def write_stream(
+        self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool
+    ) -> None:
         """Send the response's body, then each of `pieces`. Raises ValueError as `say` does."""
         ...
 
 
-async def pour_stream(
+async def send_stream(
     asked: IncomingRequest,
     response: Response,
     stream: AsyncGenerator[bytes],
@@ -72,9 +74,9 @@ async def pour_stream(
     # Always closed, so that a generator waiting for events stops.
     async with aclosing(stream) as pieces:
         if bare:
-            asked.say(response, hsts=hsts, bare=True)
+            asked.send(response, hsts=hsts, bare=True)
         else:
-            await asked.pour(response, pieces, hsts=hsts)
+            await asked.write_stream(response, pieces, hsts=hsts)
 
 
 _BODILESS = frozenset(("GET", "HEAD"))
@@ -145,11 +147,13 @@ class AsgiRequest:
         if self._watching is not None:
             self._watching.cancel()
 
-    def say(self, response: Response, *, hsts: bool, bare: bool) -> None:
+    def send(self, response: Response, *, hsts: bool, bare: bool) -> None:
         """Keep the response for `finish`."""
         self._said = (_start(response, hsts=hsts), b"" if bare else response.body)
 
-    async def pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+    async def write_stream(
+        self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool
+    ) -> None:
         """Send each piece as it comes, until the client disconnects."""
         self._unwatch()
         # Some servers silently accept data for a closed connection: only `receive` reports the end.

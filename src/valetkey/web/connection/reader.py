@@ -13,7 +13,7 @@ from valetkey.web.exchange import Headers, Response, json_response
 from valetkey.web.router import TARGET_BYTES, App
 from valetkey.web.security_headers import head
 
-COME_AGAIN = 1
+RETRY_AFTER = 1
 """Seconds given in Retry-After to a client that is turned away."""
 
 
@@ -41,7 +41,7 @@ _BUSY = refusal(
     "the server has more to do than it can; try again in a moment",
 )
 # Readable from any origin: otherwise a script could not tell "later" from "never".
-_SAID = (("retry-after", str(COME_AGAIN)), ("access-control-allow-origin", "*"))
+_SAID = (("retry-after", str(RETRY_AFTER)), ("access-control-allow-origin", "*"))
 
 
 @lru_cache(maxsize=2)

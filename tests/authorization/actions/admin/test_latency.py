@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin.overview import (
     last_hours,
     sweep_latency,
 )
-from valetkey.authorization.background.gauges import AnswerClock
+from valetkey.authorization.background.gauges import ResponseTimeCounter
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, hours
 
@@ -33,7 +33,7 @@ def test_an_answer_is_counted_by_its_hour_its_outcome_and_its_step() -> None:
 
 def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
-        clocks = [AnswerClock() for _ in range(4)]
+        clocks = [ResponseTimeCounter() for _ in range(4)]
         for clock in clocks:
             for _ in range(9):
                 clock.note(NOON, 200, 0.004)
@@ -56,7 +56,7 @@ def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> N
 
 def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        clock, store = AnswerClock(), it.foundation.store
+        clock, store = ResponseTimeCounter(), it.foundation.store
         clock.note(NOON, 200, 0.004)
         begun, door = threading.Event(), threading.Event()
 
@@ -87,7 +87,7 @@ async def _write(store: Store, work: Callable[[Transaction], None]) -> None:
 
 def test_failed_write_is_retried(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        clock = AnswerClock()
+        clock = ResponseTimeCounter()
         clock.note(NOON, 200, 0.004)
         store = it.foundation.store
         await store.write(lambda tx: tx.db.run("ALTER TABLE answer_times RENAME TO elsewhere"))

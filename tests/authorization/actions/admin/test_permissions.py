@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.permissions import (
     NOTHING,
     CommandLine,
     Permission,
-    Person,
+    UserActor,
     powers_of,
     require,
 )
@@ -24,7 +24,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
 
 SESSION = Session("se_1", ALICE.uid, NOON, ("pwd",), "", NOON, NOON, Instant(NOON + 600), None)
-ACTOR = Person(ALICE.uid, "se_1")
+ACTOR = UserActor(ALICE.uid, "se_1")
 
 
 def test_only_owners_give_roles_and_auditors_only_read() -> None:

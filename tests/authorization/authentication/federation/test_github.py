@@ -9,7 +9,11 @@ import pytest
 
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.authentication.federation.github import GitHubProvider
-from valetkey.authorization.authentication.federation.provider import Claimed, Line, UpstreamState
+from valetkey.authorization.authentication.federation.provider import (
+    ClaimedIdentity,
+    ProviderConnection,
+    UpstreamState,
+)
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.refusal import Refused
@@ -42,10 +46,10 @@ def github() -> Iterator[Pages]:
 def provider(server: Pages) -> GitHubProvider:
     settings = ProviderSettings("github", "GitHub", ProviderKind.GITHUB, server.url, "us")
     door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: NOW)
-    return GitHubProvider(Line(settings, Secret("the-secret"), door, lambda: NOW))
+    return GitHubProvider(ProviderConnection(settings, Secret("the-secret"), door, lambda: NOW))
 
 
-def read(server: Pages) -> Claimed:
+def read(server: Pages) -> ClaimedIdentity:
     return asyncio.run(provider(server).read({"code": "abc"}, JOURNEY, NOW))
 
 
@@ -56,7 +60,7 @@ def check(server: Pages) -> str:
 
 
 def test_identity_is_the_numeric_id(github: Pages) -> None:
-    assert read(github) == Claimed(
+    assert read(github) == ClaimedIdentity(
         github.url, "583231", "ada@example.com", email_verified=True, name="Ada Lovelace",
         username="ada",
     )  # fmt: skip
@@ -96,7 +100,7 @@ def test_a_server_that_is_away_is_no_answer(github: Pages) -> None:
 
 def test_people_are_sent_with_a_challenge(github: Pages) -> None:
     async def url() -> str:
-        return await provider(github).leave_for(JOURNEY)
+        return await provider(github).authorization_url(JOURNEY)
 
     found = asyncio.run(url())
     assert found.startswith(f"{github.url}/login/oauth/authorize?client_id=us&")

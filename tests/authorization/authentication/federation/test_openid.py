@@ -13,7 +13,11 @@ from joserfc.jwk import ECKey, OctKey
 
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
-from valetkey.authorization.authentication.federation.provider import Claimed, Line, UpstreamState
+from valetkey.authorization.authentication.federation.provider import (
+    ClaimedIdentity,
+    ProviderConnection,
+    UpstreamState,
+)
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
@@ -30,15 +34,15 @@ JOURNEY = UpstreamState("state", "the-nonce-of-this-trip", "v" * 43, CALLBACK)
 NOW = SYSTEM.now()
 
 
-def line(issuer: str, client_id: str = "us", secret: str = "s" * 40) -> Line:
+def line(issuer: str, client_id: str = "us", secret: str = "s" * 40) -> ProviderConnection:
     """To a provider on loopback."""
     settings = ProviderSettings("other", "Other", ProviderKind.OPENID, issuer, client_id)
     door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: NOW)
-    return Line(settings, Secret(secret), door, lambda: NOW)
+    return ProviderConnection(settings, Secret(secret), door, lambda: NOW)
 
 
-async def _sent(provider: OpenIdProvider, journey: UpstreamState) -> str:
-    return await provider.leave_for(journey)
+async def _sent(provider: OpenIdProvider, upstream_state: UpstreamState) -> str:
+    return await provider.authorization_url(upstream_state)
 
 
 def test_real_server_identifies_the_user(tmp_path: Path) -> None:
@@ -55,8 +59,8 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
         provider = OpenIdProvider(line(other.auth_url, secret=secret))
         person = Person(other.auth_url)
 
-        async def story() -> Claimed:
-            page = person.open(await provider.leave_for(JOURNEY))
+        async def story() -> ClaimedIdentity:
+            page = person.open(await provider.authorization_url(JOURNEY))
             page = person.sign_in(page, "ada", "a good long password")
             back = person.allow(page)
             assert back.location.startswith(CALLBACK)
@@ -65,7 +69,7 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
 
         claimed = asyncio.run(story())
 
-    assert claimed == Claimed(
+    assert claimed == ClaimedIdentity(
         other.auth_url, str(ada.uid), "ada@example.com", email_verified=True, name="Ada Lovelace",
         username="ada",
     )  # fmt: skip
@@ -109,7 +113,7 @@ def signed(said: Mapping[str, object], key: ECKey | OctKey = KEY, alg: str = "ES
     return jose.encode({"alg": alg, "kid": "one"}, dict(said), key, algorithms=[alg])
 
 
-def read(server: Pages, token: str, answer: Mapping[str, str] | None = None) -> Claimed:
+def read(server: Pages, token: str, answer: Mapping[str, str] | None = None) -> ClaimedIdentity:
     """Who comes back with this ID token behind the code."""
     server.at["/token"] = Page(json.dumps({"id_token": token, "token_type": "bearer"}).encode())
     provider = OpenIdProvider(line(server.url))
@@ -235,7 +239,7 @@ def test_keys_that_changed_are_read_again(rogue: Pages) -> None:
     provider = OpenIdProvider(line(rogue.url))
     newer = ECKey.generate_key("P-256", {"kid": "two", "alg": "ES256", "use": "sig"})
 
-    async def both() -> tuple[Claimed, Claimed]:
+    async def both() -> tuple[ClaimedIdentity, ClaimedIdentity]:
         rogue.at["/token"] = Page(json.dumps({"id_token": signed(claims(rogue))}).encode())
         first = await provider.read({"code": "a"}, JOURNEY, NOW)
         rogue.at["/jwks"] = Page(json.dumps({"keys": [newer.as_dict(private=False)]}).encode())
@@ -260,11 +264,11 @@ def test_reauthentication_is_requested_upstream(rogue: Pages) -> None:
 def test_mf_05_stale_upstream_login_is_refused(rogue: Pages) -> None:
     provider, anew = OpenIdProvider(line(rogue.url)), replace(JOURNEY, fresh=True)
 
-    def come_back(auth_time: int, journey: UpstreamState) -> str:
+    def come_back(auth_time: int, upstream_state: UpstreamState) -> str:
         token = signed(claims(rogue, auth_time=auth_time))
         rogue.at["/token"] = Page(json.dumps({"id_token": token}).encode())
         try:
-            return asyncio.run(provider.read({"code": "abc"}, journey, NOW)).subject
+            return asyncio.run(provider.read({"code": "abc"}, upstream_state, NOW)).subject
         except Refused as refused:
             return refused.refusal.check
 
@@ -277,17 +281,19 @@ def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:
     moment = [NOW]
     settings = ProviderSettings("other", "Other", ProviderKind.OPENID, rogue.url, "us")
     door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: moment[0])
-    provider = OpenIdProvider(Line(settings, Secret("s" * 40), door, lambda: moment[0]))
+    provider = OpenIdProvider(
+        ProviderConnection(settings, Secret("s" * 40), door, lambda: moment[0])
+    )
 
     async def story() -> list[int]:
         counts: list[int] = []
         for later in (0, 599, 601):
             moment[0] = Instant(NOW + later)
-            await provider.leave_for(JOURNEY)
+            await provider.authorization_url(JOURNEY)
             counts.append(len(rogue.asked))
         rogue.at.clear()
         moment[0] = Instant(NOW + 2000)
-        await provider.leave_for(JOURNEY)
+        await provider.authorization_url(JOURNEY)
         return counts
 
     assert asyncio.run(story()) == [1, 1, 2]

@@ -21,9 +21,9 @@ from valetkey.authorization.model.event.grants import (
 from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.site.account.activity import (
-    NOT_TOLD,
+    LISTED,
+    NOT_LISTED,
     SHOWN,
-    TOLD,
     ActivityLine,
     ActivityPage,
     Kind,
@@ -124,21 +124,21 @@ def test_home_leads_to_every_page_of_the_account(tmp_path: Path) -> None:
 
 def test_every_event_of_a_user_is_shown_or_listed_as_hidden() -> None:
     of_people = {event.name for event in EVENTS if "uid" in event.__struct_fields__}
-    assert of_people == {*TOLD, *NOT_TOLD}
-    assert not set(TOLD) & set(NOT_TOLD)
+    assert of_people == {*LISTED, *NOT_LISTED}
+    assert not set(LISTED) & set(NOT_LISTED)
     pages = [
         render(ActivityPage((ActivityLine(name, When(NOON, NOON), "Printer"),)), brand=Brand())
-        for name in TOLD
+        for name in LISTED
     ]
     said = [Reading(page).the("ol").text for page in pages]
-    assert len(set(said)) == len(TOLD), "each has words of its own"
+    assert len(set(said)) == len(LISTED), "each has words of its own"
     assert not [text for text in said if "Other activity" in text]
 
 
 def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
-            for name in (*TOLD, *NOT_TOLD):
+            for name in (*LISTED, *NOT_LISTED):
                 tx.db.run(
                     "INSERT INTO events (id, at, name, client_id, uid, grant_id, data)"
                     " VALUES (:id, :at, :name, NULL, :uid, NULL, '{}')",
@@ -154,10 +154,10 @@ def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -
             found = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, kind)
             return {event.name for event in found}
 
-        assert await it.store.read(lambda tx: told(tx, None)) == set(TOLD)
+        assert await it.store.read(lambda tx: told(tx, None)) == set(LISTED)
         browser = await signed_in(it)
         for kind in Kind:
-            names = {name for name, its in TOLD.items() if its is kind}
+            names = {name for name, its in LISTED.items() if its is kind}
             assert await it.store.read(lambda tx, kind=kind: told(tx, kind)) == names  # type: ignore[misc]
             page = await browser.get("/account/activity", kind=kind.value)
             assert page.body.count("<time") == len(names) + (kind is Kind.SIGN_IN)

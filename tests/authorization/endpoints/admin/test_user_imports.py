@@ -47,7 +47,9 @@ async def upload(browser: Browser, content: bytes, name: str = "users.csv") -> A
 async def work(it: Harness) -> None:
     """Let a worker do what is due."""
     runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
-    while await UserImporter(it.store, ImportWork(Accounts(SYSTEM.random)), runtime).work_some():
+    while await UserImporter(
+        it.store, ImportWork(Accounts(SYSTEM.random)), runtime
+    ).process_stage():
         pass
 
 

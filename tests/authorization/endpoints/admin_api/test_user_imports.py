@@ -43,7 +43,7 @@ async def _work(it: Harness) -> None:
     worker = UserImporter(it.foundation.store, ImportWork(it.foundation.accounts()), runtime)
 
     async def rests() -> bool:
-        while await worker.work_some():
+        while await worker.process_stage():
             pass
         recent = await it.read(lambda tx: tx.user_imports.recent(20))
         return not any(each.is_due for each in recent)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.authorization.endpoints.scim.filter import matches, parse_filter, sought
+from valetkey.authorization.endpoints.scim.filter import candidates, matches, parse_filter
 from valetkey.authorization.endpoints.scim.schema import USER, Resource
 
 _GRACE: Resource = {
@@ -63,5 +63,5 @@ def test_a_filter_means_what_rfc_7644_says(text: str, *, holds: bool) -> None:
     ],
 )
 def test_a_filter_that_no_index_answers_is_known(text: str, found: list[str] | None) -> None:
-    compared = sought(parse_filter(text, USER), _INDEXED)
+    compared = candidates(parse_filter(text, USER), _INDEXED)
     assert (None if compared is None else [each.value for each in compared]) == found

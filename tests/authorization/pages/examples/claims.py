@@ -16,7 +16,7 @@ from valetkey.authorization.site.admin.claims.preview import PreviewPage, TokenP
 from valetkey.authorization.site.admin.confirm import ConfirmPage
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
 from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, ScimTokenPage
-from valetkey.authorization.site.admin.users.users import PersonLine
+from valetkey.authorization.site.admin.users.users import UserLine
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -24,9 +24,7 @@ _NOW = Instant(1_800_000_000)
 _SINCE = When(Instant(_NOW - 90_000), _NOW)
 _SCIM = "/admin/scim"
 _ENDPOINT = "https://id.example.com/scim/v2"
-_ADA = PersonLine(
-    1001, "ada", "Ada", "ada@example.com", True, False, "", _SINCE, "/admin/users/1001"
-)
+_ADA = UserLine(1001, "ada", "Ada", "ada@example.com", True, False, "", _SINCE, "/admin/users/1001")
 
 
 def claims_examples(

@@ -10,7 +10,7 @@ from valetkey.authorization.site.admin.api_roles.roles import NO_ROLES, RoleLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
-from valetkey.authorization.site.admin.users.users import PersonLine
+from valetkey.authorization.site.admin.users.users import UserLine
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -76,7 +76,7 @@ def groups_examples(
         fault="this group contains groups; delete them first",
         confirms="staff",
     )
-    person = PersonLine(
+    person = UserLine(
         1001, "ada", "Ada", "ada@example.com", True, False, "", _ago(1), "/admin/users/1001"
     )
     return {

@@ -24,9 +24,9 @@ from valetkey.authorization.site.developer.monitoring.requests import (
 from valetkey.authorization.site.developer.monitoring.usage import (
     ApiTokens,
     PeoplePage,
-    PersonLine,
     UsageDay,
     UsagePage,
+    UserLine,
 )
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.kernel.moment import Instant, days, hours, minutes
@@ -149,11 +149,11 @@ def _usage(*, used: bool) -> UsagePage:
 CALENDAR = ScopeText("api_1#calendar:read", "calendar:read", "<b>Calendar", "see your calendar")
 
 
-def _person(uid: int, name: str = "", email: str = "") -> PersonLine:
+def _person(uid: int, name: str = "", email: str = "") -> UserLine:
     scope = ("openid", "notes:read") if uid % 2 else ("notes:read", "notes:write", "files:read")
     last = When(Instant(NOW - hours(uid % 70)), NOW) if uid % 3 else None
     texts = (*(ScopeText(name, name, "", "") for name in scope), CALENDAR)
-    return PersonLine(str(uid), texts, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
+    return UserLine(str(uid), texts, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
 
 
 def _finding(finding: Finding) -> FindingLine:

@@ -35,11 +35,11 @@ from valetkey.authorization.site.admin.users.user import (
     UserAppLine,
     UserPage,
 )
-from valetkey.authorization.site.admin.users.users import PersonLine, UsersPage
+from valetkey.authorization.site.admin.users.users import UserLine, UsersPage
 from valetkey.kernel.replace import replace
 
 _USER = "/admin/users/4419283746512"
-ADA = PersonLine(
+ADA = UserLine(
     4_419_283_746_512,
     "ada",
     "Ada Lovelace",
@@ -139,7 +139,7 @@ OWNER = OwnerPage(
 )
 
 
-def _act(slug: str, person: PersonLine = ADA) -> ConfirmPage:
+def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
     button = _BUTTONS[slug]
     return ConfirmPage(
         f"{_USER}/{slug}",

@@ -20,7 +20,7 @@ from valetkey.authorization.site.admin.clients.client import (
 from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.server.keys import (
-    KeyAskPage,
+    ConfirmKeyPage,
     KeyLine,
     KeysOfAlgorithm,
     KeysPage,
@@ -258,10 +258,10 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             done="rotated",
         ),
         "admin_keys_none": replace(keys, algorithms=(), rotate_url="", done="withdrawn"),
-        "admin_keys_rotate": KeyAskPage(
+        "admin_keys_rotate": ConfirmKeyPage(
             "/admin/keys/rotate", "/admin/keys", "csrf-value", ("ES256", "RS256")
         ),
-        "admin_keys_withdraw": KeyAskPage(
+        "admin_keys_withdraw": ConfirmKeyPage(
             f"/admin/keys/{_KID}/withdraw", "/admin/keys", "csrf-value", (), _KID, "current"
         ),
         "admin_mail": mail,

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.cli.demo.notes_printer.app import NotesPrinter, notes_page, page, worry
+from valetkey.cli.demo.notes_printer.app import NotesPrinter, error_page, notes_page, page
 from valetkey.kernel.moment import hours
 from valetkey.testing.person import Person
 from valetkey.testing.server import Servers
@@ -147,7 +147,7 @@ def test_notes_are_text() -> None:
     assert "<script>" not in shown
     assert "a &amp; b" in shown
     assert "1 note," in shown
-    assert "<u>" not in worry("<u>", "<u>")
+    assert "<u>" not in error_page("<u>", "<u>")
     assert b"No notes yet" in page(notes_page("Ada", []))
 
 

@@ -93,7 +93,7 @@ def rename_passkey(tx: Transaction, user: User, passkey_id: str, name: str, now:
 def remove_passkey(tx: Transaction, user: User, passkey_id: str, now: Instant) -> bool:
     """Remove a passkey. False if it is not the user's, or is their only way to sign in."""
     held = tx.users.find_to_change(user.uid)
-    if held is None or is_only_way_in(tx, user):
+    if held is None or is_only_sign_in_method(tx, user):
         return False
     if not tx.credentials.remove_passkey(user.uid, passkey_id):
         return False
@@ -102,7 +102,7 @@ def remove_passkey(tx: Transaction, user: User, passkey_id: str, now: Instant) -
     return True
 
 
-def is_only_way_in(tx: Transaction, user: User) -> bool:
+def is_only_sign_in_method(tx: Transaction, user: User) -> bool:
     """Return whether the user can sign in with one passkey and in no other way."""
     if tx.users.password_hash(user.uid) is not None or tx.identities.of_user(user.uid):
         return False

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
-from valetkey.authorization.authentication.federation.provider import Claimed
+from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Identity, Uid, User
 from valetkey.authorization.model.event.people import IdentityLinked, IdentityUnlinked
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
@@ -16,7 +16,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
 
-def user_of_identity(tx: Transaction, claimed: Claimed, now: Instant) -> User | None:
+def user_of_identity(tx: Transaction, claimed: ClaimedIdentity, now: Instant) -> User | None:
     """Return the user of a linked account, disabled or not, and record its use."""
     identity = tx.identities.find(claimed.issuer, claimed.subject)
     if identity is None:
@@ -28,7 +28,7 @@ def user_of_identity(tx: Transaction, claimed: Claimed, now: Instant) -> User | 
     return tx.users.find(identity.uid)
 
 
-def connect(tx: Transaction, user: User, claimed: Claimed, now: Instant) -> bool:
+def connect(tx: Transaction, user: User, claimed: ClaimedIdentity, now: Instant) -> bool:
     """Link the identity to `user`.
 
     False if it is already linked to an account, including this one.
@@ -45,7 +45,7 @@ def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Inst
     """Unlink an account. False if it is not linked, or the only way to sign in."""
     # Locked: of two parallel removals, the second sees that its link is the last one.
     held = tx.users.find_to_change(user.uid)
-    if held is None or not has_other_way_in(tx, user.uid, issuer, subject):
+    if held is None or not has_other_sign_in_method(tx, user.uid, issuer, subject):
         return False
     if not tx.identities.unlink(user.uid, issuer, subject):
         return False
@@ -53,7 +53,7 @@ def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Inst
     return True
 
 
-def has_other_way_in(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bool:
+def has_other_sign_in_method(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bool:
     """Return whether the user can sign in without this identity."""
     if tx.users.password_hash(uid) is not None or tx.credentials.passkeys_of(uid):
         return True
@@ -68,7 +68,7 @@ class FederatedAccounts(Struct, frozen=True):
     brand_name: str
 
     def register(
-        self, tx: Transaction, claimed: Claimed, username: str, name: str, now: Instant
+        self, tx: Transaction, claimed: ClaimedIdentity, username: str, name: str, now: Instant
     ) -> User | Faults | None:
         """Create an account for the identity. Return the account, or the errors.
 

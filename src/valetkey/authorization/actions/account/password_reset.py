@@ -24,7 +24,7 @@ from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, hours, later, minutes
 from valetkey.kernel.secret import Secret, same
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 
 LIFETIME = LIFETIMES[VoucherKind.PASSWORD_RESET]
 """How long the link works."""
@@ -51,7 +51,7 @@ class PasswordReset(Struct, frozen=True):
         done.
         """
         link, key = self.links.fresh(), self.passwords.key
-        place = f"reset_from:{key.of('throttle', neighbourhood(address))}"
+        place = f"reset_from:{key.of('throttle', network_of(address))}"
         # An impossible name is looked up, too, as one without a user: the time must not tell.
         possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
         wanted = possible if _is_text(possible) else ""

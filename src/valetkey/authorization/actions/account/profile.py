@@ -36,7 +36,7 @@ ATTRIBUTE = "attribute."
 _LINKS = ("profile", "picture", "website")
 _BETWEEN_DIGITS = str.maketrans("", "", " -/().\u00a0\u2011")
 
-Typed = Mapping[str, str]
+Submitted = Mapping[str, str]
 
 
 class ProfileFault(StrEnum):
@@ -70,7 +70,7 @@ def profile_of(user: User) -> dict[str, str]:
     }
 
 
-def mark_of(user: User, key: FingerprintKey) -> str:
+def profile_version(user: User, key: FingerprintKey) -> str:
     """Return a hash of the profile's current values, by which a stale form is detected."""
     parts = "\0".join(f"{name}={text}" for name, text in profile_of(user).items())
     return key.of("profile", f"{user.uid}\0{parts}\0{user.attributes.encode()}")
@@ -82,7 +82,7 @@ def attributes_typed(user: User, declared: Sequence[Attribute]) -> dict[str, str
     return {f"{ATTRIBUTE}{name}": shown_value(value) for name, value in values.items()}
 
 
-def _changes(user: User, declared: Sequence[Attribute], typed: Typed) -> dict[str, object]:
+def _changes(user: User, declared: Sequence[Attribute], typed: Submitted) -> dict[str, object]:
     """Return the attributes whose submitted value differs from the stored one."""
     before = attributes_typed(user, declared)
     return {
@@ -94,7 +94,7 @@ def _changes(user: User, declared: Sequence[Attribute], typed: Typed) -> dict[st
     }
 
 
-def tidied(typed: Typed) -> dict[str, str]:
+def normalized(typed: Submitted) -> dict[str, str]:
     """Return the fields without surrounding spaces, links with a scheme, plain numbers."""
     said = {name: typed.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
     for name in _LINKS:
@@ -113,7 +113,7 @@ class ProfileChange(Struct, frozen=True):
     brand_name: str
 
     def change(
-        self, tx: Transaction, session_id: str, typed: Typed, mark: str, now: Instant
+        self, tx: Transaction, session_id: str, typed: Submitted, mark: str, now: Instant
     ) -> User | ProfileRejected:
         """Store the fields. Return the account. `mark` identifies the state that the form showed.
 
@@ -123,7 +123,7 @@ class ProfileChange(Struct, frozen=True):
         user = None if asking is None else tx.users.find_to_change(asking.user.uid)
         if user is None:
             return ProfileRejected({}, None)
-        said = tidied(typed)
+        said = normalized(typed)
         declared = tx.declarations.attributes()
         changes = _changes(user, declared, typed)
         if said == profile_of(user) and not changes:
@@ -140,7 +140,7 @@ class ProfileChange(Struct, frozen=True):
                 faults["username"] = ProfileFault.WRONG
             elif is_reserved(said["username"], (self.brand_name,)):
                 faults["username"] = ProfileFault.TAKEN
-        if faults or mark != mark_of(user, self.key):
+        if faults or mark != profile_version(user, self.key):
             return ProfileRejected(faults, user)
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, User):
@@ -152,7 +152,7 @@ class ProfileChange(Struct, frozen=True):
         return ProfileRejected({"username": ProfileFault.TAKEN}, user)
 
 
-def _record(user: User, said: Typed) -> UserRecord:
+def _record(user: User, said: Submitted) -> UserRecord:
     before = user.claims
     parts = {name: said[name] for name in ADDRESS}
     same = all(getattr(before.address, name) == text for name, text in parts.items())

@@ -38,7 +38,7 @@ from valetkey.config.sections.accounts import SignUp as Mode
 from valetkey.kernel.moment import Instant, hours, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.offload import Busy
 
 LIFETIME = LIFETIMES[VoucherKind.SIGN_UP]
@@ -69,7 +69,7 @@ class SignUpFault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Typed:
+class SignUpForm:
     """The submitted form. Never printed."""
 
     username: str
@@ -172,7 +172,12 @@ class SignUp(Struct, frozen=True):
     brand_name: str
 
     async def begin(
-        self, typed: Typed, asked: SignUpOrigin, now: Instant, enter: Enter, invitation: str = ""
+        self,
+        typed: SignUpForm,
+        asked: SignUpOrigin,
+        now: Instant,
+        enter: Enter,
+        invitation: str = "",
     ) -> User | ConfirmationSent | SignUpErrors:
         """Queue an email; or create the account at once, with an invitation or where email is off.
 
@@ -181,7 +186,7 @@ class SignUp(Struct, frozen=True):
         if faults := typed.faults((self.brand_name,)):
             return SignUpErrors(faults)
         store, key = self.passwords.store, self.passwords.key
-        place = f"sign_up_from:{key.of('throttle', neighbourhood(asked.address))}"
+        place = f"sign_up_from:{key.of('throttle', network_of(asked.address))}"
         if wait := await store.write(lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, now)):
             return SignUpErrors({}, wait)
         if self.passwords.offload.is_full:
@@ -214,7 +219,7 @@ class SignUp(Struct, frozen=True):
         if sealed.until <= now or not browser or says["browser"] != browser:
             return None
         key, link = self.passwords.key, self.links.fresh()
-        place = f"sign_up_from:{key.of('throttle', neighbourhood(address))}"
+        place = f"sign_up_from:{key.of('throttle', network_of(address))}"
         box = f"sign_up_again:{key.of('throttle', fold(says['email']))}"
 
         def send_again(tx: Transaction) -> ConfirmationSent | SignUpErrors:

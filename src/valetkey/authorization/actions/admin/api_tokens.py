@@ -128,7 +128,7 @@ def authenticate(
     """Return the token, its actor and its permissions; None if it has none."""
     if not well_formed(Prefix.API_TOKEN, text):
         return None
-    token = tx.api_tokens.find_by_print(key.of(_PURPOSE, text))
+    token = tx.api_tokens.find_by_fingerprint(key.of(_PURPOSE, text))
     if token is None:
         return None
     program = Program(token.id, token.uid, token.expires_at, now)

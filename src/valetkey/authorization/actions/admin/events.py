@@ -71,10 +71,10 @@ def _row(event: EventRecord) -> Sequence[str]:
         event.done_by,
         event.data,
     )
-    return ["" if each is None else harmless(str(each)) for each in told]
+    return ["" if each is None else escape_formula(str(each)) for each in told]
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return the text, after an apostrophe if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 

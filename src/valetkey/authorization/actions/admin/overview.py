@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.developer.usage import Day, usage_of
-from valetkey.authorization.storage.administration.answer_times import Key
+from valetkey.authorization.storage.administration.response_times import Key
 from valetkey.authorization.storage.register.usage import day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, hours
@@ -69,7 +69,7 @@ def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:
     """Return the last `count` hours, including those without requests and the current one."""
     latest = hour_of(now)
     found: dict[int, Counter[tuple[str, int]]] = {}
-    for (hour, outcome, within), amount in tx.answer_times.since(latest - count + 1):
+    for (hour, outcome, within), amount in tx.response_times.since(latest - count + 1):
         found.setdefault(hour, Counter())[outcome, within] += amount
     return [
         _hour(hour, found.get(hour, Counter())) for hour in range(latest - count + 1, latest + 1)
@@ -78,7 +78,7 @@ def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:
 
 def sweep_latency(tx: Transaction, now: Instant, limit: int) -> int:
     """Delete at most `limit` counts that are older than `KEPT`."""
-    return tx.answer_times.sweep(hour_of(Instant(now - KEPT)), limit)
+    return tx.response_times.sweep(hour_of(Instant(now - KEPT)), limit)
 
 
 def _hour(hour: int, amounts: Counter[tuple[str, int]]) -> Hour:

@@ -93,7 +93,7 @@ class Actor(Protocol):
         ...
 
 
-class Person(Struct, frozen=True):
+class UserActor(Struct, frozen=True):
     """A signed-in user. Role and session are read in the transaction that acts."""
 
     uid: Uid

@@ -91,4 +91,4 @@ def authenticate(
     """Return the live credential of a token."""
     if not well_formed(Prefix.SCIM_TOKEN, text):
         return None
-    return tx.scim_credentials.find_by_print(key.of(_PURPOSE, text), now)
+    return tx.scim_credentials.find_by_fingerprint(key.of(_PURPOSE, text), now)

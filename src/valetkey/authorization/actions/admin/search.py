@@ -63,7 +63,7 @@ class UserDetails(Struct, frozen=True):
     events: Sequence[EventRecord]
 
 
-def find_people(
+def find_users(
     tx: Transaction, actor: Actor, text: str, chosen: Filter, after: str, limit: int
 ) -> Found:
     """Return at most `limit` users with a word that begins with `text`, or with that uid.
@@ -85,7 +85,7 @@ def find_people(
     return found
 
 
-def look_at(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetails:
+def user_details(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetails:
     """Return the data of one user. Raises Refused (not found, forbidden)."""
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)

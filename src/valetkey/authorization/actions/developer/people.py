@@ -37,7 +37,7 @@ class ConnectedUsers(Struct, frozen=True):
     people: Sequence[ConnectedUser]
 
 
-def people_of(
+def connected_users(
     tx: Transaction,
     client: Client,
     subjects: Subjects,

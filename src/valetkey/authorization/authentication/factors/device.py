@@ -73,7 +73,7 @@ class FreshDevice:
         return f"{device_id}.{self.secret(device_id).reveal()}"
 
 
-class Recognised(Struct, frozen=True):
+class RecognisedDevice(Struct, frozen=True):
     """A device whose user skips the second factor, and its next cookie ("" for no change)."""
 
     device_id: str
@@ -88,7 +88,7 @@ def remember_device(
     user_agent: str,
     now: Instant,
     lifetime: Lifetime,
-) -> Recognised:
+) -> RecognisedDevice:
     """Skip the second factor in this browser for `lifetime`."""
     expires_at = later(now, lifetime)
     print_ = fresh.fingerprint(fresh.id)
@@ -98,12 +98,12 @@ def remember_device(
     tx.events.add(DeviceRemembered(uid, fresh.id), now)
     for device in tx.devices.of(uid, now)[MOST:]:
         forget_device(tx, uid, device.id, now)
-    return Recognised(fresh.id, fresh.cookie(fresh.id), expires_at)
+    return RecognisedDevice(fresh.id, fresh.cookie(fresh.id), expires_at)
 
 
 def recognise(
     tx: Transaction, cookie: str, fresh: FreshDevice, uid: Uid, now: Instant
-) -> Recognised | None:
+) -> RecognisedDevice | None:
     """Return the device of this cookie if it is remembered for this user; else None."""
     device_id, _, secret = cookie.partition(".")
     if not 0 < len(device_id) <= _LONGEST_ID or not well_formed(Prefix.DEVICE, secret):
@@ -117,11 +117,11 @@ def recognise(
         return None
     shown = fresh.key.of(PURPOSE, secret)
     if tx.devices.exchange(device.id, shown, fresh.fingerprint(device.id), now):
-        return Recognised(device.id, fresh.cookie(device.id), device.expires_at)
+        return RecognisedDevice(device.id, fresh.cookie(device.id), device.expires_at)
     # Another tab may have exchanged it concurrently, even since it was read above.
     present = tx.devices.find(device.id)
     if present is not None and _is_just_past(present, shown, now):
-        return Recognised(device.id, "", device.expires_at)
+        return RecognisedDevice(device.id, "", device.expires_at)
     # Cookies from before the MAC are recognised only by the stored fingerprints.
     was_previous = present is not None and same(present.previous, shown)
     if was_previous or is_tagged(Prefix.DEVICE, secret, fresh.key, _tag_purpose(device.id)):

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.provider import (
-    Claimed,
-    Line,
+    ClaimedIdentity,
+    ProviderConnection,
     UpstreamState,
     address,
     code_of,
@@ -50,37 +50,37 @@ class _Address(msgspec.Struct, frozen=True):
 class GitHubProvider(Struct, frozen=True):
     """GitHub, or GitHub Enterprise at the configured address."""
 
-    line: Line
+    line: ProviderConnection
 
     @property
     def settings(self) -> ProviderSettings:
         """Return its configuration."""
         return self.line.settings
 
-    async def leave_for(self, journey: UpstreamState) -> str:
+    async def authorization_url(self, upstream_state: UpstreamState) -> str:
         """Return the authorization request; GitHub does not support re-authentication."""
         pairs = {
             "client_id": self.settings.client_id,
-            "redirect_uri": journey.callback,
+            "redirect_uri": upstream_state.callback,
             "scope": " ".join(dict.fromkeys((*_SCOPES, *self.settings.scopes))),
-            "state": journey.state,
-            "code_challenge": challenge_of(journey.verifier),
+            "state": upstream_state.state,
+            "code_challenge": challenge_of(upstream_state.verifier),
             "code_challenge_method": "S256",
         }
-        if journey.fresh:
+        if upstream_state.fresh:
             pairs["prompt"] = "select_account"
         return append_query(f"{self.settings.issuer}/login/oauth/authorize", pairs.items())
 
     async def read(
-        self, answer: Mapping[str, str], journey: UpstreamState, now: Instant
-    ) -> Claimed:
+        self, answer: Mapping[str, str], upstream_state: UpstreamState, now: Instant
+    ) -> ClaimedIdentity:
         """Return the user of the code; GitHub never reuses the numeric id."""
         fields = {
             "client_id": self.settings.client_id,
             "client_secret": self.line.secret.reveal(),
             "code": code_of(answer, self.settings),
-            "redirect_uri": journey.callback,
-            "code_verifier": journey.verifier,
+            "redirect_uri": upstream_state.callback,
+            "code_verifier": upstream_state.verifier,
         }
         url = f"{self.settings.issuer}/login/oauth/access_token"
         asking = self.line.http.post_form(url, fields, accept=JSON)
@@ -91,7 +91,7 @@ class GitHubProvider(Struct, frozen=True):
         if person.id <= 0:
             raise unusable(self.settings, "user")
         email = await self._address(authorization)
-        return Claimed(
+        return ClaimedIdentity(
             issuer=self.settings.issuer,
             subject=str(person.id),
             email=email,

@@ -9,8 +9,8 @@ import msgspec
 
 from valetkey.authorization.authentication.federation.provider import (
     LONGEST_SUBJECT,
-    Claimed,
-    Line,
+    ClaimedIdentity,
+    ProviderConnection,
     UpstreamState,
     address,
     code_of,
@@ -78,7 +78,7 @@ class _Known:
 class OpenIdProvider:
     """Request a code with PKCE and a nonce, and verify the ID token."""
 
-    line: Line
+    line: ProviderConnection
     _known: _Known = field(default_factory=_Known, repr=False)
 
     @property
@@ -86,26 +86,26 @@ class OpenIdProvider:
         """Return its configuration."""
         return self.line.settings
 
-    async def leave_for(self, journey: UpstreamState) -> str:
+    async def authorization_url(self, upstream_state: UpstreamState) -> str:
         """Return the authorization request (Core section 3.1.2.1)."""
         metadata = await self._metadata()
         pairs = {
             "response_type": "code",
             "client_id": self.settings.client_id,
-            "redirect_uri": journey.callback,
+            "redirect_uri": upstream_state.callback,
             "scope": " ".join(dict.fromkeys((*_SCOPES, *self.settings.scopes))),
-            "state": journey.state,
-            "nonce": journey.nonce,
-            "code_challenge": challenge_of(journey.verifier),
+            "state": upstream_state.state,
+            "nonce": upstream_state.nonce,
+            "code_challenge": challenge_of(upstream_state.verifier),
             "code_challenge_method": "S256",
         }
-        if journey.fresh:
+        if upstream_state.fresh:
             pairs["prompt"] = "login"
         return append_query(metadata.authorization_endpoint, pairs.items())
 
     async def read(
-        self, answer: Mapping[str, str], journey: UpstreamState, now: Instant
-    ) -> Claimed:
+        self, answer: Mapping[str, str], upstream_state: UpstreamState, now: Instant
+    ) -> ClaimedIdentity:
         """Return the identity in the ID token (Core section 3.1.3.7)."""
         metadata = await self._metadata()
         # RFC 9207: another server's response must not be accepted as this one's.
@@ -114,13 +114,17 @@ class OpenIdProvider:
             raise unusable(self.settings, "iss")
         if named is not None and named != metadata.issuer:
             raise unusable(self.settings, "iss")
-        tokens = await self._redeem(code_of(answer, self.settings), journey, metadata)
+        tokens = await self._redeem(code_of(answer, self.settings), upstream_state, metadata)
         claims = await self._verified(tokens.id_token, metadata, now)
         nonce = claims.get("nonce")
-        if not isinstance(nonce, str) or not same(nonce, journey.nonce):
+        if not isinstance(nonce, str) or not same(nonce, upstream_state.nonce):
             raise unusable(self.settings, "nonce")
         proved_at = claims.get("auth_time")
-        if journey.fresh and isinstance(proved_at, int) and proved_at < now - _FRESH - _CLOCKS:
+        if (
+            upstream_state.fresh
+            and isinstance(proved_at, int)
+            and proved_at < now - _FRESH - _CLOCKS
+        ):
             # A user who removed the parameter from the URL must not pass as re-authenticated.
             raise unusable(self.settings, "auth_time")
         several = isinstance(claims.get("aud"), list)
@@ -138,7 +142,7 @@ class OpenIdProvider:
         if "email" not in claims:
             # Core section 5.4: with an access token, scope claims are at the UserInfo endpoint.
             said = await self._userinfo(tokens.access_token, subject, metadata)
-        return Claimed(
+        return ClaimedIdentity(
             issuer=metadata.issuer,
             subject=subject,
             email=address(said.get("email")),
@@ -164,12 +168,14 @@ class OpenIdProvider:
         # Core section 5.3.2: another user's response must not be accepted.
         return said if said.get("sub") == subject else {}
 
-    async def _redeem(self, code: str, journey: UpstreamState, metadata: _Metadata) -> _Tokens:
+    async def _redeem(
+        self, code: str, upstream_state: UpstreamState, metadata: _Metadata
+    ) -> _Tokens:
         fields = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": journey.callback,
-            "code_verifier": journey.verifier,
+            "redirect_uri": upstream_state.callback,
+            "code_verifier": upstream_state.verifier,
         }
         authorization = ""
         methods = metadata.token_endpoint_auth_methods_supported

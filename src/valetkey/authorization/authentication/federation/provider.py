@@ -24,7 +24,7 @@ _LONGEST_EMAIL = 254
 _LONGEST_NAME = 100
 
 
-class Claimed(Struct, frozen=True):
+class ClaimedIdentity(Struct, frozen=True):
     """The identity a provider asserts. `issuer` and `subject` together are unique.
 
     `email` is "" if the provider sends none; `email_verified` is whether it has verified it.
@@ -63,13 +63,13 @@ class Provider(Protocol):
         """Return its configuration."""
         ...
 
-    async def leave_for(self, journey: UpstreamState) -> str:
+    async def authorization_url(self, upstream_state: UpstreamState) -> str:
         """Return the URL to redirect to. Refused if the provider is unreachable."""
         ...
 
     async def read(
-        self, answer: Mapping[str, str], journey: UpstreamState, now: Instant
-    ) -> Claimed:
+        self, answer: Mapping[str, str], upstream_state: UpstreamState, now: Instant
+    ) -> ClaimedIdentity:
         """Return the identity for the callback's parameters.
 
         Refused if they do not prove one; the state was compared before.
@@ -78,7 +78,7 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProviderConnection:
     """The connection to one provider: its configuration, our secret and the HTTP client."""
 
     settings: ProviderSettings

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.github import GitHubProvider
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
-from valetkey.authorization.authentication.federation.provider import Line, Provider
+from valetkey.authorization.authentication.federation.provider import Provider, ProviderConnection
 from valetkey.config.sections.federation import ProviderKind
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
@@ -14,7 +14,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
 
-_KINDS: dict[ProviderKind, Callable[[Line], Provider]] = {
+_KINDS: dict[ProviderKind, Callable[[ProviderConnection], Provider]] = {
     ProviderKind.OPENID: OpenIdProvider,
     ProviderKind.GITHUB: GitHubProvider,
 }
@@ -42,7 +42,7 @@ def providers(settings: Settings, http: OutboundHttp, now: Callable[[], Instant]
     """Return the configured providers. Raises Mistake for one without a secret."""
     told = _by_environment(settings)
     lines = [
-        Line(each, _secret(settings, each.id, each.secret_file, told), http, now)
+        ProviderConnection(each, _secret(settings, each.id, each.secret_file, told), http, now)
         for each in settings.federation.providers
     ]
     if unknown := told.keys() - {line.settings.id for line in lines}:

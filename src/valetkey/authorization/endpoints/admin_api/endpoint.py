@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.api_tokens import authenticate
 from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.operations.operation import (
-    CHANCE,
+    ENTROPY,
     PREFIX,
     Call,
     InvalidInput,
@@ -219,13 +219,13 @@ class OperationEndpoint(Struct, frozen=True):
         body = read_body(operation, request)
         if operation.guarded and wanted.match is None:
             raise Refused(REQUIRED)
-        chance = self.services.random(CHANCE)
+        entropy = self.services.random(ENTROPY)
         call = Call(
             self.services,
             operation,
             program,
             now,
-            chance,
+            entropy,
             request.arguments,
             query,
             body,

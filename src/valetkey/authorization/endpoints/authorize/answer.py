@@ -14,7 +14,7 @@ from valetkey.authorization.authentication.session import (
     SignedIn,
     find_still_present,
 )
-from valetkey.authorization.endpoints.authorize.pending import Pending, person_of
+from valetkey.authorization.endpoints.authorize.pending import Pending, signed_in_user
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.event.grants import (
@@ -178,7 +178,7 @@ def _answer(
         return judged
     client, asked = judged
     present = _still_present(tx, server, pending, client, now)
-    person = None if present is None else person_of(server, present, client, pending.meant)
+    person = None if present is None else signed_in_user(server, present, client, pending.meant)
     if person is not None and client.openid.required_groups and present is not None:
         uid = present.signed_in.user.uid
         admitted = tx.groups.admits(uid, client.openid.required_groups)

@@ -141,7 +141,7 @@ class Authorize(Struct, frozen=True):
             pending.interaction,
             # What a default meant when the request came, it means until it is answered.
             parameters={**pending.interaction.parameters, "scope": str(plain(pending.asked.scope))},
-            browser=self.server.cookies.browser_print(browser) or "",
+            browser=self.server.cookies.browser_fingerprint(browser) or "",
             client_generation=pending.client.generation,
         )
         path = SIGN_IN if isinstance(step, SignIn) else CONSENT

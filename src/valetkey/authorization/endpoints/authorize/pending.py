@@ -18,7 +18,7 @@ from valetkey.authorization.protocol.authorization_response import ReturnAddress
 from valetkey.authorization.protocol.interaction import (
     Interaction,
     InteractionState,
-    Person,
+    SignedInUser,
     Step,
     is_bound_to,
     next_step,
@@ -84,7 +84,7 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
     if not interaction.is_live(request.at):
         raise _refused("this took too long; go back to the app and start again", "expired")
     cookies = server.cookies
-    bound = is_bound_to(interaction, cookies.browser_print(cookies.browser(request)))
+    bound = is_bound_to(interaction, cookies.browser_fingerprint(cookies.browser(request)))
     if interaction.browser and not bound:
         raise Refused(
             Refusal(
@@ -129,7 +129,7 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
     except Refused as refused:
         raise Interrupt(server.back(returns, refused.refusal, client, request.at)) from None
     present = await server.present(request, client.id)
-    person = None if present is None else person_of(server, present, client, meant)
+    person = None if present is None else signed_in_user(server, present, client, meant)
     signed_in = None if present is None else present.signed_in
     required = client.openid.required_groups
     if required and person is not None and signed_in is not None:
@@ -151,13 +151,13 @@ async def _own_callback(server: Server, request: Request, parameters: Mapping[st
     return callback.redirect_uri if began_here else ""
 
 
-def person_of(
+def signed_in_user(
     server: Server, present: LiveSession, client: Client, meant: frozenset[str]
-) -> Person:
+) -> SignedInUser:
     """Return the signed-in user in the form that the protocol rules use."""
     session = present.signed_in.session
     is_meant = not meant or meant <= {server.subjects.of(present.signed_in.user, client)}
-    return Person(session.id, session.auth_time, present.consent, session.methods, is_meant)
+    return SignedInUser(session.id, session.auth_time, present.consent, session.methods, is_meant)
 
 
 async def _meant(

@@ -11,10 +11,10 @@ from valetkey.authorization.protocol.request_object import (
     TYPES,
     ObjectRefused,
     broken,
+    delivery_parameters,
     is_registered,
     merged,
     read_request_object,
-    way_back,
     without_fragment,
 )
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
@@ -78,7 +78,7 @@ class RequestObjects(Struct, frozen=True):
             )
             return merged(parameters, claims)
         except Refused as refused:
-            raise ObjectRefused(refused.refusal, way_back(parameters, token)) from None
+            raise ObjectRefused(refused.refusal, delivery_parameters(parameters, token)) from None
 
     async def _fetched(self, uri: str, client: Client) -> str:
         if not client.openid.request_uris:

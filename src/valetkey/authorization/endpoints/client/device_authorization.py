@@ -38,7 +38,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request, Response, json_response
 
 USER_CODE = "user_code"
@@ -119,7 +119,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
 
     def _store(self, code: DeviceCode, tx: Transaction) -> bool:
         now = code.created_at
-        place = self.fingerprints.of("throttle", neighbourhood(code.address))
+        place = self.fingerprints.of("throttle", network_of(code.address))
         for bucket, most in (
             (f"device_codes_from:{place}", self.settings.codes_per_address),
             (f"device_codes_of:{code.client_id}", self.settings.codes_per_client),

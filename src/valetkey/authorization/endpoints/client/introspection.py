@@ -15,7 +15,7 @@ from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
-    the_token,
+    token_parameter,
 )
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
@@ -91,7 +91,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
             _require_confidential(proven)
             api = await self.apis.of_credential(proven.client)
             caller = _Caller(proven.client, "" if api is None else api.identifier)
-            said = await self._said(caller, the_token(asked), request.at)
+            said = await self._said(caller, token_parameter(asked), request.at)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         kind = client_id, "POST", request.path, request.at
@@ -154,7 +154,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         self, caller: _Caller, found: Found, now: Instant, subject: str
     ) -> Mapping[str, object]:
         live = found.read
-        if require_live(found.standing, now) is not None or not caller.may_know(live):
+        if require_live(found.liveness, now) is not None or not caller.may_know(live):
             return _INACTIVE
         said: dict[str, object] = {
             **live.claims,
@@ -187,7 +187,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
     ) -> Mapping[str, object]:
         secret, grant_id = parts
         found = tx.grants.find(grant_id)
-        if found is None or require_live(found.standing, now) is not None:
+        if found is None or require_live(found.liveness, now) is not None:
             return _INACTIVE
         grant = found.grant
         if caller.client.id not in (RESOURCE_SERVER, grant.client_id):
@@ -212,7 +212,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
 
 def _is_live(found: Found, now: Instant) -> bool:
     """Return whether the token is live by what is cached; a session may have been extended."""
-    return found.read.is_live(now) and require_live(found.standing, now) is None
+    return found.read.is_live(now) and require_live(found.liveness, now) is None
 
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:

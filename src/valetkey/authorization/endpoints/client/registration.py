@@ -10,7 +10,7 @@ from valetkey.authorization.actions.registrations import (
     FreshRegistration,
     Registered,
     SelfRegistrar,
-    invitation_print,
+    invitation_fingerprint,
     refuse_token,
 )
 from valetkey.authorization.actions.sectors import Sectors
@@ -32,7 +32,7 @@ from valetkey.kernel.secret import (
     fresh_secret,
     well_formed,
 )
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.json_body import read_json
 from valetkey.web.rate_limit import Buckets
@@ -134,7 +134,7 @@ class RegisterEndpoint(Struct, frozen=True):
         token = bearer(request)
         if self.mode != RegistrationMode.TOKEN or not well_formed(Prefix.INVITATION, token):
             refuse_token("registration.closed", "an initial access token")
-        print_ = invitation_print(self.registrar.fingerprints, token)
+        print_ = invitation_fingerprint(self.registrar.fingerprints, token)
         # Unauthorized callers learn nothing about their metadata and cause no fetches.
         if not await self.store.read(lambda tx: tx.invitations.is_live(print_, request.at)):
             refuse_token("registration.unknown", "an initial access token with a use left")
@@ -143,7 +143,7 @@ class RegisterEndpoint(Struct, frozen=True):
 
 def count_attempt_to_register(tries: Buckets, request: Request) -> None:
     """Count an attempt; refused with `slow_down` after too many from one address."""
-    if wait := tries.take(neighbourhood(request.address), request.at):
+    if wait := tries.take(network_of(request.address), request.at):
         raise Refused(
             Refusal(
                 ErrorCode.SLOW_DOWN,

@@ -21,7 +21,7 @@ from valetkey.authorization.tokens.identity_assertion import is_identity_asserti
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
 from valetkey.web.form import Form, read_form, read_query
 
@@ -92,7 +92,7 @@ class ClientRequestAuthentication(Struct, frozen=True):
             audiences=self.audiences,
             now=request.at,
         )
-        return presented, neighbourhood(request.address)
+        return presented, network_of(request.address)
 
 
 def _with_assertion(parameters: Form) -> Form:
@@ -184,7 +184,7 @@ def require_registered(client: Client, grant_type: str) -> None:
     )
 
 
-def the_token(asked: ClientRequest) -> str:
+def token_parameter(asked: ClientRequest) -> str:
     """Return the parameter `token`. Refused with `invalid_request` if missing or empty."""
     token = asked.parameters.get("token")
     if token:

@@ -8,7 +8,7 @@ from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
-    the_token,
+    token_parameter,
 )
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.event.event import by_client
@@ -38,7 +38,7 @@ class RevocationEndpoint(Struct, frozen=True):
             proven = await self.client_auth.prove(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
-            token = the_token(asked)
+            token = token_parameter(asked)
             read = await self.reader.read_unexpired(token, request.at)
 
             await self.store.write(

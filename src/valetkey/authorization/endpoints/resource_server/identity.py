@@ -93,13 +93,13 @@ class IdentityEndpoint(Struct, frozen=True):
         self, tx: Transaction, asked: RecordRequest, read: Read | None, now: Instant
     ) -> _Said:
         found = self.reader.find_live(tx, asked.access_token, read, now)
-        if found is None or require_live(found.standing, now) is not None:
+        if found is None or require_live(found.liveness, now) is not None:
             return Refusal(
                 ErrorCode.INVALID_TOKEN,
                 "the access token expired, was revoked, or is not one of ours",
                 "identity.token",
                 "a live access token",
-                "another" if found is None else found.standing.ended(now),
+                "another" if found is None else found.liveness.ended(now),
             )
         by = by_client(found.read.client_id)
         return self.records.answer(tx.acting(by), found.read, asked, now)

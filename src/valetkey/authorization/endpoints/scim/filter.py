@@ -57,13 +57,13 @@ class Compare(Struct, frozen=True):
         return f"{attribute.name}.value" if attribute.part("value") else attribute.name
 
 
-class Both(Struct, frozen=True):
+class And(Struct, frozen=True):
     """A conjunction (`and`)."""
 
     parts: Sequence["Filter"]
 
 
-class Either(Struct, frozen=True):
+class Or(Struct, frozen=True):
     """A disjunction (`or`)."""
 
     parts: Sequence["Filter"]
@@ -82,7 +82,7 @@ class Element(Struct, frozen=True):
     part: "Filter"
 
 
-Filter = Compare | Both | Either | Not | Element
+Filter = Compare | And | Or | Not | Element
 
 
 class Path(Struct, frozen=True):
@@ -131,9 +131,9 @@ def parse_path(text: str, schema: Schema) -> Path | None:
 def matches(filter: Filter, resource: Mapping[str, object]) -> bool:
     """Return whether the filter holds for the resource, or for one value of an attribute."""
     match filter:
-        case Both(parts):
+        case And(parts):
             return all(matches(each, resource) for each in parts)
-        case Either(parts):
+        case Or(parts):
             return any(matches(each, resource) for each in parts)
         case Not(part):
             return not matches(part, resource)
@@ -152,7 +152,7 @@ def comparisons(filter: Filter) -> Iterator[Compare]:
     match filter:
         case Compare():
             yield filter
-        case Both(parts) | Either(parts):
+        case And(parts) | Or(parts):
             for each in parts:
                 yield from comparisons(each)
         case Not(part):
@@ -162,7 +162,7 @@ def comparisons(filter: Filter) -> Iterator[Compare]:
                 yield Compare((attribute, *each.path), each.operator, each.value)
 
 
-def sought(filter: Filter, indexed: frozenset[str]) -> Sequence[Compare] | None:
+def candidates(filter: Filter, indexed: frozenset[str]) -> Sequence[Compare] | None:
     """Return equalities with indexed attributes of which one must hold; None if there are none."""
     match filter:
         case Compare(_, "eq", str()) if filter.name in indexed:
@@ -173,14 +173,14 @@ def sought(filter: Filter, indexed: frozenset[str]) -> Sequence[Compare] | None:
                 for name in indexed
                 if name.startswith(f"{attribute.name}.")
             )
-            found = sought(part, inside)
+            found = candidates(part, inside)
             return found and [
                 Compare((attribute, *each.path), each.operator, each.value) for each in found
             ]
-        case Both(parts):
-            return next((one for each in parts if (one := sought(each, indexed))), None)
-        case Either(parts):
-            each_part = [sought(each, indexed) for each in parts]
+        case And(parts):
+            return next((one for each in parts if (one := candidates(each, indexed))), None)
+        case Or(parts):
+            each_part = [candidates(each, indexed) for each in parts]
             if all(each_part):
                 return [one for found in each_part for one in found or ()]
             return None
@@ -278,14 +278,14 @@ class _Parser:
         while self._word() == "or":
             self.take()
             parts.append(self._both(depth))
-        return parts[0] if len(parts) == 1 else Either(parts)
+        return parts[0] if len(parts) == 1 else Or(parts)
 
     def _both(self, depth: int) -> Filter:
         parts = [self._one(depth)]
         while self._word() == "and":
             self.take()
             parts.append(self._one(depth))
-        return parts[0] if len(parts) == 1 else Both(parts)
+        return parts[0] if len(parts) == 1 else And(parts)
 
     def _one(self, depth: int) -> Filter:
         if depth > DEPTH:

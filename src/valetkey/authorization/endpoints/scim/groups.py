@@ -13,9 +13,9 @@ from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.endpoints.scim.filter import (
     Compare,
     Filter,
+    candidates,
     comparisons,
     matches,
-    sought,
 )
 from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
 from valetkey.authorization.endpoints.scim.patch import Change, apply, read_changes
@@ -91,7 +91,7 @@ class Groups(Struct, frozen=True):
         """Count the groups."""
         return _rows(tx, caller).count()
 
-    def sought(self, tx: Transaction, caller: Caller, wanted: Compare) -> Sequence[str]:
+    def candidates(self, tx: Transaction, caller: Caller, wanted: Compare) -> Sequence[str]:
         """Return the ids that an index has for an equality."""
         rows, text = _rows(tx, caller), str(wanted.value)
         if wanted.name == "id":
@@ -339,7 +339,7 @@ def _uids(members: object) -> Sequence[Uid]:
 
 
 def _selected(selection: Filter) -> Sequence[Uid]:
-    found = sought(selection, frozenset({"value"}))
+    found = candidates(selection, frozenset({"value"}))
     if found is None:
         refuse("invalidFilter", 'members are selected by their value: members[value eq "…"]')
     named = [str(each.value) for each in found if matches(selection, {"value": each.value})]

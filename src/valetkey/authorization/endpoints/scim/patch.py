@@ -11,7 +11,7 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.endpoints.scim.filter import (
-    Both,
+    And,
     Compare,
     Filter,
     Path,
@@ -186,7 +186,7 @@ def _apply_to_selected(resource: Resource, change: Change, selection: Filter) ->
 
 def _described(selection: Filter) -> Resource:
     """Return the value that a selection such as `type eq "work"` describes, to be added."""
-    parts = selection.parts if isinstance(selection, Both) else (selection,)
+    parts = selection.parts if isinstance(selection, And) else (selection,)
     found: Resource = {}
     for each in parts:
         if not isinstance(each, Compare) or each.operator != "eq" or each.value is None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
-from valetkey.authorization.endpoints.scim.filter import Filter, sought
+from valetkey.authorization.endpoints.scim.filter import Filter, candidates
 from valetkey.authorization.endpoints.scim.groups import Groups
 from valetkey.authorization.endpoints.scim.message import (
     Answer,
@@ -100,11 +100,11 @@ async def _write(asked: ScimRequest, work: Callable[[Transaction], T]) -> T:
 
 
 def _filtered(tx: Transaction, kind: Kind, asked: ScimRequest, wanted: Filter) -> list[Resource]:
-    equalities = sought(wanted, kind.indexed)
+    equalities = candidates(wanted, kind.indexed)
     if equalities is None:
         names = ", ".join(sorted(kind.indexed))
         refuse("invalidFilter", f"a filter needs an equality with one of: {names}")
-    ids = {one for each in equalities for one in kind.sought(tx, asked.caller, each)}
+    ids = {one for each in equalities for one in kind.candidates(tx, asked.caller, each)}
     found = kind.some(tx, asked.caller, asked.view, sorted(ids))
     return [each for each in found if kind.fits(tx, asked.caller, each, wanted)]
 

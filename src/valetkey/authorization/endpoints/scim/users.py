@@ -89,7 +89,7 @@ class Users(Struct, frozen=True):
         """Count the users."""
         return _rows(tx, caller).count()
 
-    def sought(self, tx: Transaction, caller: Caller, wanted: Compare) -> Sequence[str]:
+    def candidates(self, tx: Transaction, caller: Caller, wanted: Compare) -> Sequence[str]:
         """Return the ids that an index has for an equality."""
         rows, text = _rows(tx, caller), str(wanted.value)
         if wanted.name == "id":

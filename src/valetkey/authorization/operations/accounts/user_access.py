@@ -61,7 +61,7 @@ SIGN_OUT = Operation(
                 "The user can sign in again. Apps whose access ends with the session lose it."
             ),
             translatable("The user is signed out everywhere."),
-            for_user=lambda it: bool(it.dossier.sessions),
+            for_user=lambda it: bool(it.details.sessions),
             ends=True,
         ),
     ),
@@ -152,7 +152,7 @@ RESET_FACTORS = Operation(
                 "the request comes from the user."
             ),
             translatable("The second factors are removed, and the user is signed out."),
-            for_user=lambda it: any(factor.kind != "password" for factor in it.dossier.factors),
+            for_user=lambda it: any(factor.kind != "password" for factor in it.details.factors),
             ends=True,
             danger=True,
         ),

@@ -111,12 +111,12 @@ _TOLD = {
     ),
 }
 
-TOLD: Mapping[str, Kind] = MappingProxyType(
+LISTED: Mapping[str, Kind] = MappingProxyType(
     {name: kind for kind, names in _TOLD.items() for name in names}
 )
 """The events that the page lists; the text of each is in parts.html."""
 
-NOT_TOLD: Mapping[str, str] = MappingProxyType(
+NOT_LISTED: Mapping[str, str] = MappingProxyType(
     {
         "access_token.issued": "each sign-in of an app gives one; code.redeemed tells of it",
         "code.issued": "code.redeemed tells of it a moment later",

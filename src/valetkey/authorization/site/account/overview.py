@@ -14,7 +14,7 @@ from valetkey.authorization.layout.contexts import SignedInPerson, When
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
 from valetkey.authorization.site.page import Outcome, Show
-from valetkey.authorization.site.presentation import shown_person
+from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.register.connected import ConnectedName
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import SessionSettings
@@ -92,7 +92,7 @@ class Overview(Struct, frozen=True):
         return OverviewPage(
             sign_out_action=SIGN_OUT,
             csrf=csrf,
-            person=shown_person(signed_in),
+            person=shown_user(signed_in),
             connected=len(apps),
             sessions=summary.sessions,
             password_since=None if since is None else When(since, now),

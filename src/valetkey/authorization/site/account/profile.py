@@ -15,11 +15,11 @@ from valetkey.authorization.actions.account.profile import (
     ProfileChange,
     ProfileFault,
     ProfileRejected,
-    Typed,
+    Submitted,
     attributes_typed,
-    mark_of,
+    normalized,
     profile_of,
-    tidied,
+    profile_version,
 )
 from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.actions.person import PICTURES
@@ -181,7 +181,7 @@ class Profile(Struct, frozen=True):
         request: SignedInRequest,
         user: User,
         declared: Sequence[Attribute],
-        typed: Typed,
+        typed: Submitted,
         picture: PictureForms,
         wrong: ProfileRejected | None = None,
         *,
@@ -190,12 +190,12 @@ class Profile(Struct, frozen=True):
         overtaken = wrong is not None and wrong.is_stale
         stored = {}
         if overtaken:
-            said = tidied(typed)
+            said = normalized(typed)
             stored = {name: text for name, text in profile_of(user).items() if text != said[name]}
         context = ProfilePage(
             action=PROFILE,
             csrf=request.csrf,
-            mark=mark_of(user, self.browsers.keyring.fingerprint_key),
+            mark=profile_version(user, self.browsers.keyring.fingerprint_key),
             typed=typed,
             email=user.email,
             email_verified=user.email_verified_at is not None,

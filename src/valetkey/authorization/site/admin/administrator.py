@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     Permission,
-    Person,
+    UserActor,
     powers_of,
 )
 from valetkey.authorization.authentication.browsers import Browsers
@@ -136,7 +136,7 @@ class AdminRequest(VisitorRequest, frozen=True, kw_only=True):
     """
 
     user: User
-    actor: Person
+    actor: UserActor
     powers: ActorPermissions
 
     @property
@@ -181,7 +181,7 @@ def administrator_for(
             (*request.headers, *headers),
             request.form,
             user=request.user,
-            actor=Person(request.user.uid, request.session.id),
+            actor=UserActor(request.user.uid, request.session.id),
             powers=powers_of(request.user.role),
         )
 

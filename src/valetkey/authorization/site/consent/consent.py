@@ -42,7 +42,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
     visitor_request,
 )
-from valetkey.authorization.site.presentation import asking_app, shown_person
+from valetkey.authorization.site.presentation import asking_app, shown_user
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -155,7 +155,7 @@ PURPOSE = "consent"
 _NOTHING_CHOSEN = 400
 
 
-class AskedRequest(VisitorRequest, frozen=True, kw_only=True):
+class ConsentRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a signed-in user who decides about an app's authorization request."""
 
     pending: Pending
@@ -175,13 +175,13 @@ class ConsentPages(Struct, frozen=True):
             Page(SWITCH_ACCOUNT, self._asked(SIGN_IN), act=Act(self.switch_account)),
         )
 
-    async def show(self, request: AskedRequest) -> Outcome:
+    async def show(self, request: ConsentRequest) -> Outcome:
         """Show the page; if another step is due first, return to the authorization endpoint."""
         if not isinstance(request.pending.step, Ask):
             return SeeOther(decides_again(self.server, request.pending.interaction))
         return self._page(request)
 
-    async def decide(self, request: AskedRequest) -> Outcome:
+    async def decide(self, request: ConsentRequest) -> Outcome:
         """Encrypt the decision and return to the authorization endpoint, which acts on it.
 
         Only what was shown and checked counts; the requested permissions come from the encrypted
@@ -207,21 +207,21 @@ class ConsentPages(Struct, frozen=True):
         )
         return SeeOther(decides_again(self.server, decided))
 
-    async def switch_account(self, request: AskedRequest) -> Outcome:
+    async def switch_account(self, request: ConsentRequest) -> Outcome:
         """Redirect to the sign-in page to choose another account."""
         return SeeOther(address(self.server, SIGN_IN, request.pending.interaction))
 
-    def _asked(self, otherwise: str) -> Requirement[AskedRequest]:
+    def _asked(self, otherwise: str) -> Requirement[ConsentRequest]:
         """Require a signed-in user with a pending request; others go to `otherwise`."""
 
-        async def requirement(visit: Visit) -> AskedRequest:
+        async def requirement(visit: Visit) -> ConsentRequest:
             form = visit.form()
             pending = await open_pending(self.server, visit.request)
             found, interaction = pending.signed_in, pending.interaction
             if found is None:
                 raise Interrupt(see_other(address(self.server, otherwise, interaction)))
             it = visitor_request(visit, form, PURPOSE, interaction.id, found.session.id)
-            return AskedRequest(
+            return ConsentRequest(
                 it.request,
                 it.browser,
                 it.csrf,
@@ -233,7 +233,7 @@ class ConsentPages(Struct, frozen=True):
 
         return requirement
 
-    def _page(self, request: AskedRequest, *, nothing_chosen: bool = False) -> Show:
+    def _page(self, request: ConsentRequest, *, nothing_chosen: bool = False) -> Show:
         pending, signed_in = request.pending, request.signed_in
         sealed = quote(sealed_in(request.request), safe="")
         page = ConsentPage(
@@ -241,7 +241,7 @@ class ConsentPages(Struct, frozen=True):
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
             csrf=request.csrf,
             app=asking_app(pending.client, pending.asked, signed_in=True),
-            person=shown_person(signed_in),
+            person=shown_user(signed_in),
             scopes=scope_lines(
                 described(pending.asked.scope, pending.asked.apis, self.server.scopes),
                 required_of(pending.client),

@@ -43,7 +43,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.presentation import shown_app, shown_person
+from valetkey.authorization.site.presentation import shown_app, shown_user
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import DeviceSettings
@@ -52,7 +52,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import fresh_id
 from valetkey.kernel.words import translatable
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Refuse, Request, Response
 from valetkey.web.router import Route
 
@@ -228,7 +228,7 @@ class DevicePages(Struct, frozen=True):
             csrf=request.csrf,
             code=shown_user_code(read_user_code(request.arguments["user_code"]) or ""),
             app=shown_app(client, place, signed_in=True),
-            person=shown_person(request.signed_in),
+            person=shown_user(request.signed_in),
             scopes=scope_lines(
                 described(found.scope, found.apis, self.server.scopes),
                 required_of(client),
@@ -272,7 +272,7 @@ class DevicePages(Struct, frozen=True):
     ) -> _Entered | int | None:
         """Return what waits for a code, None if it is not valid, or the seconds to wait."""
         key, now, settings = self.server.keyring.fingerprint_key, request.now, self.settings
-        place = key.of("throttle", neighbourhood(request.request.address))
+        place = key.of("throttle", network_of(request.request.address))
         taken: list[str] = []
         for bucket, most in (
             (f"user_codes_by:{request.user.uid}", settings.wrong_codes),

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from valetkey.authorization.actions.account.identities import AlreadyLinked
 from valetkey.authorization.actions.users import Faults
 from valetkey.authorization.authentication.federation.provider import FEDERATED
-from valetkey.authorization.authentication.federation.trip import UnlinkedIdentity
+from valetkey.authorization.authentication.federation.upstream_sign_in import UnlinkedIdentity
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.model.account.user import User
@@ -28,7 +28,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
     visitor_request,
 )
-from valetkey.authorization.site.sign_in.flow import Admitted
+from valetkey.authorization.site.sign_in.flow import SignInComplete
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
@@ -76,7 +76,7 @@ _SAID: Mapping[str, str] = {
 class UnlinkedIdentityRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request of a visitor whom a provider authenticated, and who has no account here yet."""
 
-    arrival: UnlinkedIdentity
+    unlinked: UnlinkedIdentity
 
 
 class UpstreamSignUp(Struct, frozen=True):
@@ -90,21 +90,25 @@ class UpstreamSignUp(Struct, frozen=True):
 
     async def show(self, request: UnlinkedIdentityRequest) -> Outcome:
         """Show the page."""
-        claimed = request.arrival.claimed
+        claimed = request.unlinked.claimed
         return await self._page(request, claimed.username, claimed.name)
 
     async def join(self, request: UnlinkedIdentityRequest) -> Outcome:
         """Create the account, link the identity and sign in, in one transaction."""
-        flow, newcomers, arrival = self.federation.flow, self.federation.newcomers, request.arrival
+        flow, newcomers, unlinked = (
+            self.federation.flow,
+            self.federation.newcomers,
+            request.unlinked,
+        )
         username, name = (request.form.get(each) or "" for each in _TEXTS)
-        if not await self._may_join(arrival):
+        if not await self._may_join(unlinked):
             return await self._page(request, username, name, status=_CONFLICT)
         came, now = request.request, request.now
         target = await flow.target_of(came)
-        fresh, begun = flow.fresh(came), list[Admitted]()
+        fresh, begun = flow.fresh(came), list[SignInComplete]()
 
         def create_account(tx: Transaction) -> User | Faults | None:
-            made = newcomers.register(tx, arrival.claimed, username, name, now)
+            made = newcomers.register(tx, unlinked.claimed, username, name, now)
             if isinstance(made, User):
                 begun.append(flow.enter(tx, came, fresh, made, (FEDERATED,)))
             return made
@@ -123,25 +127,25 @@ class UpstreamSignUp(Struct, frozen=True):
     async def _arrived(self, visit: Visit) -> UnlinkedIdentityRequest:
         """Require that a provider authenticated the visitor. Raises Interrupt otherwise."""
         it = visitor_request(visit, visit.form(), PURPOSE)
-        arrival = self.federation.arrival(it.request)
-        if arrival is None:
+        unlinked = self.federation.unlinked(it.request)
+        if unlinked is None:
             to = safe_return_path(it.query.get("to"))
             raise Interrupt(see_other(with_place(SIGN_IN, sealed_in(it.request), to)))
         return UnlinkedIdentityRequest(
-            it.request, it.browser, it.csrf, it.headers, it.form, arrival=arrival
+            it.request, it.browser, it.csrf, it.headers, it.form, unlinked=unlinked
         )
 
-    async def _may_join(self, arrival: UnlinkedIdentity) -> bool:
+    async def _may_join(self, unlinked: UnlinkedIdentity) -> bool:
         """Return whether an account can be created: sign-up is allowed and the address is free."""
-        provider = self.federation.providers.find(arrival.provider)
-        email = arrival.claimed.proven_email
+        provider = self.federation.providers.find(unlinked.provider)
+        email = unlinked.claimed.proven_email
         if not self.federation.sign_up or provider is None or not provider.settings.sign_up:
             return False
-        return bool(email) and not await self._is_taken(arrival)
+        return bool(email) and not await self._is_taken(unlinked)
 
-    async def _is_taken(self, arrival: UnlinkedIdentity) -> bool:
+    async def _is_taken(self, unlinked: UnlinkedIdentity) -> bool:
         # For an unverified address, this would tell strangers which addresses have accounts.
-        email = arrival.claimed.proven_email
+        email = unlinked.claimed.proven_email
         if not email:
             return False
         return await self.federation.server.store.read(
@@ -157,12 +161,12 @@ class UpstreamSignUp(Struct, frozen=True):
         faults: Mapping[str, str] | None = None,
         status: int = 200,
     ) -> Show:
-        arrival, claimed = request.arrival, request.arrival.claimed
-        provider = self.federation.providers.find(arrival.provider)
+        unlinked, claimed = request.unlinked, request.unlinked.claimed
+        provider = self.federation.providers.find(unlinked.provider)
         sealed, to = sealed_in(request.request), safe_return_path(request.query.get("to"))
-        may_join = await self._may_join(arrival)
+        may_join = await self._may_join(unlinked)
         page = UnlinkedIdentityPage(
-            provider=arrival.provider if provider is None else provider.settings.name,
+            provider=unlinked.provider if provider is None else provider.settings.name,
             shown=claimed.email or claimed.username or claimed.name or claimed.subject,
             action=with_place(ARRIVED, sealed, to) if may_join else "",
             csrf=request.csrf,
@@ -170,7 +174,7 @@ class UpstreamSignUp(Struct, frozen=True):
             username=username,
             name=name,
             email=claimed.proven_email,
-            taken=await self._is_taken(arrival),
+            taken=await self._is_taken(unlinked),
             faults=faults or {},
         )
         return Show(page, status)

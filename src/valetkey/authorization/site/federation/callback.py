@@ -9,11 +9,11 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.identities import connect, user_of_identity
 from valetkey.authorization.authentication.federation.provider import (
     FEDERATED,
-    Claimed,
+    ClaimedIdentity,
     Provider,
     unusable,
 )
-from valetkey.authorization.authentication.federation.trip import (
+from valetkey.authorization.authentication.federation.upstream_sign_in import (
     UnlinkedIdentity,
     UpstreamPurpose,
     UpstreamSignIn,
@@ -31,7 +31,7 @@ from valetkey.authorization.protocol.csrf import check_csrf_token
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,
     CONNECTIONS,
-    LEAVE,
+    REDIRECT,
     WITH,
     Federation,
     with_place,
@@ -49,9 +49,9 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.site.sign_in.flow import (
-    Admitted,
     ReturnTarget,
     SecondFactorNeeded,
+    SignInComplete,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -78,7 +78,7 @@ class FailedPage(Struct, frozen=True):
 _PARAMETERS = ("code", "error", "iss")
 
 
-class Return(Struct, frozen=True):
+class ProviderCallback(Struct, frozen=True):
     """Read the response of a provider, once, in the browser that was redirected there."""
 
     federation: Federation
@@ -94,10 +94,12 @@ class Return(Struct, frozen=True):
         provider, now = federation.provider(came), request.now
         query = read_query(came.hidden_query)
         state = query.get("state") or ""
-        browser = server.cookies.browser_print(server.cookies.browser(came))
-        trips = federation.trips
-        trip = await server.store.write(lambda tx: trips.take(tx, state, browser, now))
-        if trip is None or trip.provider != provider.settings.id:
+        browser = server.cookies.browser_fingerprint(server.cookies.browser(came))
+        pending_sign_ins = federation.pending_sign_ins
+        pending_sign_in = await server.store.write(
+            lambda tx: pending_sign_ins.take(tx, state, browser, now)
+        )
+        if pending_sign_in is None or pending_sign_in.provider != provider.settings.id:
             raise Refused(
                 Refusal(
                     ErrorCode.INVALID_REQUEST,
@@ -105,26 +107,30 @@ class Return(Struct, frozen=True):
                     "interaction.trip",
                 )
             )
-        journey = trip.journey(state, federation.callback(provider))
+        upstream_state = pending_sign_in.upstream_state(state, federation.callback(provider))
         try:
-            claimed = await provider.read(_answer(query), journey, now)
+            claimed = await provider.read(_answer(query), upstream_state, now)
         except Refused as refused:
-            return self._failed(provider, trip, refused.refusal, now)
-        if trip.errand is UpstreamPurpose.SIGN_IN:
-            return await self._sign_in(came, provider, trip, claimed)
+            return self._failed(provider, pending_sign_in, refused.refusal, now)
+        if pending_sign_in.errand is UpstreamPurpose.SIGN_IN:
+            return await self._sign_in(came, provider, pending_sign_in, claimed)
         seen = await server.signed_in(came)
-        if seen is None or seen.session.id != trip.session_id:
+        if seen is None or seen.session.id != pending_sign_in.session_id:
             return SeeOther(SIGN_IN)
         return await self._connect(seen, provider, claimed, now)
 
     async def _sign_in(
-        self, request: Request, provider: Provider, trip: UpstreamSignIn, claimed: Claimed
+        self,
+        request: Request,
+        provider: Provider,
+        pending_sign_in: UpstreamSignIn,
+        claimed: ClaimedIdentity,
     ) -> Outcome:
         flow, now = self.federation.flow, request.at
-        target = await self._target(request, trip)
+        target = await self._target(request, pending_sign_in)
         fresh, by = flow.fresh(request), (FEDERATED,)
 
-        def admit_user(tx: Transaction) -> Admitted | SecondFactorNeeded | User | None:
+        def admit_user(tx: Transaction) -> SignInComplete | SecondFactorNeeded | User | None:
             user = user_of_identity(tx, claimed, now)
             if user is None or user.disabled_at is not None:
                 return user
@@ -132,25 +138,27 @@ class Return(Struct, frozen=True):
 
         met = await flow.server.store.write(admit_user)
         if met is None:
-            arrival = UnlinkedIdentity(provider.settings.id, claimed, trip.browser, now)
-            to = with_place(ARRIVED, trip.interaction, trip.to)
-            return SeeOther(to, (self.federation.remember(arrival),))
+            unlinked = UnlinkedIdentity(provider.settings.id, claimed, pending_sign_in.browser, now)
+            to = with_place(ARRIVED, pending_sign_in.interaction, pending_sign_in.to)
+            return SeeOther(to, (self.federation.remember(unlinked),))
         if isinstance(met, User):
             refusal = unusable(provider.settings, "disabled").refusal
-            return self._failed(provider, trip, refusal, now)
+            return self._failed(provider, pending_sign_in, refusal, now)
         if isinstance(met, SecondFactorNeeded):
             return flow.asks_for_more(request, target, met, by)
         return flow.continue_to(request, target, fresh, met)
 
-    async def _target(self, request: Request, trip: UpstreamSignIn) -> ReturnTarget:
-        if not trip.interaction:
-            return ReturnTarget("", trip.to)
+    async def _target(self, request: Request, pending_sign_in: UpstreamSignIn) -> ReturnTarget:
+        if not pending_sign_in.interaction:
+            return ReturnTarget("", pending_sign_in.to)
         server = self.federation.server
-        interaction = open_interaction(server, request, trip.interaction)
-        return ReturnTarget(trip.interaction, "", await judge(server, request, interaction))
+        interaction = open_interaction(server, request, pending_sign_in.interaction)
+        return ReturnTarget(
+            pending_sign_in.interaction, "", await judge(server, request, interaction)
+        )
 
     async def _connect(
-        self, seen: SignedIn, provider: Provider, claimed: Claimed, now: Instant
+        self, seen: SignedIn, provider: Provider, claimed: ClaimedIdentity, now: Instant
     ) -> Outcome:
         server, notices = self.federation.server, self.federation.notices
 
@@ -158,14 +166,14 @@ class Return(Struct, frozen=True):
             asking = find_still_signed_in(tx, seen.session.id, server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            notices.way_in_added(tx, asking.user, SignInMethod.ELSEWHERE, now)
+            notices.sign_in_method_added(tx, asking.user, SignInMethod.ELSEWHERE, now)
             return True
 
         done = "connected" if await server.store.write(link_identity) else "taken"
         return SeeOther(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
     def _failed(
-        self, provider: Provider, trip: UpstreamSignIn, refusal: Refusal, now: Instant
+        self, provider: Provider, pending_sign_in: UpstreamSignIn, refusal: Refusal, now: Instant
     ) -> Show:
         declined, reference = refusal.check == "federation.declined", ""
         if not declined:
@@ -173,8 +181,8 @@ class Return(Struct, frozen=True):
             reference = self.federation.server.decisions.put(refusal, endpoint=endpoint, at=now)
         back = (
             CONNECTIONS
-            if trip.errand is UpstreamPurpose.CONNECT
-            else with_place(SIGN_IN, trip.interaction, trip.to)
+            if pending_sign_in.errand is UpstreamPurpose.CONNECT
+            else with_place(SIGN_IN, pending_sign_in.interaction, pending_sign_in.to)
         )
         page = FailedPage(provider.settings.name, back, reference, declined=declined)
         return Show(page, 200 if declined else refusal.code.status)
@@ -189,7 +197,7 @@ class UpstreamSignInRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request that redirects to a provider; `state` identifies it there."""
 
     provider: Provider
-    trip: UpstreamSignIn
+    pending_sign_in: UpstreamSignIn
     state: str
 
 
@@ -207,8 +215,8 @@ class ProviderRedirect(Struct, frozen=True):
 
     async def leave(self, request: UpstreamSignInRequest) -> Outcome:
         """Redirect to the provider."""
-        return await self.federation.depart(
-            request.request, request.provider, request.trip, request.state
+        return await self.federation.redirect_to_provider(
+            request.request, request.provider, request.pending_sign_in, request.state
         )
 
     async def _errand(self, visit: Visit) -> UpstreamSignInRequest:
@@ -225,33 +233,35 @@ class ProviderRedirect(Struct, frozen=True):
                 )
             )
         browser = cookies.browser(request)
-        state, nonce, verifier = self.federation.trips.draw()
-        print_ = cookies.browser_print(browser) or ""
-        trip = UpstreamSignIn(provider.settings.id, errand, print_, nonce, verifier)
+        state, nonce, verifier = self.federation.pending_sign_ins.draw()
+        print_ = cookies.browser_fingerprint(browser) or ""
+        pending_sign_in = UpstreamSignIn(provider.settings.id, errand, print_, nonce, verifier)
         go_on = self._sign_in if errand is UpstreamPurpose.SIGN_IN else self._connect
-        trip = await go_on(visit, query, browser, trip)
-        return UpstreamSignInRequest(request, provider=provider, trip=trip, state=state)
+        pending_sign_in = await go_on(visit, query, browser, pending_sign_in)
+        return UpstreamSignInRequest(
+            request, provider=provider, pending_sign_in=pending_sign_in, state=state
+        )
 
     async def _sign_in(
-        self, visit: Visit, query: Form, browser: str, trip: UpstreamSignIn
+        self, visit: Visit, query: Form, browser: str, pending_sign_in: UpstreamSignIn
     ) -> UpstreamSignIn:
         sealed, fresh, about = query.get("interaction") or "", False, ""
         if sealed:
             pending = await open_pending(self.federation.server, visit.request)
             about, asked = pending.interaction.id, pending.asked
             fresh = Prompt.LOGIN in asked.prompt or asked.max_age is not None
-        self._check(query, browser, trip.errand, about)
+        self._check(query, browser, pending_sign_in.errand, about)
         to = safe_return_path(query.get("to"))
-        return replace(trip, interaction=sealed, to=to, fresh=fresh)
+        return replace(pending_sign_in, interaction=sealed, to=to, fresh=fresh)
 
     async def _connect(
-        self, visit: Visit, query: Form, browser: str, trip: UpstreamSignIn
+        self, visit: Visit, query: Form, browser: str, pending_sign_in: UpstreamSignIn
     ) -> UpstreamSignIn:
         request = await signed_in(visit)
-        self._check(query, browser, trip.errand, request.session.id)
+        self._check(query, browser, pending_sign_in.errand, request.session.id)
         await require_confirmed(visit.browsers, request, CONNECTIONS)
-        return replace(trip, session_id=request.session.id)
+        return replace(pending_sign_in, session_id=request.session.id)
 
     def _check(self, query: Form, browser: str, errand: UpstreamPurpose, about: str) -> None:
-        expected = self.federation.server.csrf(browser, LEAVE, errand, about)
+        expected = self.federation.server.csrf(browser, REDIRECT, errand, about)
         check_csrf_token(expected, query.all("csrf") if browser else ())

@@ -7,9 +7,12 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.identities import (
     connect,
     disconnect,
-    has_other_way_in,
+    has_other_sign_in_method,
 )
-from valetkey.authorization.authentication.federation.trip import UnlinkedIdentity, UpstreamPurpose
+from valetkey.authorization.authentication.federation.upstream_sign_in import (
+    UnlinkedIdentity,
+    UpstreamPurpose,
+)
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import SignInMethod
 from valetkey.authorization.layout.addresses import SECURITY
@@ -89,7 +92,7 @@ class Connections(Struct, frozen=True):
         found = await self.federation.server.store.read(lambda tx: _read(tx, uid))
         query = request.query
         browser = self.federation.server.cookies.browser(request.request)
-        arrival = self.federation.arrival(request.request)
+        unlinked = self.federation.unlinked(request.request)
         connected = self._name(query.get("connected"))
         return Show(
             ConnectionsPage(
@@ -111,8 +114,8 @@ class Connections(Struct, frozen=True):
                 providers=self.federation.buttons(
                     browser, UpstreamPurpose.CONNECT, request.session.id
                 ),
-                arrived_from="" if arrival is None else self._name(arrival.provider),
-                arrived_as="" if arrival is None else _shown(arrival),
+                arrived_from="" if unlinked is None else self._name(unlinked.provider),
+                arrived_as="" if unlinked is None else _shown(unlinked),
                 connected=connected if _is_news(found, now) else "",
                 ended=query.get("ended") is not None,
                 taken=self._name(query.get("taken")),
@@ -140,16 +143,18 @@ class Connections(Struct, frozen=True):
 
     async def _connect(self, request: SignedInRequest) -> SeeOther:
         now, session_id = request.now, request.session.id
-        arrival = self.federation.arrival(request.request)
-        if arrival is None:
+        unlinked = self.federation.unlinked(request.request)
+        if unlinked is None:
             return SeeOther(CONNECTIONS)
-        claimed = arrival.claimed
+        claimed = unlinked.claimed
 
         def link(tx: Transaction) -> bool:
             asking = find_still_signed_in(tx, session_id, self.federation.server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
-            self.federation.notices.way_in_added(tx, asking.user, SignInMethod.ELSEWHERE, now)
+            self.federation.notices.sign_in_method_added(
+                tx, asking.user, SignInMethod.ELSEWHERE, now
+            )
             return True
 
         done = (
@@ -157,7 +162,7 @@ class Connections(Struct, frozen=True):
             if await self.federation.server.store.write(link, done_by=request.actor)
             else "taken"
         )
-        to = f"{CONNECTIONS}?{done}={arrival.provider}"
+        to = f"{CONNECTIONS}?{done}={unlinked.provider}"
         return SeeOther(to, (self.federation.forget(),))
 
     def _key(self, identity: Identity) -> str:
@@ -175,7 +180,7 @@ class Connections(Struct, frozen=True):
 
 def _read(tx: Transaction, uid: Uid) -> list[tuple[Identity, bool]]:
     return [
-        (each, has_other_way_in(tx, uid, each.issuer, each.subject))
+        (each, has_other_sign_in_method(tx, uid, each.issuer, each.subject))
         for each in tx.identities.of_user(uid)
     ]
 
@@ -184,6 +189,6 @@ def _is_news(found: list[tuple[Identity, bool]], now: Instant) -> bool:
     return any(identity.linked_at + _NEWS > now for identity, _ in found)
 
 
-def _shown(arrival: UnlinkedIdentity) -> str:
-    claimed = arrival.claimed
+def _shown(unlinked: UnlinkedIdentity) -> str:
+    claimed = unlinked.claimed
     return claimed.email or claimed.username or claimed.name or claimed.subject

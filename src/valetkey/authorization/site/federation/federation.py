@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.authentication.federation.provider import Provider
 from valetkey.authorization.authentication.federation.registry import Providers
-from valetkey.authorization.authentication.federation.trip import (
+from valetkey.authorization.authentication.federation.upstream_sign_in import (
     LIFETIME,
     UnlinkedIdentity,
     UpstreamPurpose,
@@ -23,14 +23,14 @@ from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.web.client_address import neighbourhood
+from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request
 
 WITH = "/oauth/sign-in/with"
 ARRIVED = "/oauth/sign-in/arrived"
 CONNECTIONS = "/account/connections"
 
-LEAVE = "federation"
+REDIRECT = "federation"
 """The purpose of the token of links that redirect to a provider."""
 
 _DEPARTURES = Limit(60, minutes(15))
@@ -44,7 +44,7 @@ class Federation(Struct, frozen=True):
     flow: SignInFlow
     notices: Notices
     providers: Providers
-    trips: UpstreamSignIns
+    pending_sign_ins: UpstreamSignIns
     newcomers: FederatedAccounts
     sign_up: bool
 
@@ -74,7 +74,7 @@ class Federation(Struct, frozen=True):
         the URLs through which a provider redirects are unknown.
         """
         more = {"interaction": sealed, "to": to}
-        token = self.server.csrf(browser, LEAVE, errand, about)
+        token = self.server.csrf(browser, REDIRECT, errand, about)
         said = {"errand": errand.value, "csrf": token, **more}
         query = urlencode({name: value for name, value in said.items() if value})
         return tuple(
@@ -90,16 +90,14 @@ class Federation(Struct, frozen=True):
         """Return the links of the sign-in page."""
         return self.buttons(browser, UpstreamPurpose.SIGN_IN, about, sealed=sealed, to=to)
 
-    async def depart(
-        self, request: Request, provider: Provider, trip: UpstreamSignIn, state: str
+    async def redirect_to_provider(
+        self, request: Request, provider: Provider, pending_sign_in: UpstreamSignIn, state: str
     ) -> SeeOther:
         """Store the pending sign-in and redirect the browser to the provider."""
-        journey = trip.journey(state, self.callback(provider))
-        target = await provider.leave_for(journey)
-        voucher, now = self.trips.voucher(trip, state, request.at), request.at
-        print_ = self.server.keyring.fingerprint_key.of(
-            "federation", neighbourhood(request.address)
-        )
+        upstream_state = pending_sign_in.upstream_state(state, self.callback(provider))
+        target = await provider.authorization_url(upstream_state)
+        voucher, now = self.pending_sign_ins.voucher(pending_sign_in, state, request.at), request.at
+        print_ = self.server.keyring.fingerprint_key.of("federation", network_of(request.address))
         bucket = f"federation:{print_}"
 
         def count_departure(tx: Transaction) -> int:
@@ -121,15 +119,15 @@ class Federation(Struct, frozen=True):
             )
         return SeeOther(target)
 
-    def arrival(self, request: Request) -> UnlinkedIdentity | None:
+    def unlinked(self, request: Request) -> UnlinkedIdentity | None:
         """Return the pending unlinked identity of this browser; None without one."""
         sealed = request.cookie(self._cookie) or ""
-        print_ = self.server.cookies.browser_print(self.server.cookies.browser(request))
+        print_ = self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
         return UnlinkedIdentity.open(sealed, self.server.keyring.sealer, print_, request.at)
 
-    def remember(self, arrival: UnlinkedIdentity) -> tuple[str, str]:
+    def remember(self, unlinked: UnlinkedIdentity) -> tuple[str, str]:
         """Return the header that keeps the identity for a quarter of an hour."""
-        sealed = arrival.seal(self.server.keyring.sealer, self.server.random)
+        sealed = unlinked.seal(self.server.keyring.sealer, self.server.random)
         return self._set(sealed, LIFETIME)
 
     def forget(self) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.authentication.browsers import LIFETIME as FAMILIAR
 from valetkey.authorization.authentication.factors.device import (
     FreshDevice,
-    Recognised,
+    RecognisedDevice,
     recognise,
     remember_device,
 )
@@ -101,12 +101,12 @@ class PreparedSignIn(Struct, frozen=True):
     device: FreshDevice
 
 
-class Admitted(Struct, frozen=True):
+class SignInComplete(Struct, frozen=True):
     """The user is signed in. `device` is the remembered device, if there is one."""
 
     session_id: str
     uid: Uid
-    device: Recognised | None = None
+    device: RecognisedDevice | None = None
 
 
 class SecondFactorNeeded(Struct, frozen=True):
@@ -157,7 +157,7 @@ class SignInFlow(Struct, frozen=True):
         fresh: PreparedSignIn,
         user: User,
         methods: tuple[str, ...],
-    ) -> Admitted | SecondFactorNeeded:
+    ) -> SignInComplete | SecondFactorNeeded:
         """Sign in a user who proved one factor, unless a second one is needed."""
         if not tx.users.has_second_factor(user.uid):
             return self.enter(tx, request, fresh, user, methods)
@@ -175,8 +175,8 @@ class SignInFlow(Struct, frozen=True):
         fresh: PreparedSignIn,
         user: User,
         methods: tuple[str, ...],
-        device: Recognised | None = None,
-    ) -> Admitted:
+        device: RecognisedDevice | None = None,
+    ) -> SignInComplete:
         """Begin the session of a user who proved all that is needed."""
         session_id = sign_in(
             tx,
@@ -192,11 +192,11 @@ class SignInFlow(Struct, frozen=True):
         is_new = user.created_at != request.at and not self.server.familiar(request).mark(user.uid)
         if is_new:
             self.notices.new_device(tx, user, fresh.session.user_agent, request.at)
-        return Admitted(session_id, user.uid, device)
+        return SignInComplete(session_id, user.uid, device)
 
     def remember(
         self, tx: Transaction, request: Request, fresh: PreparedSignIn, uid: Uid
-    ) -> Recognised:
+    ) -> RecognisedDevice:
         """Remember this browser, so that it can skip the second factor for a while."""
         agent, lifetime = fresh.session.user_agent, self.factors.settings.remember_devices
         return remember_device(tx, fresh.device, uid, agent, request.at, lifetime)
@@ -206,7 +206,7 @@ class SignInFlow(Struct, frozen=True):
         request: Request,
         target: ReturnTarget,
         fresh: PreparedSignIn,
-        entered: Admitted,
+        entered: SignInComplete,
         to: str = "",
     ) -> SeeOther:
         """Redirect to the target with the cookies of the new session; to `to` instead of home."""
@@ -247,7 +247,8 @@ class SignInFlow(Struct, frozen=True):
     ) -> SeeOther:
         step = Step(
             uid=wanted.user.uid,
-            browser=self.server.cookies.browser_print(self.server.cookies.browser(request)) or "",
+            browser=self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
+            or "",
             expires_at=later(request.at, STEP),
             way=name,
             methods=methods,
@@ -260,7 +261,7 @@ class SignInFlow(Struct, frozen=True):
         """Return the proof of the first factor for this browser and target; None without one."""
         text = self.server.cookies.step.read(request)
         step = open_ticket(text, Step, _PURPOSE, self.server.keyring.sealer, STEP, request.at)
-        browser = self.server.cookies.browser_print(self.server.cookies.browser(request))
+        browser = self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
         if step is None or browser is None or not same(step.browser, browser):
             return None
         return step if same(step.way, _name(target)) else None

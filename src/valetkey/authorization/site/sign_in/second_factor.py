@@ -26,7 +26,7 @@ from valetkey.authorization.site.page import (
     visitor_request,
 )
 from valetkey.authorization.site.sign_in.flow import (
-    Admitted,
+    SignInComplete,
     SignInFlow,
     Step,
     TargetRequest,
@@ -117,7 +117,7 @@ class SecondFactor(Struct, frozen=True):
         familiar = flow.server.familiar(came).mark(uid)
         remembers = form.get("remember") == "yes"
 
-        def verify_factor(tx: Transaction) -> Admitted | VerificationFailed | None:
+        def verify_factor(tx: Transaction) -> SignInComplete | VerificationFailed | None:
             user = flow.still(tx, step)
             if user is None:
                 return None

@@ -23,8 +23,8 @@ from valetkey.authorization.site.page import (
     retry_after,
 )
 from valetkey.authorization.site.sign_in.flow import (
-    Admitted,
     SecondFactorNeeded,
+    SignInComplete,
     SignInFlow,
     TargetRequest,
 )
@@ -123,7 +123,7 @@ class SignIn(Struct, frozen=True):
             return await self._by_passkey(request, form.get("credential") or "")
         username, came = form.get("username") or "", request.request
         fresh, by = flow.fresh(came), (Method.PASSWORD.value,)
-        met: list[Admitted | SecondFactorNeeded] = []
+        met: list[SignInComplete | SecondFactorNeeded] = []
         user = await self.password.authenticate(
             username,
             form.get("password") or "",
@@ -143,13 +143,13 @@ class SignIn(Struct, frozen=True):
     async def _by_passkey(self, request: TargetRequest, credential: str) -> Outcome:
         flow, came, now = self.flow, request.request, request.now
         store = flow.server.store
-        bound = flow.server.cookies.browser_print(request.browser) or ""
+        bound = flow.server.cookies.browser_fingerprint(request.browser) or ""
         looked = await flow.factors.look(store, credential, PURPOSE, bound, now)
         if looked is None:
             return self._page(request, "", _NO_PASSKEY)
         found, fresh = looked, flow.fresh(came)
 
-        def verify_passkey(tx: Transaction) -> Admitted | None:
+        def verify_passkey(tx: Transaction) -> SignInComplete | None:
             user = tx.users.find_to_change(found.passkey.uid)
             if user is None or user.disabled_at is not None:
                 return None
@@ -167,7 +167,7 @@ class SignIn(Struct, frozen=True):
     def _page(self, request: TargetRequest, username: str, refusal: Refusal | None = None) -> Show:
         target, browser = request.target, request.browser
         passkeys = self.flow.factors.passkeys
-        bound = self.flow.server.cookies.browser_print(browser) or ""
+        bound = self.flow.server.cookies.browser_fingerprint(browser) or ""
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
             action=target.leads(SIGN_IN),

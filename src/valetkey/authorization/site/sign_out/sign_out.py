@@ -32,7 +32,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
     visitor_request,
 )
-from valetkey.authorization.site.presentation import shown_person
+from valetkey.authorization.site.presentation import shown_user
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs
@@ -125,7 +125,7 @@ class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
     person: SignedInPerson | None = None
 
 
-class LeavePages(Struct, frozen=True):
+class SignOutPages(Struct, frozen=True):
     """Ask for confirmation and sign out; opened directly or by an app."""
 
     cookies: Cookies
@@ -163,10 +163,10 @@ class LeavePages(Struct, frozen=True):
         return SeeOther(way.returns_to or SIGN_OUT, forget)
 
     async def _alone(self, visit: Visit) -> SignOutRequest:
-        return await leaving(visit, NOWHERE)
+        return await sign_out_request(visit, NOWHERE)
 
 
-async def leaving(visit: Visit, way: SignOutTarget) -> SignOutRequest:
+async def sign_out_request(visit: Visit, way: SignOutTarget) -> SignOutRequest:
     """Find the session that the visitor may end, and prepare the form that ends it."""
     browsers, request = visit.browsers, visit.request
     found = await browsers.signed_in(request)
@@ -174,7 +174,7 @@ async def leaving(visit: Visit, way: SignOutTarget) -> SignOutRequest:
     if session is None:
         return SignOutRequest(request, session=None, way=way)
     it = visitor_request(visit, None, PURPOSE, session.id, *way.values)
-    person = shown_person(found) if found else None
+    person = shown_user(found) if found else None
     return SignOutRequest(
         request, it.browser, it.csrf, it.headers, session=session, way=way, person=person
     )
@@ -232,7 +232,7 @@ class Logout(Struct, frozen=True):
     """The end session endpoint (RP-Initiated Logout). It always asks the user first."""
 
     server: Server
-    leave: LeavePages
+    leave: SignOutPages
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Show the sign-out page. A form post of another site is treated as a link."""
@@ -253,7 +253,7 @@ class Logout(Struct, frozen=True):
             pairs = [(name, form.get(name) or "") for name in PARAMETERS if form.get(name)]
             url = f"{LOGOUT}?{encode_pairs(pairs)}"
             raise Interrupt(see_other(url if len(url) <= _LONGEST else LOGOUT))
-        return await leaving(visit, await self._way(form, visit.request.at))
+        return await sign_out_request(visit, await self._way(form, visit.request.at))
 
     async def _way(self, form: Form, now: Instant) -> SignOutTarget:
         said = {name: form.get(name) or "" for name in PARAMETERS}

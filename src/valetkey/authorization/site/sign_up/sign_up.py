@@ -13,8 +13,8 @@ from valetkey.authorization.actions.account.sign_up import (
     SignUp,
     SignUpErrors,
     SignUpFault,
+    SignUpForm,
     SignUpOrigin,
-    Typed,
 )
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
@@ -46,9 +46,9 @@ from valetkey.authorization.site.page import (
     visitor,
 )
 from valetkey.authorization.site.sign_in.flow import (
-    Admitted,
     PreparedSignIn,
     ReturnTarget,
+    SignInComplete,
     SignInFlow,
     TargetRequest,
 )
@@ -140,7 +140,7 @@ class CreateAccount(Struct, frozen=True):
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request)
-        return _form(request, Typed("", invited, "", ""), SignUpErrors({}), invited)
+        return _form(request, SignUpForm("", invited, "", ""), SignUpErrors({}), invited)
 
     async def begin(self, request: TargetRequest) -> Outcome:
         """Send the confirmation link, or show each fault beside its field."""
@@ -151,7 +151,7 @@ class CreateAccount(Struct, frozen=True):
             return self._closed(request)
         if again := form.get("again"):
             return await self._send_again(request, again)
-        typed = Typed(
+        typed = SignUpForm(
             (form.get("username") or "").strip(),
             invited or (form.get("email") or "").strip(),
             (form.get("name") or "").strip(),
@@ -164,7 +164,7 @@ class CreateAccount(Struct, frozen=True):
             came.address,
             language_of(came, None, server.brand.languages).tag,
         )
-        fresh, entered = self.flow.fresh(came), list[Admitted]()
+        fresh, entered = self.flow.fresh(came), list[SignInComplete]()
         invitation = link_in(request) if invited else ""
         enter = self._enter(came, fresh, entered)
         done = await self.sign_up.begin(typed, asked, request.now, enter, invitation)
@@ -187,7 +187,7 @@ class CreateAccount(Struct, frozen=True):
         found = await self.sign_up.look(link, browser, now)
         if found is None:
             return _dead()
-        fresh, entered = flow.fresh(came), list[Admitted]()
+        fresh, entered = flow.fresh(came), list[SignInComplete]()
         password = request.form.get("password") or ""
         enter = self._enter(came, fresh, entered)
         done = await self.sign_up.confirm(link, browser, password, now, enter)
@@ -208,7 +208,7 @@ class CreateAccount(Struct, frozen=True):
         if done is None:
             return _dead()
         if isinstance(done, SignUpErrors):
-            return _form(request, Typed("", "", "", ""), done, "")
+            return _form(request, SignUpForm("", "", "", ""), done, "")
         return self._sent(request, done, sent_again=True)
 
     def _sent(
@@ -233,7 +233,9 @@ class CreateAccount(Struct, frozen=True):
             return ReturnTarget("", to)
         return ReturnTarget(found.interaction, "", pending)
 
-    def _enter(self, request: Request, fresh: PreparedSignIn, entered: list[Admitted]) -> Enter:
+    def _enter(
+        self, request: Request, fresh: PreparedSignIn, entered: list[SignInComplete]
+    ) -> Enter:
         def enter(tx: Transaction, user: User) -> None:
             entered.append(self.flow.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
 
@@ -242,7 +244,7 @@ class CreateAccount(Struct, frozen=True):
     def _browser(self, request: VisitorRequest) -> str:
         """Return the fingerprint of the browser; "" if it sent no cookie."""
         cookies = self.flow.server.cookies
-        return cookies.browser_print(cookies.browser(request.request)) or ""
+        return cookies.browser_fingerprint(cookies.browser(request.request)) or ""
 
     async def _invited(self, request: VisitorRequest) -> str:
         link, now = link_in(request), request.now
@@ -259,7 +261,7 @@ class CreateAccount(Struct, frozen=True):
         return Show(SignUpClosedPage(request.target.leads(SIGN_IN), by_invitation), _CLOSED)
 
 
-def _form(request: TargetRequest, typed: Typed, wrong: SignUpErrors, invited: str) -> Show:
+def _form(request: TargetRequest, typed: SignUpForm, wrong: SignUpErrors, invited: str) -> Show:
     faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
     action = request.target.leads(SIGN_UP)
     if invited:

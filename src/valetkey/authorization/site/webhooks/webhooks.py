@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from valetkey.authorization.actions.webhooks import (
-    CHANCE,
+    ENTROPY,
     WebhookChanges,
     disable_webhook,
     enable_webhook,
@@ -126,14 +126,14 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         """Create the webhook and show its secret, once."""
         area, now = self.area, request.now
         values = typed(request.form, area.words)
-        chance = self.actions.random(CHANCE)
+        entropy = self.actions.random(ENTROPY)
         try:
             target = target_of(read_input(WebhookWanted, area.words, request.form))
 
             def create_webhook(tx: Transaction) -> tuple[str, str]:
                 tx.webhooks.hold_all()
                 area.judge(tx, request, True)
-                made = self.actions.create(tx, target, chance, now, area.client_id(request))
+                made = self.actions.create(tx, target, entropy, now, area.client_id(request))
                 if isinstance(made, tuple):
                     raise InvalidInput(made)
                 return made.webhook.id, made.secret
@@ -226,7 +226,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         area, now, slug = self.area, request.now, request.arguments["act"]
         if slug not in BUTTONS:
             raise page_not_found()
-        chance, event_id = self.actions.random(CHANCE), request.form.get("event") or ""
+        entropy, event_id = self.actions.random(ENTROPY), request.form.get("event") or ""
         if BUTTONS[slug].irreversible and is_unconfirmed(request.form):
             return self._ask(request, await self._find(request), event_id, MISMATCH)
 
@@ -234,7 +234,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             tx.webhooks.hold_all()
             area.judge(tx, request, True)
             webhook = area.found(tx, request)
-            return webhook, self._perform(tx, webhook, slug, event_id, chance, now)
+            return webhook, self._perform(tx, webhook, slug, event_id, entropy, now)
 
         try:
             webhook, secret = await self.store.write(perform, done_by=area.done_by(request))
@@ -255,13 +255,13 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         webhook: Webhook,
         slug: str,
         event_id: str,
-        chance: bytes,
+        entropy: bytes,
         now: Instant,
     ) -> str:
         """Run an operation; return the new secret, "" for none."""
         match slug:
             case "secret":
-                return self.actions.rotate(tx, webhook, chance, now)
+                return self.actions.rotate(tx, webhook, entropy, now)
             case "enable":
                 enable_webhook(tx, webhook, now)
             case "disable":
@@ -269,7 +269,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             case "delete":
                 remove_webhook(tx, webhook, now)
             case "test":
-                queue_test(tx, webhook, fresh_id("ev", lambda size: chance[:size]), now)
+                queue_test(tx, webhook, fresh_id("ev", lambda size: entropy[:size]), now)
             case _:
                 queue_again(tx, webhook, event_id[:_LONGEST_ID], now)
         return ""

@@ -28,7 +28,7 @@ class ApiTokens(Struct, frozen=True):
             print=print_,
         )
 
-    def find_by_print(self, print_: Fingerprint) -> ApiToken | None:
+    def find_by_fingerprint(self, print_: Fingerprint) -> ApiToken | None:
         """Return the token with this fingerprint, live or not."""
         return _TOKENS.find(
             self.db,

@@ -49,7 +49,7 @@ class ScimCredentials(Struct, frozen=True):
         """Return the credential, ended or not."""
         return _CREDENTIALS.find(self.db, "SELECT * FROM scim_credentials WHERE id = :id", id=id)
 
-    def find_by_print(self, print_: Fingerprint, now: Instant) -> ScimCredential | None:
+    def find_by_fingerprint(self, print_: Fingerprint, now: Instant) -> ScimCredential | None:
         """Return the live credential whose token, or previous token, has this fingerprint."""
         return _CREDENTIALS.find(
             self.db,

@@ -63,7 +63,7 @@ _DENIED = """
 <p><a class="button" href="/sign-in">Ask again</a></p>
 """
 
-_WORRY = Template("""
+_ERROR = Template("""
 <h1>That did not work</h1>
 <p class="lead">$why</p>
 <p><a class="button" href="/sign-in">Try again</a></p>
@@ -90,11 +90,11 @@ def notes_page(name: str, texts: Sequence[tuple[str, str]]) -> str:
     return _NOTES.substitute(name=escape(name), count=count, sheets=sheets or _EMPTY)
 
 
-def worry(code: str, why: str) -> str:
+def error_page(code: str, why: str) -> str:
     """Return the error page, with a link that starts again."""
     if code == "access_denied":
         return _DENIED
-    return _WORRY.substitute(code=escape(code), why=escape(why))
+    return _ERROR.substitute(code=escape(code), why=escape(why))
 
 
 Reply = dict[str, object]
@@ -231,10 +231,10 @@ class Browser(BaseHTTPRequestHandler):
             elif parts.path == "/":
                 self._show(self._notes(visit) if visit.tokens else welcome())
             else:
-                self._show(worry("not_found", "There is nothing at this address."), 404)
+                self._show(error_page("not_found", "There is nothing at this address."), 404)
         except Refused as refused:
             visit.tokens = {}
-            self._show(worry(refused.code, str(refused)), 400)
+            self._show(error_page(refused.code, str(refused)), 400)
 
     def do_POST(self) -> None:
         """Sign the user out."""

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from tests.authorization.endpoints.admin.things.desk import administrator, page
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
-from valetkey.authorization.actions.admin.events import harmless
+from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.clients import ClientRegistered
 from valetkey.authorization.storage.transaction import Transaction
@@ -137,9 +137,9 @@ def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:
 
 def test_csv_cells_with_formulas_are_escaped() -> None:
     for text in ("=1", "+1", "-1", "@x", "\t=1", "\r=1"):
-        assert harmless(text) == f"'{text}"
+        assert escape_formula(text) == f"'{text}"
     for text in ("a=1", "1", "", "{"):
-        assert harmless(text) == text
+        assert escape_formula(text) == text
 
 
 def test_a_copy_of_a_long_log_is_whole(tmp_path: Path) -> None:

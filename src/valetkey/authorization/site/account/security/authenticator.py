@@ -235,7 +235,7 @@ class AuthenticatorApp(Struct, frozen=True):
             codes = add_authenticator(tx, there, authenticator, step, fresh, key, now)
             if codes is None:
                 return None
-            self.notices.way_in_added(tx, there, SignInMethod.AUTHENTICATOR, now)
+            self.notices.sign_in_method_added(tx, there, SignInMethod.AUTHENTICATOR, now)
             return codes, proof.note(tx, methods)
 
         added = await self.store.write(add, done_by=request.actor)

@@ -35,7 +35,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
-from valetkey.authorization.site.presentation import shown_person
+from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
@@ -200,7 +200,7 @@ class Confirm(Struct, frozen=True):
             return await self._form(request, "password" if "password" in form else "code")
         looked: VerifiedPasskey | None = None
         if shown.credential:
-            bound = self.browsers.cookies.browser_print(request.browser) or ""
+            bound = self.browsers.cookies.browser_fingerprint(request.browser) or ""
             looked = await self.factors.look(
                 self.store, shown.credential, PURPOSE, bound, now, user.uid
             )
@@ -225,7 +225,7 @@ class Confirm(Struct, frozen=True):
         user = request.user
         to = safe_return_path(request.query.get("to"))
         bound, passkeys = (
-            self.browsers.cookies.browser_print(request.browser) or "",
+            self.browsers.cookies.browser_fingerprint(request.browser) or "",
             self.factors.passkeys,
         )
 
@@ -240,7 +240,7 @@ class Confirm(Struct, frozen=True):
         context = ConfirmPage(
             action=f"{CONFIRM}?to={to}" if to else CONFIRM,
             csrf=request.csrf,
-            person=shown_person(request.signed_in),
+            person=shown_user(request.signed_in),
             username=user.username,
             by_password=not guarded and FactorKind.PASSWORD in kinds,
             passkey=question,

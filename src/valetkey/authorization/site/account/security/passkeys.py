@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.factors import (
     FreshCodes,
     add_passkey,
-    is_only_way_in,
+    is_only_sign_in_method,
     name_fault,
     remove_passkey,
     rename_passkey,
@@ -112,7 +112,7 @@ class Passkeys(Struct, frozen=True):
         name = (request.form.get("name") or "").strip()
         if name_fault(name):
             return await self._new(request, name, wrong_name=True)
-        bound = self.browsers.cookies.browser_print(request.browser) or ""
+        bound = self.browsers.cookies.browser_fingerprint(request.browser) or ""
         made = self.factors.passkeys.registered(
             request.form.get("credential") or "", request.user, bound, now
         )
@@ -132,7 +132,7 @@ class Passkeys(Struct, frozen=True):
             codes = add_passkey(tx, user, name, made, passkey_id, fresh, key, now)
             if codes is None:
                 return None
-            self.notices.way_in_added(tx, user, SignInMethod.PASSKEY, now)
+            self.notices.sign_in_method_added(tx, user, SignInMethod.PASSKEY, now)
             return codes, proof.note(tx, methods)
 
         added = await self.store.write(add, done_by=request.actor)
@@ -176,7 +176,7 @@ class Passkeys(Struct, frozen=True):
         def look(tx: Transaction) -> tuple[bool, bool]:
             others = len(tx.credentials.passkeys_of(user.uid)) > 1
             last = not others and tx.credentials.authenticator_of(user.uid) is None
-            return last, is_only_way_in(tx, user)
+            return last, is_only_sign_in_method(tx, user)
 
         last, only = await self.store.read(look)
         action = REMOVE.replace("{id}", passkey.id)
@@ -222,7 +222,7 @@ class Passkeys(Struct, frozen=True):
     ) -> Show:
         user = request.user
         present = await self.store.read(lambda tx: tx.credentials.passkeys_of(user.uid))
-        bound = self.browsers.cookies.browser_print(request.browser) or ""
+        bound = self.browsers.cookies.browser_fingerprint(request.browser) or ""
         context = NewPasskeyPage(
             action=NEW,
             csrf=request.csrf,

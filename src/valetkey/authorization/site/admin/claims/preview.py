@@ -14,7 +14,7 @@ from valetkey.authorization.operations.claims import PREVIEW, ClaimsPreview
 from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.site.admin.administrator import AdminRequest, administrator
 from valetkey.authorization.site.admin.claims import kinds
-from valetkey.authorization.site.admin.users.users import PersonLine, line_of
+from valetkey.authorization.site.admin.users.users import UserLine, line_of
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -51,7 +51,7 @@ class PreviewPage(Struct, frozen=True):
     #: Identifiers of APIs to choose from, the default one first.
     apis: tuple[str, ...]
     faults: dict[str, str]
-    several: tuple[PersonLine, ...] = ()
+    several: tuple[UserLine, ...] = ()
     #: The scope of the tokens, None before anything was previewed.
     scope: str | None = None
     by_reference: bool = False

@@ -42,7 +42,7 @@ from valetkey.authorization.site.admin.groups.groups import (
     group_address,
     group_link,
 )
-from valetkey.authorization.site.admin.users.users import PersonLine, line_of, user_address
+from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
@@ -108,7 +108,7 @@ class GroupPage(Struct, frozen=True):
     #: What was typed, and whom it could mean.
     person: str = ""
     unknown: bool = False
-    several: tuple[PersonLine, ...] = ()
+    several: tuple[UserLine, ...] = ()
     fault: str = ""
 
 

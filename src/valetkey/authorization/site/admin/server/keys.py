@@ -64,7 +64,7 @@ class KeysPage(Struct, frozen=True):
     done: str = ""
 
 
-class KeyAskPage(Struct, frozen=True):
+class ConfirmKeyPage(Struct, frozen=True):
     """The confirmation before keys are rotated, or one is withdrawn (`kid`)."""
 
     template: ClassVar[str] = "admin/server/key_ask.html"
@@ -117,7 +117,7 @@ class SigningKeys(Struct, frozen=True):
     async def ask_rotate(self, request: AdminRequest) -> Outcome:
         """Show the confirmation before a rotation."""
         names = tuple(each.value for each in self.services.keys.algorithms)
-        page = KeyAskPage(ROTATE, KEYS, request.csrf, algorithms=names)
+        page = ConfirmKeyPage(ROTATE, KEYS, request.csrf, algorithms=names)
         return Show(page)
 
     async def rotate(self, request: AdminRequest) -> Outcome:
@@ -146,7 +146,7 @@ class SigningKeys(Struct, frozen=True):
         if record is None:
             raise page_not_found()
         state = record.state(now).value
-        page = KeyAskPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state, fault=fault)
+        page = ConfirmKeyPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state, fault=fault)
         return Show(page, 400 if fault else 200)
 
     async def withdraw(self, request: AdminRequest) -> Outcome:

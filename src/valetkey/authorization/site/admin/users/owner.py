@@ -37,7 +37,7 @@ from valetkey.authorization.site.page import (
     signed_in_request,
     visitor_request,
 )
-from valetkey.authorization.site.presentation import shown_person
+from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable
@@ -238,7 +238,7 @@ class OwnerLinks(Struct, frozen=True):
             f"{SIGN_IN}?to={OWNER}",
             request.csrf,
             SHORTEST,
-            None if signed_in is None else shown_person(signed_in),
+            None if signed_in is None else shown_user(signed_in),
             protected=protected,
             new=new or NewOwner(),
         )

@@ -16,7 +16,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.admin.users.users import (
-    PersonLine,
+    UserLine,
     line_of,
     user_address,
 )
@@ -32,7 +32,7 @@ ROLES = "/admin/roles"
 class HolderLine(Struct, frozen=True):
     """A user with a role, in the list."""
 
-    person: PersonLine
+    person: UserLine
     #: More than a password signs them in.
     protected: bool
     #: Where it is changed; "" where the viewer's role may not.
@@ -58,7 +58,7 @@ class RolesPage(Struct, frozen=True):
     chosen: str = ""
     unknown: bool = False
     #: Whom it could mean, where these are several.
-    several: tuple[PersonLine, ...] = ()
+    several: tuple[UserLine, ...] = ()
 
 
 _LONGEST = 200

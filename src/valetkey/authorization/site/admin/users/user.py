@@ -12,7 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
     Permission,
     require,
 )
-from valetkey.authorization.actions.admin.search import is_gone, look_at, uid_of
+from valetkey.authorization.actions.admin.search import is_gone, uid_of, user_details
 from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
@@ -47,7 +47,7 @@ from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.users.users import (
     USERS,
-    PersonLine,
+    UserLine,
     line_of,
     user_address,
 )
@@ -98,7 +98,7 @@ class UserPage(Struct, frozen=True):
 
     template: ClassVar[str] = "admin/users/user.html"
 
-    person: PersonLine
+    person: UserLine
     #: Was let register apps; None where no permission is needed.
     develops: bool | None
     factors: tuple[FactorLine, ...]
@@ -163,8 +163,8 @@ class UserPages(Struct, frozen=True):
         done = _BUTTONS.by_slug.get(said)
 
         def look(tx: Transaction) -> tuple[UserState, _Extras, str]:
-            dossier = look_at(tx, actor, uid, now)
-            directory = tx.scim_credentials.find(dossier.user.disabled_by)
+            details = user_details(tx, actor, uid, now)
+            directory = tx.scim_credentials.find(details.user.disabled_by)
             name = "" if directory is None else directory.name
             extras = _Extras(
                 tx.declarations.attributes(),
@@ -175,7 +175,7 @@ class UserPages(Struct, frozen=True):
             )
             developer = tx.members.is_developer(uid)
             needed = self.services.settings.portal.who is Registrants.INVITED or developer
-            state = UserState(dossier, developer if needed else None, self._sends_mail)
+            state = UserState(details, developer if needed else None, self._sends_mail)
             if done is None or done.operation.event is None:
                 return state, extras, ""
             event, since = done.operation.event.name, Instant(now - _NEWS)
@@ -251,7 +251,7 @@ class UserPages(Struct, frozen=True):
 
 
 def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -> UserPage:
-    dossier, user = state.dossier, state.user
+    details, user = state.details, state.user
     return UserPage(
         person=line_of(user, now),
         develops=state.developer,
@@ -263,7 +263,7 @@ def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -
                 When(each.since, now),
                 None if each.last_used_at is None else When(each.last_used_at, now),
             )
-            for each in dossier.factors
+            for each in details.factors
         ),
         sessions=tuple(
             SessionLine(
@@ -272,11 +272,11 @@ def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -
                 When(each.created_at, now),
                 When(each.last_seen_at, now),
             )
-            for each in dossier.sessions
+            for each in details.sessions
         ),
-        apps=tuple(_app_line(app, user, powers, now) for app in dossier.apps),
+        apps=tuple(_app_line(app, user, powers, now) for app in details.apps),
         events=tuple(
-            EventLine(each.name, When(each.at, now), each.done_by) for each in dossier.events
+            EventLine(each.name, When(each.at, now), each.done_by) for each in details.events
         ),
         events_url=f"{EVENTS}?person=uid:{user.uid}",
         ways=_BUTTONS.offers(state, powers, user_address(user.uid), user),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import find_people, uid_of
+from valetkey.authorization.actions.admin.search import find_users, uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
@@ -27,7 +27,7 @@ USERS = "/admin/users"
 IMPORT = "/admin/users/import"
 
 
-class PersonLine(Struct, frozen=True):
+class UserLine(Struct, frozen=True):
     """One user in the list."""
 
     uid: int
@@ -50,7 +50,7 @@ class UsersPage(Struct, frozen=True):
     action: str
     text: str
     chosen: str
-    listed: tuple[PersonLine, ...]
+    listed: tuple[UserLine, ...]
     #: The next and the first page of the list; "" for none.
     more: str = ""
     first: str = ""
@@ -87,7 +87,7 @@ class Users(Struct, frozen=True):
         gone, since = uid_of(query.get("deleted") or ""), Instant(request.now - _NEWS)
         found, deleted = await self.store.scan(
             lambda tx: (
-                find_people(tx, actor, text, chosen, after, SHOWN),
+                find_users(tx, actor, text, chosen, after, SHOWN),
                 # Checked, because anyone can write this URL.
                 gone is not None and tx.people.did(actor.done_by, "user.removed", gone, since),
             )
@@ -110,9 +110,9 @@ def user_address(uid: Uid) -> str:
     return f"{USERS}/{uid}"
 
 
-def line_of(user: User, now: Instant) -> PersonLine:
+def line_of(user: User, now: Instant) -> UserLine:
     """Return the user as a line of the list."""
-    return PersonLine(
+    return UserLine(
         uid=user.uid,
         username=user.username,
         name=user.name,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.developer.people import (
     ConnectedUser,
     ConnectedUsers,
-    people_of,
+    connected_users,
 )
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, usage_of
 from valetkey.authorization.layout.contexts import When
@@ -165,7 +165,7 @@ _NEWEST = (Instant(1 << 53), 0)
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([1-9][0-9]{0,17})", re.ASCII)
 
 
-class PersonLine(Struct, frozen=True):
+class UserLine(Struct, frozen=True):
     """One user as the app knows them; `name` and `email` if the app may read those."""
 
     subject: str
@@ -183,7 +183,7 @@ class PeoplePage(Struct, frozen=True):
     template: ClassVar[str] = "developer/monitoring/people.html"
 
     app: AppHead
-    lines: tuple[PersonLine, ...]
+    lines: tuple[UserLine, ...]
     total: int
     #: How many used it in the last 30 days.
     active: int
@@ -216,7 +216,7 @@ class People(Struct, frozen=True):
         subjects, since = Subjects(self.keyring.fingerprint_key), day_of(now) - ACTIVE_DAYS + 1
 
         def read(tx: Transaction) -> tuple[ConnectedUsers, Sequence[Api], int]:
-            crowd = people_of(tx, client, subjects, place, SHOWN + 1, now)
+            crowd = connected_users(tx, client, subjects, place, SHOWN + 1, now)
             apis = tx.apis.of_scopes(name for each in crowd.people for name in each.scope)
             return crowd, apis, tx.usage.active_since(client.id, since)
 
@@ -247,8 +247,8 @@ class People(Struct, frozen=True):
         return Instant(int(match[1])), int(match[2])
 
 
-def _line(person: ConnectedUser, apis: Sequence[Api], now: Instant) -> PersonLine:
-    return PersonLine(
+def _line(person: ConnectedUser, apis: Sequence[Api], now: Instant) -> UserLine:
+    return UserLine(
         person.subject,
         tuple(described(person.scope, apis, {})),
         When(person.since, now),

@@ -10,7 +10,7 @@ Key = tuple[int, str, int]
 """Hour since 1970, outcome, and upper bound in milliseconds; 0 for the unbounded bucket."""
 
 
-class AnswerTimes(Struct, frozen=True):
+class ResponseTimes(Struct, frozen=True):
     """Counters that every process adds to."""
 
     db: Connection

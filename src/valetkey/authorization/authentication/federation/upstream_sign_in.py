@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.authentication.federation.provider import Claimed, UpstreamState
+from valetkey.authorization.authentication.federation.provider import ClaimedIdentity, UpstreamState
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later, minutes
@@ -18,7 +18,7 @@ LIFETIME = minutes(15)
 """How long the user has to return."""
 
 _PURPOSE = "federation.state"
-_TRIP = "federation.trip"
+_TRIP = "federation.upstream_sign_in"
 _ARRIVAL = "federation.arrival"
 
 
@@ -48,7 +48,7 @@ class UpstreamSignIn:
     session_id: str = ""
     fresh: bool = False
 
-    def journey(self, state: str, callback: str) -> UpstreamState:
+    def upstream_state(self, state: str, callback: str) -> UpstreamState:
         """Return the values that prove its response."""
         return UpstreamState(state, self.nonce, self.verifier, callback, self.fresh)
 
@@ -65,9 +65,9 @@ class UpstreamSignIns(Struct, frozen=True):
         state, nonce, verifier = (to_base64url(self.random(32)) for _ in range(3))
         return state, nonce, verifier
 
-    def voucher(self, trip: UpstreamSignIn, state: str, now: Instant) -> Voucher:
+    def voucher(self, pending_sign_in: UpstreamSignIn, state: str, now: Instant) -> Voucher:
         """Return the voucher to issue before the redirect."""
-        sealed = self.sealer.seal(msgspec.json.encode(trip), _TRIP, self.random)
+        sealed = self.sealer.seal(msgspec.json.encode(pending_sign_in), _TRIP, self.random)
         print_ = self.key.of(_PURPOSE, state)
         return Voucher(VoucherKind.FEDERATION, print_, "", "", sealed, later(now, LIFETIME))
 
@@ -81,18 +81,18 @@ class UpstreamSignIns(Struct, frozen=True):
         plain = None if voucher is None else self.sealer.open(voucher.payload, _TRIP)
         if voucher is None or plain is None:
             return None
-        trip = msgspec.json.decode(plain, type=UpstreamSignIn)
+        pending_sign_in = msgspec.json.decode(plain, type=UpstreamSignIn)
         # Checked before redeeming: a victim of a forwarded return link must not use it up.
-        if trip.browser != browser or not voucher.is_live(LIFETIME, now):
+        if pending_sign_in.browser != browser or not voucher.is_live(LIFETIME, now):
             return None
-        return trip if tx.vouchers.redeem(voucher, now) else None
+        return pending_sign_in if tx.vouchers.redeem(voucher, now) else None
 
 
 class UnlinkedIdentity(Struct, frozen=True):
     """A user who returned without an account here; encrypted in a cookie."""
 
     provider: str
-    claimed: Claimed
+    claimed: ClaimedIdentity
     browser: str
     at: Instant
 
