@@ -273,7 +273,7 @@ class Session:
         if begun:
             channel.send(b"ROLLBACK")
         if guessed:
-            # What it raised may have followed from a wrong guess.
+            # The exception may be a consequence of a wrong assumption.
             channel.finish()
         else:
             channel.leave()

@@ -160,7 +160,7 @@ class ClientAuthentication:
         )
 
     def _count(self, client_id: str, place: str, now: Instant) -> Refusal | None:
-        # Who proves it is never made to wait: secrets of 256 bits are not found by trying, and a
+        # Only failures are counted: secrets of 256 bits are not found by guessing, and a
         # stranger in the neighbourhood must not be able to shut a client out. Anyone can make up
         # ids, and what counts them must not grow with their length.
         wait = max(

@@ -89,7 +89,7 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher
         return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
     registered = client.openid.token_endpoint_auth_method
     used = _IN_BODY if presented.basic is None else _IN_HEADER
-    # Who said where its secret comes need not fear it anywhere else.
+    # A client that registered how it sends its secret is not exposed to other ways.
     if registered and registered != used:
         return not_proven("secret.place", registered, used)
     for secret_id in used_ids:

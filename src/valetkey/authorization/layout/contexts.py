@@ -109,7 +109,7 @@ class SessionLine(Struct, frozen=True):
     system: str
     since: When
     last_seen: When
-    #: The session of the browser that looks at the page.
+    #: Whether it is the session of the browser that shows the page.
     here: bool = False
     proof: Proof = Proof.PASSWORD
 

@@ -19,7 +19,7 @@ class Language(Struct, frozen=True):
     tag: str
     name: str
     direction: str = "ltr"
-    #: What stands between the thousands of a number.
+    #: The thousands separator.
     thousands: str = ","
 
 

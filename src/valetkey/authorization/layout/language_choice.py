@@ -112,7 +112,7 @@ class LanguageEndpoint(Struct, frozen=True):
         secure = self.issuer.startswith("https://")
         kept: Pairs = ()
         if language is not None:
-            # What an app asked for gives way to what the person themselves say later.
+            # A later choice of the user overrides the language that an app requested.
             choice = _cookie(CHOICE, language.tag, "/", _YEAR, secure=secure)
             kept = (choice, _forget(secure=secure))
         return redirect(_without_wish(to) if _is_here(to) else "/", kept)

@@ -107,7 +107,7 @@ _HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][!#-&(-;=?-~
 # Browsers read a backslash as a slash, and two slashes as another server.
 _OWN_PATH = re.compile(r"/(?:[!-.0-\[\]-~][!-~]*)?")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?=[/?#]|$)")
-# What turns the direction of text, and what has no shape: a name could rearrange its sentence.
+# Characters that change the text direction or are invisible: a name could reorder a sentence.
 _UNSEEN = dict.fromkeys(
     [
         *range(0x09),

@@ -22,9 +22,9 @@ class Viewer(Struct, frozen=True):
     """The visitor: their language, and the areas that their navigation shows."""
 
     language: Language = ENGLISH
-    #: Those they can switch to.
+    #: The other languages that they can choose.
     languages: tuple[Language, ...] = LANGUAGES
-    #: The address of the page, to come back to in another language; "" for none.
+    #: The URL of the page, to return to it in another language; "" for none.
     here: str = ""
     #: Whether they may register apps.
     develops: bool = False
@@ -32,7 +32,7 @@ class Viewer(Struct, frozen=True):
     administers: bool = False
     #: Time zone in which times are shown, such as Europe/Berlin; "" if unknown.
     zone: str = ""
-    #: What `--config` takes in commands for this server; "" where they work without.
+    #: The argument of `--config` in commands for this server; "" if they work without.
     configuration: str = ""
 
     def command(self, rest: str) -> str:
@@ -115,7 +115,7 @@ class MenuItem(Struct, frozen=True):
 
     path: str
     title: str
-    #: The page that is shown is this one, or one below it.
+    #: Whether this page, or one below it, is shown.
     current: bool = False
     #: The heading above it, untranslated; "" for none.
     section: str = ""

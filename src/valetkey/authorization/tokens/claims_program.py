@@ -47,7 +47,7 @@ def main(file: str) -> None:
     """Load the file, report success or the error, and answer requests until stdin is closed."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    # What the file prints must not be taken for an answer.
+    # Output of the file must not be mistaken for a response.
     os.dup2(2, 1)
     known: dict[str, object] = {"__name__": "claims"}
     try:

@@ -98,7 +98,7 @@ class TokenClaims:
 
     def _at(self, tx: Transaction) -> "_Known":
         known = self._known
-        # What was read in a transaction that was then lost is forgotten.
+        # Values that were read in a transaction that was lost are dropped.
         failures = self._store.engine.failures()
         # Mostly without waiting: a round trip only after something changed.
         if failures != known.failures or not is_revision(tx.db, known.number):

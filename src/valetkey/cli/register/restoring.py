@@ -57,7 +57,7 @@ def replace_database(
     if file is None:
         raise Mistake("PostgreSQL is restored by its own tools; then run this without files")
     if name == "authorization" and file.exists():
-        # What ended since the last look of a server. A damaged database has nothing to tell.
+        # Note endings since a server last did. A damaged database cannot be read.
         with contextlib.suppress(DatabaseUnavailable, Mistake, OSError):
             asyncio.run(_note(settings, server))
     if name == "authorization" and not accept and not endings_path(settings).exists():

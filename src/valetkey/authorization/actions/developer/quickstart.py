@@ -47,7 +47,7 @@ _ORDER = (
 )
 _LOCAL = frozenset({"localhost", "127.0.0.1"})
 _TAKEN = frozenset({"", "/", "/sign-in", "/login", "/logout", "/auth/valetkey"})
-# What needs no escaping in a string of any of the languages; other values are not filled in.
+# Characters that no language escapes in strings; values with others are not filled in.
 _PLAIN = re.compile(r"[A-Za-z0-9:/._~%?=&+@\[\]-]*", re.ASCII)
 # The file and the command of each program of "First request".
 _PROGRAMS = {

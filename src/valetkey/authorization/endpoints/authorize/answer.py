@@ -218,7 +218,7 @@ def _judged(
     if server.directory.is_current(tx, pending.client) and server.apis.are_current(
         tx, pending.asked.apis
     ):
-        # Nothing that the request was judged by is another than it was then.
+        # Neither the client nor the APIs changed since the request was validated.
         return pending.client, pending.asked
     found = tx.clients.find(pending.client.id)
     begun = pending.interaction
@@ -300,7 +300,7 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
             nonce=asked.nonce,
             claims=yes.claims,
             scope=yes.scope,
-            # What else comes through the browser leaves them to the token endpoint and userinfo.
+            # With another response type, the token endpoint and userinfo return these claims.
             with_scope_claims=asked.response_type is ResponseType.ID_TOKEN,
         )
         identity = server.claims.of_identity(tx, identity)

@@ -139,7 +139,7 @@ class Authorize(Struct, frozen=True):
         browser, headers = self.server.browser(request)
         interaction = replace(
             pending.interaction,
-            # What a default meant when the request came, it means until it is answered.
+            # The default scope at the time of the request applies until the request is answered.
             parameters={**pending.interaction.parameters, "scope": str(plain(pending.asked.scope))},
             browser=self.server.cookies.browser_fingerprint(browser) or "",
             client_generation=pending.client.generation,
@@ -163,7 +163,7 @@ class Authorize(Struct, frozen=True):
         try:
             pairs = await self._pairs(request, client, issued)
         except Refused as refused:
-            # What the client registered cannot be kept: it has no key for its algorithm, say.
+            # The registration cannot be honoured: no key for its algorithm, for example.
             refusal = replace(refused.refusal, code=ErrorCode.SERVER_ERROR)
             return self.server.back(returns, refusal, client, request.at)
         return self.server.answer(returns, pairs, client)

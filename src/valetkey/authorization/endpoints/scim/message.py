@@ -208,7 +208,7 @@ def read_view(said: Mapping[str, object], schema: Schema) -> View:
     )
     if said.get("attributes") and said.get("excludedattributes"):
         refuse("invalidValue", "attributes and excludedAttributes exclude each other")
-    # What names nothing that is known still asks for no more than the id.
+    # If no name is known, only the id is returned.
     return View(only or frozenset({("id",)} if said.get("attributes") else ()), without)
 
 

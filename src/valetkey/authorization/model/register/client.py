@@ -158,7 +158,7 @@ class Client(Struct, frozen=True, kw_only=True):
     verified_at: Instant | None = None
     #: The name of our copy of its logo; "" if there is none.
     logo: str = ""
-    #: What was issued in an earlier generation has ended.
+    #: Tokens and codes issued in an earlier generation have ended.
     generation: int = 0
     #: The clients whose access tokens it may exchange, beside its own.
     exchanges_tokens_of: tuple[str, ...] = ()

@@ -145,7 +145,7 @@ class ActivityLine(Struct, frozen=True):
     because: str = ""
     browser: str = ""
     system: str = ""
-    #: An administrator did it.
+    #: Whether an administrator did it.
     by_others: bool = False
 
 
@@ -160,9 +160,9 @@ class ActivityPage(Struct, frozen=True):
 
     lines: tuple[ActivityLine, ...]
     earlier: str = ""
-    #: This is not the first page.
+    #: Whether this is not the first page.
     later: bool = False
-    #: Only these are listed; None for all.
+    #: The category that is listed; None for all.
     kind: Kind | None = None
 
 

@@ -61,11 +61,11 @@ class OverviewPage(Struct, frozen=True):
     sessions: int
     #: When the password was set; None where there is none.
     password_since: When | None
-    #: A password alone does not sign in.
+    #: Whether a password alone does not sign in.
     second_factor: bool
     email_verified: bool
     next_step: Recommendation = Recommendation.NOTHING
-    #: Those that can be opened from here.
+    #: The apps that can be opened from here.
     apps: tuple[OwnApp, ...] = ()
     lines: tuple[ActivityLine, ...] = ()
 

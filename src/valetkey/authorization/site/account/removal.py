@@ -115,7 +115,7 @@ class RemovalPage(Struct, frozen=True):
     #: The user is the only owner of this server.
     last_owner: bool = False
     typed: str = ""
-    #: What was typed is not the username.
+    #: Whether the typed text is not the username.
     wrong: bool = False
 
 

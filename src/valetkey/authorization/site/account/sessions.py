@@ -41,9 +41,9 @@ class SessionsPage(Struct, frozen=True):
     action: str
     csrf: str
     sessions: tuple[SessionLine, ...]
-    #: One of them was just ended.
+    #: Whether one of them was just ended.
     ended: bool = False
-    #: All others were just ended.
+    #: Whether all others were just ended.
     all_ended: bool = False
 
 

@@ -99,7 +99,7 @@ class ConfirmPage(Struct, frozen=True):
     csrf: str
     title: str
     text: str
-    #: Whom or what it is about, and what else tells it from others.
+    #: The subject's name, and what distinguishes it from others.
     name: str
     facts: tuple[str, ...]
     ends: Ends | None = None

@@ -49,7 +49,7 @@ class EventRow(Struct, frozen=True):
     app: str
     app_url: str
     done_by: str
-    #: What else it says: a word and its value.
+    #: The other members of the event: name and value.
     said: tuple[tuple[str, str], ...] = ()
 
 
@@ -82,7 +82,7 @@ class EventsPage(Struct, frozen=True):
     export_url: str
     more: str = ""
     first: str = ""
-    #: What is wrong with a field of the form, by its name.
+    #: The fault of each invalid field of the form, by its name.
     faults: tuple[tuple[str, str], ...] = ()
 
 

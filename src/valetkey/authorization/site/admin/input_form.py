@@ -48,7 +48,7 @@ class InputField(Struct, frozen=True):
     required: bool
     choices: tuple[tuple[str, str], ...] = ()
     faulty: bool = False
-    #: What the value has to be, where that is known.
+    #: The requirement of the field, if it is known.
     fault: str = ""
 
     @property
@@ -70,9 +70,9 @@ class InputFormPage(Struct, frozen=True):
     title: str
     submit: str
     fields: tuple[InputField, ...]
-    #: The version that is changed; "" for a new thing.
+    #: The version that is changed; "" for a new object.
     etag: str = ""
-    #: It was changed by another request meanwhile.
+    #: Whether another request changed it meanwhile.
     stale: bool = False
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"

@@ -52,13 +52,13 @@ class OverviewPage(Struct, frozen=True):
     people: Figure
     clients: Figure
     grants: Figure
-    #: Of each day of the range.
+    #: Charts of the days of the range.
     sign_ins: Chart
     failed: Chart
     tokens: Chart
     errors: Chart
     ranges: Sequence[RangeChoice]
-    #: Of each of the last 24 hours; `slowest` in milliseconds.
+    #: Charts of the last 24 hours; `slowest` in milliseconds.
     responses: Chart
     failures: Chart
     slowest: Chart

@@ -52,7 +52,7 @@ class NewAppPage(Struct, frozen=True):
     client_id: str
     mark: str
     form: AppForm
-    #: What the app is built with; None where the user chose only where it runs.
+    #: The chosen preset; None if only the kind was chosen.
     preset: Preset | None = None
     back: str = DEVELOPER
     #: The template of the area.
@@ -71,7 +71,7 @@ class RegisteredPage(Struct, frozen=True):
     secret: str
     #: The page of the app.
     url: str
-    #: The configuration of what the app is built with.
+    #: The configuration for the chosen preset.
     files: tuple[ConfigurationFile, ...] = ()
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = _FRAME

@@ -41,10 +41,10 @@ class AppHead(Struct, frozen=True):
     client_id: str
     name: str
     logo_url: str = ""
-    #: The visitor is an owner: may change the team and delete the app.
+    #: Whether the visitor is an owner, who may change the team and delete the app.
     owns: bool = False
     disabled: bool = False
-    #: It authenticates with a client secret.
+    #: Whether the app authenticates with a client secret.
     has_secret: bool = False
 
     def at(self, section: str = "") -> str:
@@ -166,7 +166,7 @@ class OverviewPage(Struct, frozen=True):
     sentences: tuple[str, ...] = ()
     #: A live secret was sent in a URL.
     secret_seen: bool = False
-    #: It authenticates with a secret, and has none that is valid.
+    #: Whether it authenticates with a secret, and has no live one.
     without_secret: bool = False
 
 

@@ -50,7 +50,7 @@ class OwnAppsPage(Struct, frozen=True):
     may_register: bool = True
     #: Invitations to teams.
     offers: tuple[OfferLine, ...] = ()
-    #: One of the apps was just deleted.
+    #: Whether one of the apps was just deleted.
     deleted: bool = False
 
 

@@ -49,7 +49,7 @@ class MemberLine(Struct, frozen=True):
     username: str
     owns: bool
     since: When
-    #: It is the visitor.
+    #: Whether it is the visitor.
     here: bool = False
 
 

@@ -38,14 +38,14 @@ class CheckEmailPage(Struct, frozen=True):
     template: ClassVar[str] = "emailed_link/check_email.html"
 
     matter: LinkSubject
-    #: What was typed: an address, or a name.
+    #: The submitted text: an address, or a name.
     typed: str
-    #: The way to try again.
+    #: The page to try again.
     again_url: str
     resend: Resend
-    #: The way on, once the link was opened; "" for none.
+    #: The next page, once the link was opened; "" for none.
     on_url: str = ""
-    #: Where a demo shows its emails; "" where they are sent.
+    #: The mailbox of a demo; "" if emails are sent.
     mailbox_url: str = ""
 
 
@@ -55,9 +55,9 @@ class InvalidLinkPage(Struct, frozen=True):
     template: ClassVar[str] = "emailed_link/dead_link.html"
 
     matter: LinkSubject
-    #: Where to get another one.
+    #: The page to get another link.
     again_url: str
-    #: The account could not be made: its name or address was given away meanwhile.
+    #: Whether the account could not be created: its name or address was taken meanwhile.
     taken: bool = False
 
 

@@ -46,15 +46,15 @@ class UnlinkedIdentityPage(Struct, frozen=True):
     provider: str
     #: How they are known over there; shown, never looked for.
     shown: str
-    #: Where the form goes; empty where no account can be made.
+    #: The URL of the form; "" if no account can be created.
     action: str
     csrf: str
-    #: Where the owner of an account signs in.
+    #: The sign-in page, for the owner of an account.
     sign_in: str
     username: str = ""
     name: str = ""
     email: str = ""
-    #: An account here has the same address.
+    #: Whether an account here has the same address.
     taken: bool = False
     faults: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -67,11 +67,11 @@ class FailedPage(Struct, frozen=True):
     template: ClassVar[str] = "federation/failed.html"
 
     provider: str
-    #: Where to try again, or sign in by other means.
+    #: The page to try again, or to sign in by other means.
     back: str
     #: Names the record that says more; empty where nothing was wrong.
     reference: str = ""
-    #: The person said no over there.
+    #: Whether the user denied access at the provider.
     declined: bool = False
 
 

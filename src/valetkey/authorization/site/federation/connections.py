@@ -66,7 +66,7 @@ class ConnectionsPage(Struct, frozen=True):
     #: The provider the user just came from, and the user's name there.
     arrived_from: str = ""
     arrived_as: str = ""
-    #: The name of what was just connected, or ended, or belongs to another user.
+    #: The name of the provider that was just linked, unlinked, or is linked to another user.
     connected: str = ""
     ended: bool = False
     taken: str = ""

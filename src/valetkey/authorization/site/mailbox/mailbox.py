@@ -36,7 +36,7 @@ class MailboxPage(Struct, frozen=True):
     template: ClassVar[str] = "mailbox/mailbox.html"
 
     emails: tuple[ListedEmail, ...]
-    #: This page again, to see what has come since.
+    #: The URL of this page, to reload it.
     mailbox_url: str
 
 

@@ -61,7 +61,7 @@ class ResetPage(Struct, frozen=True):
     #: For the browser's list of passwords, and so that people see whose it is.
     username: str
     shortest: int
-    #: What is wrong with the password; "" for nothing.
+    #: The fault of the new password; "" for none.
     fault: str = ""
 
 

@@ -53,11 +53,11 @@ class SecondFactorPage(Struct, frozen=True):
     begins: str
     username: str
     app: AskingApp | None = None
-    #: What the browser needs to use a passkey, as JSON; "" where the account has none.
+    #: The options for using a passkey, as JSON; "" if the account has none.
     passkey: str = ""
     has_code: bool = False
     has_recovery: bool = False
-    #: What was wrong: "passkey", "code" or "recovery"; "" for nothing.
+    #: The wrong factor: "passkey", "code" or "recovery"; "" for none.
     wrong: str = ""
     #: Seconds until another code is looked at.
     wait: int = 0

@@ -65,7 +65,7 @@ class SignInPage(Struct, frozen=True):
     failed: bool = False
     #: Seconds until another attempt is looked at; 0 when none has to be waited for.
     wait: int = 0
-    #: What the browser needs to use a passkey, as JSON; "" where there can be none.
+    #: The options for using a passkey, as JSON; "" if passkeys cannot be used.
     passkey: str = ""
     passkey_failed: bool = False
     #: Other servers at which the visitor may sign in.

@@ -73,9 +73,9 @@ class AppLine(Struct, frozen=True):
     domain: str
     permissions: tuple[PermissionLine, ...]
     since: When
-    #: None where it has no access now and only need not ask again.
+    #: None if the app has a consent but no live grant.
     last_used: When | None
-    #: It keeps access while the user is signed out.
+    #: Whether it keeps access while the user is signed out.
     outlasts: bool
     logo_url: str = ""
 
@@ -88,7 +88,7 @@ class AppsPage(Struct, frozen=True):
 
     apps: tuple[AppLine, ...]
     ended: str = ""
-    #: All apps just lost their access.
+    #: Whether all apps just lost their access.
     all_ended: bool = False
 
 
@@ -273,9 +273,9 @@ class Connection(Struct, frozen=True):
     since: When
     last_used: When
     ends: When
-    #: It stays valid while the user is signed out.
+    #: Whether it stays valid while the user is signed out.
     outlasts: bool
-    #: It was made in this browser.
+    #: Whether it was made in this browser.
     here: bool = False
 
 
@@ -288,7 +288,7 @@ class AppPage(Struct, frozen=True):
     app: AppLine
     description: str
     verified: bool
-    #: It registered itself, and no administrator has verified it.
+    #: Whether it registered itself, and no administrator has verified it.
     self_registered: bool
     policy_url: str
     terms_url: str

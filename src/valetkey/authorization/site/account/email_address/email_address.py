@@ -57,7 +57,7 @@ class EmailPage(Struct, frozen=True):
     #: "wrong", "same" or "held"; "" for nothing.
     fault: str = ""
     wait: int = 0
-    #: Where a link was just sent; "" for nowhere.
+    #: The address to which a link was just sent; "" for none.
     sent_to: str = ""
 
 

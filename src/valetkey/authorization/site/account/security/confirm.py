@@ -106,9 +106,9 @@ class RemovePage(Struct, frozen=True):
     what: Removed
     #: The name of the passkey.
     name: str = ""
-    #: It is the last second factor of the account.
+    #: Whether it is the last second factor of the account.
     last: bool = False
-    #: The user could not sign in any more.
+    #: Whether the user could no longer sign in.
     impossible: bool = False
 
 
@@ -134,13 +134,13 @@ class ConfirmPage(Struct, frozen=True):
     person: SignedInPerson
     #: For password managers.
     username: str
-    #: The account has a password, and nothing stronger.
+    #: Whether the account has a password, and nothing stronger.
     by_password: bool = True
-    #: What the browser needs to use a passkey, as JSON; "" where the account has none.
+    #: The options for using a passkey, as JSON; "" if the account has none.
     passkey: str = ""
     has_code: bool = False
     has_recovery: bool = False
-    #: What was wrong: "password", "passkey", "code" or "recovery"; "" for nothing.
+    #: The wrong factor: "password", "passkey", "code" or "recovery"; "" for none.
     wrong: str = ""
     #: Seconds until another attempt is allowed.
     wait: int = 0

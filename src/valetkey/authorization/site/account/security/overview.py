@@ -70,7 +70,7 @@ class SecurityPage(Struct, frozen=True):
 
     csrf: str
     devices_action: str
-    #: None where the account has no password.
+    #: None if the account has no password.
     password_since: When | None
     passkeys: tuple[PasskeyLine, ...] = ()
     #: False where the address of this server allows no passkeys.

@@ -56,7 +56,7 @@ class NewPasskeyPage(Struct, frozen=True):
 
     action: str
     csrf: str
-    #: What the browser needs, as JSON.
+    #: The options of the browser's API, as JSON.
     options: str
     #: The suggested name, or the one that was typed.
     name: str

@@ -64,7 +64,7 @@ class PasswordPage(Struct, frozen=True):
     #: When the password was set; None where the account has none.
     since: When | None
     changed: bool = False
-    #: The current password was wrong.
+    #: Whether the current password was wrong.
     wrong: bool = False
     #: Seconds until another attempt is allowed.
     wait: int = 0

@@ -84,7 +84,7 @@ class ApiPage(Struct, frozen=True):
     #: "" where the role may not.
     edit_url: str
     protect_url: str
-    #: What was just done; "" for nothing.
+    #: The operation that was just run; "" for none.
     done: str = ""
 
 

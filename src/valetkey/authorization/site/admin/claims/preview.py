@@ -46,7 +46,7 @@ class PreviewPage(Struct, frozen=True):
 
     action: str
     back: str
-    #: What was typed, by field.
+    #: The submitted text, by field.
     typed: dict[str, str]
     #: Identifiers of APIs to choose from, the default one first.
     apis: tuple[str, ...]

@@ -95,7 +95,7 @@ class ClientPage(Struct, frozen=True):
     ways: tuple[Offer, ...]
     events_url: str
     preview_url: str
-    #: What was just done; "" for nothing.
+    #: The operation that was just run; "" for none.
     done: str = ""
 
 

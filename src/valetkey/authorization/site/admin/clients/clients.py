@@ -72,10 +72,10 @@ class ClientsPage(Struct, frozen=True):
 
     action: str
     text: str
-    #: What is chosen in each filter, "" for all.
+    #: The chosen value of each filter, "" for all.
     chosen: dict[str, str]
     listed: tuple[ClientRow, ...]
-    #: Where an app is registered; "" where the role may not.
+    #: The page that registers an app; "" if the role may not.
     new_url: str = ""
     narrowed: bool = False
     deleted: bool = False

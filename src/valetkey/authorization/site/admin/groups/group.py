@@ -97,7 +97,7 @@ class GroupPage(Struct, frozen=True):
     members: tuple[MemberLine, ...]
     ways: tuple[Offer, ...]
     csrf: str
-    #: Where a member is added; "" where the role may not.
+    #: The URL that adds a member; "" if the role may not.
     add_action: str
     new_url: str
     edit_url: str = ""
@@ -105,7 +105,7 @@ class GroupPage(Struct, frozen=True):
     more: str = ""
     first: str = ""
     done: str = ""
-    #: What was typed, and whom it could mean.
+    #: The submitted name, and the users that it could mean.
     person: str = ""
     unknown: bool = False
     several: tuple[UserLine, ...] = ()

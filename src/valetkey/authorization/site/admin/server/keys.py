@@ -39,7 +39,7 @@ class KeyLine(Struct, frozen=True):
     signs_from: When
     signs_until: When | None
     published_until: When | None
-    #: The confirmation before it is withdrawn; "" where the role may not.
+    #: The confirmation before it is withdrawn; "" if the role may not.
     withdraw_url: str
 
 
@@ -75,7 +75,7 @@ class ConfirmKeyPage(Struct, frozen=True):
     algorithms: tuple[str, ...] = ()
     kid: str = ""
     state: str = ""
-    #: What is wrong with the beginning of the key's id that was typed.
+    #: The fault of the key id that was typed.
     fault: str = ""
 
 

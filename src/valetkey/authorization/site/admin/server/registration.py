@@ -45,7 +45,7 @@ class InvitationLine(Struct, frozen=True):
     uses_left: int
     since: When
     until: str
-    #: Where it is withdrawn; "" where the role may not.
+    #: The URL that withdraws it; "" if the role may not.
     withdraw_url: str
 
 

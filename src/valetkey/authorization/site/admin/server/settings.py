@@ -91,7 +91,7 @@ class BrandFormPage(Struct, frozen=True):
     logo_url: str
     terms_url: str
     privacy_url: str
-    #: What is wrong with a field, by its name.
+    #: The fault of each invalid field, by its name.
     faults: tuple[tuple[str, str], ...] = ()
 
 

@@ -119,7 +119,7 @@ class EndTokenPage(Struct, frozen=True):
     csrf: str
     name: str
     last_used: When | None
-    #: What is wrong with the name that was typed.
+    #: The fault of the name that was typed.
     fault: str = ""
 
 

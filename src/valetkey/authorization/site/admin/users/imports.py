@@ -71,7 +71,7 @@ class ImportPage(Struct, frozen=True):
     users: int
     columns: tuple[str, ...]
     recent: tuple[ImportLine, ...] = ()
-    #: What is wrong with the file.
+    #: The fault of the file.
     fault: Reason | None = None
 
 

@@ -35,9 +35,9 @@ class HolderLine(Struct, frozen=True):
     person: UserLine
     #: More than a password signs them in.
     protected: bool
-    #: Where it is changed; "" where the viewer's role may not.
+    #: The URL that changes it; "" if the viewer's role may not.
     change_url: str
-    #: The viewer.
+    #: Whether this user is the viewer.
     me: bool = False
 
 
@@ -57,7 +57,7 @@ class RolesPage(Struct, frozen=True):
     person: str = ""
     chosen: str = ""
     unknown: bool = False
-    #: Whom it could mean, where these are several.
+    #: The users that the name could mean, if there are several.
     several: tuple[UserLine, ...] = ()
 
 

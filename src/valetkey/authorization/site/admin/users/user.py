@@ -80,7 +80,7 @@ class UserAppLine(Struct, frozen=True):
     name: str
     since: When
     last_used: When | None
-    #: The confirmation before its access is revoked; "" where the role may not.
+    #: The confirmation before its access is revoked; "" if the role may not.
     end_url: str
 
 
@@ -89,7 +89,7 @@ class EventLine(Struct, frozen=True):
 
     name: str
     when: When
-    #: Who did it, where it was not they themselves; else "".
+    #: The actor, if it was someone else; otherwise "".
     done_by: str
 
 
@@ -105,17 +105,17 @@ class UserPage(Struct, frozen=True):
     sessions: tuple[SessionLine, ...]
     apps: tuple[UserAppLine, ...]
     events: tuple[EventLine, ...]
-    #: What the viewer may do.
+    #: The permissions of the viewer.
     ways: tuple[Offer, ...]
     #: Label and value of each declared attribute of the user.
     attributes: tuple[tuple[str, str], ...] = ()
-    #: The groups of which they are a direct member.
+    #: The groups of which the user is a direct member.
     groups: tuple[Link, ...] = ()
-    #: What they just did.
+    #: The operation that the viewer has just run.
     done: str = ""
-    #: All events; "" where there is no such page.
+    #: The page of all events; "" if there is none.
     events_url: str = ""
-    #: Where attributes are edited; "" if none is declared, or where the role may not.
+    #: The page that edits attributes; "" if none is declared, or if the role may not.
     attributes_url: str = ""
     preview_url: str = ""
     #: The directory that disabled the user by SCIM; "" for none.

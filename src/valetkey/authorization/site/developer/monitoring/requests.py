@@ -227,7 +227,7 @@ class FailurePage(Struct, frozen=True):
     until: When
     #: The page of the app on which to fix it, "" for none.
     fixed_at: str = ""
-    #: Where the missing redirect URI can be added, "" for other failures.
+    #: The page that adds the missing redirect URI, "" for other failures.
     add_redirect_uri: str = ""
 
 

@@ -171,7 +171,7 @@ class UserLine(Struct, frozen=True):
     subject: str
     scope: tuple[ScopeText, ...]
     since: When
-    #: None where the app has no access now and only need not ask again.
+    #: None if the app has a consent but no live grant.
     last_used: When | None
     name: str = ""
     email: str = ""

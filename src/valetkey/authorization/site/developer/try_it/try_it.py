@@ -106,7 +106,7 @@ class TryRequestPage(Struct, frozen=True):
     parameters: tuple[Parameter, ...]
     pasted: bool
     redirect_uri: str
-    #: What was pasted and is no answer to this request.
+    #: The pasted text that is no response to this request.
     landed: str = ""
     fault: str = ""
 
