@@ -1,6 +1,7 @@
 """Names of classes: plain English and the field's words, or a house word that is explained."""
 
 import ast
+import builtins
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ KNOWN = Path(__file__).with_name("words.txt")
 
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]+|[A-Z]+")
 _HOUSE = re.compile(r"^\| \*(\w+)\* \|", re.MULTILINE)
+_RAISES = re.compile(r"\bRaises `?([A-Z]\w+)")
+_OF_LIBRARIES = {"UndefinedError"}
 
 
 def _words() -> dict[str, str]:
@@ -32,3 +35,17 @@ def test_every_word_of_a_class_name_is_known_or_explained() -> None:
     assert not {used[word] for word in used.keys() - known - house}, "name it by the field's word"
     assert not known & house
     assert not known - used.keys(), "no class has this word any more"
+
+
+def test_docstrings_name_exceptions_that_exist() -> None:
+    defined = {
+        node.name
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    named = {name: source.path for source in sources() for name in _RAISES.findall(source.text)}
+    assert named
+    assert not {
+        named[name]: name for name in named.keys() - defined - {*dir(builtins), *_OF_LIBRARIES}
+    }

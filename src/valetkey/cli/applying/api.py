@@ -27,7 +27,7 @@ class WantedApi(Struct, frozen=True):
 
 
 def carry_out(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instant) -> Step:
-    """Declare or change the API. Raises Unfit if the rules do not allow it."""
+    """Declare or change the API. Raises InvalidEntry if the rules do not allow it."""
     wanted = api.wanted
     given = {name: value for name, value in wanted.given.items() if name != "disabled"}
     said = cast("dict[str, Any]", given)

@@ -46,7 +46,7 @@ def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedClient:
 
 
 def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
-    """Register or change the client. Raises Unfit if the rules do not allow it."""
+    """Register or change the client. Raises InvalidEntry if the rules do not allow it."""
     there = find(tx, client.wanted)
     if there is None:
         return _register(tx, keeper, client, now)
@@ -56,7 +56,7 @@ def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
 def find(tx: Transaction, wanted: DeclaredEntry) -> Client | None:
     """Return the client with the id that the file gives, else with its name, or None.
 
-    Raises Unfit if several clients have the name.
+    Raises InvalidEntry if several clients have the name.
     """
     if client_id := wanted.text("client_id"):
         return tx.clients.find(client_id) if client_id.isprintable() else None

@@ -16,7 +16,7 @@ from valetkey.kernel.moment import Instant
 
 
 def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
-    """Declare or change an attribute. Raises Unfit if the rules do not allow it."""
+    """Declare or change an attribute. Raises InvalidEntry if the rules do not allow it."""
     given = wanted.given
     attribute = Attribute(
         wanted.text("name"),
@@ -34,7 +34,7 @@ def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
 
 
 def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now: Instant) -> Step:
-    """Declare or change a claim. Raises Unfit if the rules do not allow it."""
+    """Declare or change a claim. Raises InvalidEntry if the rules do not allow it."""
     given = wanted.given
     places = cast("Sequence[str]", given.get("in", ()))
     if wrong := [each for each in places if each not in set(ClaimLocation)]:

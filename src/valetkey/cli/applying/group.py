@@ -32,7 +32,7 @@ _CHANGES = ("name", "description", "parent")
 
 
 def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
-    """Create or change the group, add its members. Raises Unfit if the rules do not allow it."""
+    """Create or change the group, and add members. Raises InvalidEntry if a rule forbids it."""
     name, parent = wanted.text("name"), wanted.text("parent")
     try:
         said = msgspec.convert(
@@ -83,7 +83,7 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
 
 
 def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
-    """Assign the role to users and groups. Raises Unfit for those that do not exist."""
+    """Assign the role to users and groups. Raises InvalidEntry for those that do not exist."""
     api, role = _api(tx, wanted), wanted.text("role")
     given = {
         role_part(role, user.uid): assign(tx, user, api, role, now)

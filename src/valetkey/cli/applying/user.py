@@ -49,7 +49,7 @@ def find(tx: Transaction, wanted: DeclaredEntry) -> User | None:
 
 
 def prepared(opened: Opened, wanted: DeclaredEntry, stored: str | None) -> WantedUser:
-    """Hash the user's new password, outside any transaction. Raises Unfit for a bad one.
+    """Hash the user's new password, outside any transaction. Raises InvalidEntry for a bad one.
 
     Checking or hashing a password takes tens of milliseconds.
     """
@@ -68,7 +68,7 @@ def prepared(opened: Opened, wanted: DeclaredEntry, stored: str | None) -> Wante
 
 
 def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant) -> Step:
-    """Create or change the account. Raises Unfit if the rules do not allow it."""
+    """Create or change the account. Raises InvalidEntry if the rules do not allow it."""
     wanted, given = user.wanted, user.wanted.given
     there = find(tx, wanted)
     record = UserRecord(

@@ -1,6 +1,6 @@
 """Supervision: start workers in order, restart them, reload them, and stop them together.
 
-Each server has a fork server, from which its workers are forked (see `fork_server`). Each worker
+Each server has a fork server, from which its workers are forked (see `await_fork`). Each worker
 has one end of a socket pair. It reports its process id there, waits for `go`, reports `prepared`
 and `ready`, and ends when the other end closes; so no worker outlives its supervisor, however that
 ends.

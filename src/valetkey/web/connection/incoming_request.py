@@ -242,7 +242,7 @@ def take_body(headers: Headers, body: bytes, limit: int, room: BodyMemory) -> by
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int, room: BodyMemory) -> bytes:
-    """Return the body: at most `limit` bytes. Raises Refused (400, 413, 415, 503) and Gone."""
+    """Return the body: at most `limit` bytes. Raises Refused (400, 413, 415, 503)."""
     _check_encoding(headers)
     length = headers.get("content-length")
     if length is not None:

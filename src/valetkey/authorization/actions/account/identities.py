@@ -73,7 +73,7 @@ class FederatedAccounts(Struct, frozen=True):
         """Create an account for the identity. Return the account, or the errors.
 
         Returns None if the provider did not verify an email address, or if the address or the
-        identity already has an account. Raises Overtaken if another request linked the identity
+        identity already has an account. Raises AlreadyLinked if another request linked the identity
         first.
         """
         email = claimed.proven_email

@@ -39,7 +39,7 @@ class Removal(Struct, frozen=True):
         return user.role is Role.OWNER and not tx.people.has_owner(but=user.uid)
 
     def plan(self, tx: Transaction, user: User, now: Instant) -> Instant | None:
-        """Schedule the removal of the account. Return its time; None if `hindrances` has appeared.
+        """Schedule the removal of the account. Return its time; None if an app lacks an owner.
 
         Signing in before that time cancels it. Sessions and grants end at once. Raises Refused
         (conflict) for the last owner of this server.

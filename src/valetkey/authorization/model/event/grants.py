@@ -171,7 +171,7 @@ class RefreshTokenRepeated(ByClient, frozen=True):
 
 
 class RefreshTokenReused(ByClient, frozen=True):
-    """A replaced refresh token was used too late (`reuse_detected`); its grant ended."""
+    """A replaced refresh token was used too late; its grant ended as `refresh_token_reused`."""
 
     client_id: str
     grant_id: str
