@@ -75,7 +75,7 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
 @options.config_file
 @options.as_json
 def check(config: Path | None, as_json: bool) -> int:
-    """Check that each database answers, has this version's tables and can be written to.
+    """Check that each database responds, is up to date and can be written to.
 
     Exit code 1 if one does not. Changes only one row that exists to test writing.
 
