@@ -1,25 +1,31 @@
 """Whatever may happen once happens once: 64 at a time, in one process and two, on each engine."""
 
 from collections.abc import Generator
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 
 from tests.stories.processes.serving import Serving, cpu_seconds, serving, together
+from tests.support import postgres
 
 _ROUNDS = 3
 
 
-@pytest.fixture(params=["sqlite, one process", "sqlite, two processes", "postgres, two processes"])
-def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Serving]:
+@pytest.fixture(
+    scope="module",
+    params=["sqlite, one process", "sqlite, two processes", "postgres, two processes"],
+)
+def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[Serving]:
+    """The servers, started once for all tests of the file."""
     engine, _, processes = request.param.partition(", ")
-    url = (
-        "sqlite:///authorization.db"
-        if engine == "sqlite"
-        else request.getfixturevalue("postgres_url")
-    )
-    with serving(tmp_path, url, workers=1 if processes == "one process" else 2) as running:
-        yield running
+    with ExitStack() as stack:
+        url = "sqlite:///authorization.db"
+        if engine == "postgres":
+            url = stack.enter_context(postgres.database())
+        workers = 1 if processes == "one process" else 2
+        yield stack.enter_context(serving(tmp_path_factory.mktemp("once"), url, workers=workers))
 
 
 def test_a_code_is_redeemed_once_and_its_replay_ends_the_grant(servers: Serving) -> None:

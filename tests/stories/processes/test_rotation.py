@@ -25,7 +25,7 @@ from valetkey.testing.person import Person
 pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 
 _PATIENCE = CEILING
-_ALGORITHMS = ("RS256", "PS256", "EdDSA")
+_ALGORITHMS = ("RS256", "EdDSA")
 _ROTATIONS = 2
 
 

@@ -1,0 +1,131 @@
+"""The behaviour that every proxy of deploy/ shares: it authenticates callers by /forward-auth."""
+
+import socket
+import ssl
+import time
+
+import requests
+
+from tests.deploy.conftest import CLIENT, SECRET, Site
+from tests.support.wait import wait_until
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.scope import Scope
+from valetkey.resource.forward_auth import identity
+from valetkey.sdk import Caller
+
+_OURS = [
+    name
+    for name, _ in identity(Caller("1", "c", Scope.of("s"), "at", None, Instant(1), Instant(2)))
+]
+
+
+class Guarded:
+    """What holds behind each proxy; a subclass starts it in the fixture `site`."""
+
+    underscores = 200
+    """The status of a request with a header whose name has _ where ours has -."""
+
+    def test_with_a_token_the_application_learns_who_is_calling(self, site: Site) -> None:
+        answer = site.get("/app", site.token("notes:read notes:write"))
+        assert answer.status_code == 200, answer.text
+        seen = answer.json()
+        assert seen["x-valetkey-subject"] == "1001"
+        assert seen["x-valetkey-subject-type"] == "user"
+        assert seen["x-valetkey-client"] == CLIENT
+        assert set(seen["x-valetkey-scope"].split(" ")) == {"notes:read", "notes:write"}
+        assert seen["x-valetkey-token-id"]
+        assert int(seen["x-valetkey-expires-at"]) > time.time()
+        assert "authorization" not in seen
+
+    def test_without_a_token_it_is_401_with_a_challenge(self, site: Site) -> None:
+        answer = site.get("/app")
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer realm=")
+        assert "error=" not in answer.headers["www-authenticate"]
+        wrong = site.get("/app", "not.a.token")
+        assert wrong.status_code == 401
+        assert 'error="invalid_token"' in wrong.headers["www-authenticate"]
+
+    def test_another_scope_is_403_and_says_which_would_do(self, site: Site) -> None:
+        answer = site.get("/app", site.token("notes:write"))
+        assert answer.status_code == 403
+        challenge = answer.headers["www-authenticate"]
+        assert 'error="insufficient_scope"' in challenge
+        assert 'scope="notes:read"' in challenge
+
+    def test_the_caller_does_not_say_what_is_needed(self, site: Site) -> None:
+        token = site.token("notes:write")
+        for query in ("?scope=notes:write", "?valetkey_scope=notes:write", "%3Fscope=notes:write"):
+            assert site.get("/app" + query, token).status_code == 403, query
+        header = {"X-Valetkey-Required-Scope": "notes:write"}
+        assert site.get("/app", token, **header).status_code == 403
+        uri = {"X-Forwarded-Uri": "/forward-auth?scope=notes:write"}
+        assert site.get("/app", token, **uri).status_code == 403
+
+    def test_identity_that_the_caller_made_up_does_not_pass(self, site: Site) -> None:
+        token = site.token("notes:read")
+        forged = {spelled: "forged" for name in _OURS for spelled in (name, name.upper())}
+        seen = site.get("/app", token, **forged).json()
+        assert not [name for name, value in seen.items() if "forged" in value]
+        assert seen["x-valetkey-subject"] == "1001"
+        alike = {name.replace("-", "_"): "forged" for name in _OURS}
+        answer = site.get("/app", token, **alike)
+        assert answer.status_code == self.underscores
+        assert "forged" not in answer.text
+
+    def test_two_of_our_headers_do_not_pass_either(self, site: Site) -> None:
+        said = raw(
+            site,
+            f"Authorization: Bearer {site.token('notes:read')}",
+            "X-Valetkey-Subject: forged",
+            "X-Valetkey-Subject: forged",
+        )
+        assert said.startswith(b"HTTP/1.1 200 ")
+        assert b"forged" not in said
+
+    def test_two_tokens_are_refused(self, site: Site) -> None:
+        field = f"Authorization: Bearer {site.token('notes:read')}"
+        said = raw(site, field, field)
+        assert not said.startswith(b"HTTP/1.1 2")
+        assert b"x-valetkey-subject" not in said
+
+    def test_a_revoked_token_stops_working_within_five_seconds(self, site: Site) -> None:
+        token = site.token("notes:read")
+        assert site.get("/app", token).status_code == 200
+        revoked = requests.post(
+            f"{site.servers.auth_url}/oauth/revoke",
+            {"token": token},
+            auth=(CLIENT, SECRET),
+            timeout=60,
+        )
+        assert revoked.status_code == 200
+        wait_until(lambda: site.get("/app", token).status_code != 200)
+        assert site.get("/app", token).status_code == 401
+
+    def test_no_log_has_a_query_or_a_token(self, site: Site) -> None:
+        token = site.token("notes:read")
+        assert site.get("/app?canary-in-query", token).status_code == 200
+        assert site.get("/app?canary-in-query").status_code == 401
+        gone = site.get("/gone?canary-in-query", token).status_code
+        assert gone in {502, 503}
+        wait_until(lambda: "401" in site.log.read_text() and str(gone) in site.log.read_text())
+        log = site.log.read_text()
+        assert "canary" not in log
+        assert token not in log
+        assert "Bearer ey" not in log
+
+
+def raw(site: Site, *fields: str) -> bytes:
+    """Return the response to a request with exactly these fields, in lower case."""
+    context = ssl.create_default_context(cafile=str(site.certificate))
+    port = int(site.url.rpartition(":")[2])
+    lines = ["GET /app HTTP/1.1", f"Host: {site.host}", "Connection: close", *fields]
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=60) as raw,
+        context.wrap_socket(raw, server_hostname="127.0.0.1") as sock,
+    ):
+        sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        said = b""
+        while piece := sock.recv(65_536):
+            said += piece
+    return said.lower().replace(b"http/1.1", b"HTTP/1.1", 1)
