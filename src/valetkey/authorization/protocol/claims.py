@@ -202,15 +202,15 @@ ClaimsRequest.EMPTY = ClaimsRequest(MappingProxyType({}), MappingProxyType({}))
 _ANY = ClaimRequest()
 
 
-def claims_of_scope(scope: Collection[str]) -> tuple[str, ...]:
+def claims_of_scope(scope: Collection[str]) -> frozenset[str]:
     """Return the names of the claims that this scope requests."""
     return _claims_of(tuple([each for each in CLAIMS_OF if each in scope]))
 
 
 @cache
-def _claims_of(scopes: tuple[str, ...]) -> tuple[str, ...]:
+def _claims_of(scopes: tuple[str, ...]) -> frozenset[str]:
     # At most as many entries as there are subsets of six scopes.
-    return tuple(name for each in scopes for name in CLAIMS_OF[each])
+    return frozenset(name for each in scopes for name in CLAIMS_OF[each])
 
 
 def user_claims(user: User, names: Collection[str]) -> dict[str, object]:

@@ -271,8 +271,10 @@ def _with_apis(
 ) -> tuple[GrantWithState, User, Sequence[ApiGeneration]]:
     if apis is None:
         return found, user, ()
-    parts = (each.partition(":") for each in apis)
-    return found, user, [(api_id, int(generation)) for generation, _, api_id in parts]
+    # Sorted here: a sorter within the statement takes SQLite longer than the rest of it.
+    parts = [each.split(":", 2) for each in apis]
+    parts.sort(key=lambda part: int(part[0]))
+    return found, user, [(api_id, int(generation)) for _, generation, api_id in parts]
 
 
 def _of_token(found: GrantWithState, user: User, revoked: bool) -> tuple[GrantWithState, User]:
@@ -287,7 +289,7 @@ _GRANTS_WITH_USERS = Record(
     found=_STANDING_GRANTS,
     user=USERS,
     apis=Column(
-        sql="(SELECT string_agg(a.generation || ':' || a.api_id, ' ' ORDER BY a.place)"
+        sql="(SELECT string_agg(a.place || ':' || a.generation || ':' || a.api_id, ' ')"
         " FROM grant_apis a WHERE a.grant_id = grants.id)"
     ),
 )

@@ -1,7 +1,7 @@
 """The claims of tokens beyond the user's record: groups, roles at APIs, and declared claims.
 
 Evaluated in the transaction that issues the token. Nothing is read unless a claim needs it; groups
-and roles are read by one statement, and kept until they change.
+and roles are read by one statement, and kept until they change, as are the claims of whole tokens.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -31,12 +31,15 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _OF_MEMBERSHIPS = (Source.GROUPS, Source.ROLES)
 _NO_MEMBERSHIPS = Memberships((), ())
-_MOST_KEPT = 10_000
-_Kept = dict[tuple[Uid, int, str], Memberships]
+_MOST_MEMBERSHIPS = 10_000
+_MOST_TOKENS = 2_000  # their claims can have 8 KiB each
+_Memberships = dict[tuple[Uid, int, str], Memberships]
+_Tokens = dict[tuple[object, ...], "_OfTokens"]
 
 
 class TokenClaims:
@@ -77,10 +80,22 @@ class TokenClaims:
         `user` is None for a client's own token. Raises Refused if the claims of either are larger
         than 8 KiB.
         """
-        values = _Values(tx, user, api, self._at)
-        if identity is not None:
-            identity = self._identity(tx, identity, values)
-        return self._access_token(tx, client_id, scope, values), identity
+        names = () if identity is None else identity.claim_names
+        key = (user and user.uid, client_id, api.id, scope.names, identity is None, GROUPS in names)
+        known = self._at(tx)
+        found = known.tokens.get(key)
+        # Whatever a claim is evaluated from is in the user's record or changes the revision.
+        if found is None or found.user != user:
+            values = _Values(tx, user, api, self._at)
+            of_identity = self._id_token(tx, identity, values) if identity else NO_CLAIMS
+            access_token = self._access_token(tx, client_id, scope, values)
+            found = _OfTokens(user, access_token, of_identity)
+            # The operator's function is asked for each token.
+            if self.file is None:
+                _keep(known.tokens, _MOST_TOKENS, key, found)
+        if identity and found.identity:
+            identity = replace(identity, stored=found.identity)
+        return found.access_token, identity
 
     def of_access_token(
         self, tx: Transaction, client_id: str, api: Api, scope: Scope, user: User | None
@@ -94,7 +109,7 @@ class TokenClaims:
         `api` is that of the access token issued with it, the default one without one.
         """
         values = _Values(tx, identity.user, api or self.default, self._at)
-        return self._identity(tx, identity, values)
+        return replace(identity, stored=self._id_token(tx, identity, values))
 
     def _at(self, tx: Transaction) -> "_Known":
         known = self._known
@@ -118,11 +133,10 @@ class TokenClaims:
         found |= values.of(chosen)
         return bounded(found | self._of_file(values, client_id, api, scope))
 
-    def _identity(self, tx: Transaction, identity: Identity, values: "_Values") -> Identity:
+    def _id_token(self, tx: Transaction, identity: Identity, values: "_Values") -> Claims:
         client_id, scope = identity.client.id, identity.scope
         chosen = _chosen(self.declared(tx), ClaimLocation.ID_TOKEN, client_id, values.api, scope)
-        found = self._found(values, chosen, identity.claim_names, client_id, scope)
-        return replace(identity, stored=found) if found else identity
+        return self._found(values, chosen, identity.claim_names, client_id, scope)
 
     def of_userinfo(
         self,
@@ -193,12 +207,14 @@ class _Known(Struct, frozen=True):
 
     Memberships by user, `User.membership_number` and API. A transaction that read them before a
     change keeps them in the `_Known` of before. `failures` are those of the engine before it began.
+    The claims of `tokens` are for the user as recorded with them.
     """
 
     number: int
     failures: int
     claims: Sequence[DeclaredClaim]
-    memberships: _Kept = field(default_factory=_Kept)
+    memberships: _Memberships = field(default_factory=_Memberships)
+    tokens: _Tokens = field(default_factory=_Tokens)
 
     def memberships_of(self, tx: Transaction, user: User, api: Api) -> Memberships:
         """Return the user's memberships; read if they changed since they were read here."""
@@ -206,10 +222,22 @@ class _Known(Struct, frozen=True):
         found = self.memberships.get(key)
         if found is None:
             found = tx.api_roles.memberships(user.uid, api.id)
-            if len(self.memberships) >= _MOST_KEPT:
-                self.memberships.clear()
-            self.memberships[key] = found
+            _keep(self.memberships, _MOST_MEMBERSHIPS, key, found)
         return found
+
+
+class _OfTokens(Struct, frozen=True):
+    """The claims of an access token and of the ID token issued with it, for a user."""
+
+    user: User | None
+    access_token: Claims
+    identity: Claims
+
+
+def _keep(kept: dict[K, T], most: int, key: K, found: T) -> None:
+    if len(kept) >= most:
+        kept.clear()
+    kept[key] = found
 
 
 class _Values:

@@ -73,7 +73,8 @@ class Identity(Struct, frozen=True):
         names: Collection[str] = self.claims.id_token
         if not self.with_scope_claims:
             return names
-        return {*names, *claims_of_scope(self.scope)}
+        of_scope = claims_of_scope(self.scope)
+        return of_scope.union(names) if names else of_scope
 
 
 class IdTokens(Struct, frozen=True):
@@ -133,7 +134,9 @@ def content(
     if identity.nonce:
         claims["nonce"] = identity.nonce
     claims |= user_claims(identity.user, identity.claim_names)
-    return claims | dict(identity.stored or {})
+    if identity.stored:
+        claims.update(identity.stored)
+    return claims
 
 
 def half_hash(text: str, algorithm: str) -> str:

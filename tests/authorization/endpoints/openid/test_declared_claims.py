@@ -16,6 +16,7 @@ from valetkey.kernel.jose.jwt import parse
 API = "https://calendar.example/mcp"
 SCOPES = ("openid", "profile", "groups", "notes:read")
 _MEMBERS = 100_000
+_IN = ["access_token", "id_token"]
 
 
 def _said(token: str) -> Mapping[str, object]:
@@ -150,7 +151,7 @@ def test_roles_reach_tokens_of_their_api_from_users_and_groups(
     run(tmp_path, story, database_url)
 
 
-def test_next_token_shows_each_change_of_groups_and_roles(
+def test_next_token_shows_each_change_of_what_its_claims_are_from(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -185,6 +186,8 @@ def test_next_token_shows_each_change_of_groups_and_roles(
             ("DELETE", f"/groups/crew/members/{ADA}", None, "night team", "boss"),
             ("PUT", f"/users/{ADA}/groups", {"groups": "crew team"}, "crew team", ""),
             ("DELETE", "/groups/crew", None, "team", ""),
+            ("PUT", f"{role}/boss/users/{ADA}", None, "team", "boss"),
+            ("PATCH", f"/apis/{api_id}", {"roles": ["editor"]}, "team", ""),
         ]
         for method, path, body, teams, roles in steps:
             await change(method, path, body)
@@ -192,6 +195,21 @@ def test_next_token_shows_each_change_of_groups_and_roles(
             refresh_token = tokens.text("refresh_token")
             said = _said(tokens.text("access_token"))
             assert (said["teams"], said["roles"]) == (teams.split(), roles.split()), path
+
+        said_of: list[tuple[str, str, dict[str, object] | None, object]] = [
+            ("PUT", "/attributes/department", {"schema": {"type": "string"}}, None),
+            ("PUT", "/claims/department", {"from": "attribute:department", "in": _IN}, None),
+            ("PATCH", f"/users/{ADA}/attributes", {"attributes": {"department": "ops"}}, "ops"),
+            ("PATCH", f"/users/{ADA}/attributes", {"attributes": {"department": "sea"}}, "sea"),
+            ("PUT", "/claims/department", {"from": "constant:eu", "in": _IN}, "eu"),
+            ("DELETE", "/claims/department", None, None),
+        ]
+        for method, path, body, department in said_of:
+            assert (await owner.call(method, path, body)).status == 200, path
+            tokens = await it.refresh("app", refresh_token, resource=API)
+            refresh_token = tokens.text("refresh_token")
+            for token in ("access_token", "id_token"):
+                assert _said(tokens.text(token)).get("department") == department, (path, token)
 
     run(tmp_path, story, database_url)
 
