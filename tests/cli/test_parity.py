@@ -46,12 +46,6 @@ PAGES = {
     "read_webhook": "/admin/webhooks/{webhook_id}",
     "list_webhook_attempts": "/admin/webhooks/{webhook_id}",
     "change_webhook": "/admin/webhooks/{webhook_id}/edit",
-    "remove_webhook": "/admin/webhooks/{webhook_id}/{act}",
-    "enable_webhook": "/admin/webhooks/{webhook_id}/{act}",
-    "disable_webhook": "/admin/webhooks/{webhook_id}/{act}",
-    "issue_webhook_secret": "/admin/webhooks/{webhook_id}/{act}",
-    "test_webhook": "/admin/webhooks/{webhook_id}/{act}",
-    "replay_webhook_event": "/admin/webhooks/{webhook_id}/{act}",
     "list_attributes": "/admin/attributes",
     "declare_attribute": "/admin/attributes/new",
     "list_claims": "/admin/claims",
@@ -75,8 +69,6 @@ PAGES = {
     "export_events": "/admin/events/export",
     "read_overview": "/admin",
     "list_keys": "/admin/keys",
-    "rotate_keys": "/admin/keys/rotate",
-    "withdraw_key": "/admin/keys/{kid}/withdraw",
     "read_settings": "/admin/settings",
     "read_brand": "/admin/settings/brand",
     "change_brand": "/admin/settings/brand",
@@ -90,7 +82,6 @@ PAGES = {
     "list_tokens": "/admin/tokens",
     "make_token": "/admin/tokens/new",
     "make_user_token": "none: a user's token is made by that user",
-    "end_token": "/admin/tokens/{token_id}/end",
 }
 
 # Operations whose command is written by hand, or "none: why".
@@ -144,7 +135,7 @@ def _pages() -> set[str]:
     )
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
     nothing = cast("Any", None)
-    webhooks = {each.path for each in WebhookPages(nothing, nothing, CONSOLE).pages()}
+    webhooks = {each.path for each in WebhookPages(nothing, CONSOLE).pages()}
     declared = {it.path for kind in KINDS for it in DeclarationPages(nothing, kind).pages()}
     return {*listed, *webhooks, *declared, PREVIEW, "/admin"}
 

@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.actions.webhooks import NewWebhook, WebhookTarget
+from valetkey.authorization.actions.webhooks import NewWebhook, WebhookChanges, WebhookTarget
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.model.account.scim import ScimCredential
@@ -195,11 +195,12 @@ async def _people_and_apps(it: Harness) -> None:
         made = registrar.register(tx, declared, it.clock.now, api_id=CALENDAR.id)
         assert isinstance(made, Api), made
 
+        changes = WebhookChanges(
+            it.settings, it.foundation.keyring.sealer, it.foundation.runtime.random
+        )
         for number, app in enumerate((None, PRINTER)):
             target = WebhookTarget(f"https://hooks.example/{number}", (), "")
-            made_webhook = it.foundation.webhook_changes.create(
-                tx, target, bytes([number]) * 64, it.clock.now, app
-            )
+            made_webhook = changes.create(tx, target, bytes([number]) * 64, it.clock.now, app)
             assert isinstance(made_webhook, NewWebhook), made_webhook
 
     await it.write(work)

@@ -1,13 +1,20 @@
 """Changes of webhooks, for administrators and for the team of an app.
 
-The functions run inside a transaction. Callers check before who may do it, and hold that until the
-commit.
+The functions run inside a transaction. Callers first check with `require_access` who may do it.
 """
 
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin.permissions import (
+    NOTHING,
+    Actor,
+    ActorPermissions,
+    Permission,
+    require,
+)
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.administration import (
     WebhookChanged,
     WebhookCreated,
@@ -18,6 +25,7 @@ from valetkey.authorization.model.event.administration import (
     WebhookSecretIssued,
 )
 from valetkey.authorization.model.event.chain import EVENTS
+from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.webhook import (
     APP_EVENTS,
     MOST_WAITING,
@@ -42,11 +50,58 @@ from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import fresh_id, same
 from valetkey.kernel.webhook import fresh_webhook_secret
 
+NOT_OWNER = Refusal(
+    ErrorCode.FORBIDDEN,
+    "only an owner of this app can do this; contact an owner",
+    "developer.owner",
+)
+_NO_APP = Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "account.app")
 _NAMES = frozenset(event.name for event in EVENTS)
 _ID = 16
 
 ENTROPY = 48
 """Random bytes for the id and the secret of a new webhook."""
+
+
+class TeamMember(Struct, frozen=True):
+    """A member of the team of an app: sees the app's webhooks, and changes them as an owner."""
+
+    uid: Uid
+    client_id: str
+
+    @property
+    def done_by(self) -> DoneBy:
+        """`user 17`."""
+        return by_user(self.uid)
+
+    def powers(self, tx: Transaction) -> ActorPermissions:
+        """Return none: a team has no permission of administration."""
+        del tx
+        return NOTHING
+
+    def require(self, tx: Transaction, *, changes: bool) -> None:
+        """Raise Refused unless the user is in the team or, for a change, an owner of the app."""
+        tx.users.hold(self.uid)
+        user = tx.users.find(self.uid)
+        find_team = tx.members.team_to_change if changes else tx.members.team
+        member = next((each for each in find_team(self.client_id) if each.uid == self.uid), None)
+        if user is None or user.disabled_at is not None or member is None:
+            raise Refused(_NO_APP)
+        if changes and not member.owns:
+            raise Refused(NOT_OWNER)
+
+
+def require_access(tx: Transaction, actor: Actor, *, changes: bool) -> None:
+    """Raise Refused unless the actor may see or change webhooks; hold that until the commit."""
+    if isinstance(actor, TeamMember):
+        actor.require(tx, changes=changes)
+    else:
+        require(tx, actor, Permission.SETTINGS if changes else Permission.READ)
+
+
+def app_of(actor: Actor) -> str | None:
+    """Return the app whose webhooks are the only ones that the actor may change; None for any."""
+    return actor.client_id if isinstance(actor, TeamMember) else None
 
 
 class WebhookTarget(Struct, frozen=True):

@@ -16,7 +16,6 @@ from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.actions.webhooks import WebhookChanges
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
@@ -236,11 +235,6 @@ class Foundation(Struct, frozen=True):
     def people_invitations(self) -> Invitations:
         """The invitations to create an account."""
         return Invitations(self.links, self.outbox)
-
-    @property
-    def webhook_changes(self) -> WebhookChanges:
-        """The service that creates and changes webhooks."""
-        return WebhookChanges(self.settings, self.keyring.sealer, self.runtime.random)
 
     @property
     def outbox(self) -> MailOutbox:

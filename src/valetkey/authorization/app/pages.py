@@ -308,7 +308,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Usage(store).pages(),
         *People(store, keyring, random).pages(),
         *Health(store, portal.registrar).pages(),
-        *WebhookPages(store, site.foundation.webhook_changes, PORTAL).pages(),
+        *WebhookPages(site.foundation.services, PORTAL).pages(),
         *Team(store, random, teams).pages(),
         *DeleteApp(store, portal).pages(),
     )
@@ -342,12 +342,12 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ClaimsPreviewPages(services).pages(),
         *declared[CLAIMS],
         *Registration(services).pages(),
-        *Events(store).pages(),
-        *WebhookPages(store, foundation.webhook_changes, CONSOLE).pages(),
-        *Mail(store, services.outbox).pages(),
+        *Events(services).pages(),
+        *WebhookPages(services, CONSOLE).pages(),
+        *Mail(services).pages(),
         *SigningKeys(services).pages(),
         *ApiTokens(services).pages(),
-        *SettingsPages(store, settings).pages(),
+        *SettingsPages(services).pages(),
     )
 
 

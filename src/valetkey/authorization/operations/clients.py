@@ -1,6 +1,6 @@
 """Operations on clients: find, register, change."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from valetkey.authorization.actions.admin import clients
@@ -31,7 +31,6 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     cursor,
-    flag,
     limit_of,
     on_client,
     place_of,
@@ -75,14 +74,20 @@ def list_clients(tx: Transaction, call: Call) -> Result:
         text=query.get("q", ""),
         type=query.get("type"),
         profile=query.get("profile"),
-        disabled=flag(query, "disabled"),
-        verified=flag(query, "verified"),
-        self_registered=flag(query, "self_registered"),
-        legacy=flag(query, "legacy"),
+        disabled=_flag(query, "disabled"),
+        verified=_flag(query, "verified"),
+        self_registered=_flag(query, "self_registered"),
+        legacy=_flag(query, "legacy"),
     )
     found = clients.search(tx, call.actor, wanted, place_of(query), limit_of(query))
     after = cursor(found.after)
     return Result(ClientList([summary(line) for line in found.lines], after or None), next=after)
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool | None:
+    """Return the value of a boolean parameter; None where it is absent."""
+    value = query.get(name)
+    return None if value is None else value == "true"
 
 
 def read_client(tx: Transaction, call: Call) -> Result:

@@ -106,6 +106,21 @@ async def export_events(call: Call) -> Result:
     return Result(download=Response(200, b"", headers, body_parts))
 
 
+EXPORT_EVENTS = Operation(
+    "export_events",
+    "POST",
+    "/events/export",
+    Permission.READ,
+    "A copy of events, as NDJSON or CSV",
+    export_events,
+    description="The export is itself an event.",
+    event=EventsExported,
+    recent=True,
+    takes=CopyWanted,
+    media=("application/x-ndjson", "text/csv"),
+    commands=(),
+)
+
 EVENTS = (
     Operation(
         "list_events",
@@ -119,18 +134,5 @@ EVENTS = (
         lists=True,
         commands=(),
     ),
-    Operation(
-        "export_events",
-        "POST",
-        "/events/export",
-        Permission.READ,
-        "A copy of events, as NDJSON or CSV",
-        export_events,
-        description="The export is itself an event.",
-        event=EventsExported,
-        recent=True,
-        takes=CopyWanted,
-        media=("application/x-ndjson", "text/csv"),
-        commands=(),
-    ),
+    EXPORT_EVENTS,
 )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
-from urllib.parse import unquote_to_bytes, urlencode
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from msgspec import Struct, field
@@ -30,6 +30,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done, Upload
 from valetkey.authorization.operations.user_records import UserState
@@ -167,20 +168,21 @@ Run = Callable[[Call], Awaitable[Result]]
 
 
 class Field(Struct, frozen=True):
-    """A field of the confirmation page's form, with the choices that it offers, if any."""
+    """A field of the confirmation page's form: its choices, if any, and hints by their value."""
 
     name: str
     label: str
     choices: Sequence[tuple[str, str]] = ()
+    hints: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Button(Struct, frozen=True):
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
     `slug` is the last segment of its address. The functions `for_…` decide whether a page offers
-    it. `ends` shows how many sessions and authorizations end; an `irreversible` one asks to type
-    the name. `carries` is a query parameter and the path argument that it becomes; `fixed` are path
-    arguments that the button decides.
+    it. `consequences` are sentences below the text, and `ends` shows how many sessions and
+    authorizations end; an `irreversible` one asks to type the name. `carries` is a query parameter
+    and the path argument that it becomes; `fixed` are path arguments that the button decides.
     """
 
     slug: str
@@ -191,6 +193,8 @@ class Button(Struct, frozen=True):
     for_client: Callable[[Client], bool] | None = None
     for_api: Callable[[Api], bool] | None = None
     for_group: Callable[[Group], bool] | None = None
+    for_webhook: Callable[[Webhook], bool] | None = None
+    consequences: Sequence[str] = ()
     ends: bool = False
     danger: bool = False
     irreversible: bool = False
@@ -345,7 +349,6 @@ def _result(value: object) -> Result:
 
 USUAL = 50
 MOST = 200
-
 _PLACE = re.compile(r"(0|[1-9][0-9]{0,14})\.([A-Za-z0-9._~-]{1,100})", re.ASCII)
 
 PAGING: Sequence[Parameter] = (
@@ -385,15 +388,3 @@ def place_in(text: str | None) -> Cursor:
 def cursor(place: Cursor | None) -> str:
     """Return the cursor of a position; "" for none."""
     return "" if place is None else f"{place.at}.{place.id}"
-
-
-def link(path: str, query: Mapping[str, str], after: str) -> str:
-    """Return the Link header of the next page."""
-    said = urlencode({**query, "after": after})
-    return f'<{path}?{said}>; rel="next"'
-
-
-def flag(query: Mapping[str, str], name: str) -> bool | None:
-    """Return the value of a boolean parameter; None where it is absent."""
-    value = query.get(name)
-    return None if value is None else value == "true"

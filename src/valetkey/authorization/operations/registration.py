@@ -69,6 +69,39 @@ def _shown(each: Invitation) -> InvitationShown:
     return InvitationShown(each.id, each.note, each.uses_left, each.created_at, each.expires_at)
 
 
+INVITE = Operation(
+    "invite",
+    "POST",
+    "/invitations",
+    Permission.CLIENTS,
+    "Issue a registration token, shown once",
+    unchecked_write(invite),
+    takes=InvitationWanted,
+    gives=InvitationMade,
+    status=201,
+    commands=(
+        Command(
+            "registration invite",
+            example='--uses 20 --days 30 --note "The printing team"',
+            options=(Option("lifetime", "--days", "For how many days.", unit=86_400, default=7),),
+            renamed={"token": "initial_access_token"},
+            done="{token}",
+            note="Uses: {uses_left}, until {expires_at}. It is shown only now.",
+            remark=_registration_off,
+        ),
+    ),
+)
+
+WITHDRAW_INVITATION = Operation(
+    "withdraw_invitation",
+    "DELETE",
+    "/invitations/{invitation_id}",
+    Permission.CLIENTS,
+    "Withdraw a registration token",
+    writes(withdraw_invitation),
+    status=204,
+)
+
 REGISTRATION = (
     Operation(
         "read_registration",
@@ -99,37 +132,6 @@ REGISTRATION = (
             ),
         ),
     ),
-    Operation(
-        "invite",
-        "POST",
-        "/invitations",
-        Permission.CLIENTS,
-        "Issue a registration token, shown once",
-        unchecked_write(invite),
-        takes=InvitationWanted,
-        gives=InvitationMade,
-        status=201,
-        commands=(
-            Command(
-                "registration invite",
-                example='--uses 20 --days 30 --note "The printing team"',
-                options=(
-                    Option("lifetime", "--days", "For how many days.", unit=86_400, default=7),
-                ),
-                renamed={"token": "initial_access_token"},
-                done="{token}",
-                note="Uses: {uses_left}, until {expires_at}. It is shown only now.",
-                remark=_registration_off,
-            ),
-        ),
-    ),
-    Operation(
-        "withdraw_invitation",
-        "DELETE",
-        "/invitations/{invitation_id}",
-        Permission.CLIENTS,
-        "Withdraw a registration token",
-        writes(withdraw_invitation),
-        status=204,
-    ),
+    INVITE,
+    WITHDRAW_INVITATION,
 )

@@ -11,7 +11,9 @@ from valetkey.authorization.actions.admin.server import brand_now
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
+    Button,
     Call,
+    Field,
     Operation,
     Result,
     reads,
@@ -37,7 +39,9 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import BrandField
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.words import translatable
 
 
 def read_overview(tx: Transaction, call: Call) -> OverviewShown:
@@ -182,6 +186,42 @@ ROTATE_KEYS = Operation(
     takes=RotationWanted,
     gives=Keys,
     refuses=(409,),
+    recent=True,
+    buttons=(
+        Button(
+            "rotate",
+            translatable("Rotate keys"),
+            translatable(
+                "The next key becomes active and another one is created. "
+                "Existing tokens stay valid until they expire."
+            ),
+            translatable("Keys rotated."),
+            fields=(
+                Field(
+                    "algorithm",
+                    translatable("Which keys"),
+                    (
+                        ("", translatable("All keys")),
+                        *((each.value, each.value) for each in Algorithm),
+                    ),
+                ),
+                Field(
+                    "at_once",
+                    translatable("When"),
+                    (
+                        ("false", translatable("As soon as caches can have the next key")),
+                        ("true", translatable("Now")),
+                    ),
+                    {
+                        "false": translatable("No service interruption."),
+                        "true": translatable(
+                            "APIs that cache keys may reject new tokens for a few minutes."
+                        ),
+                    },
+                ),
+            ),
+        ),
+    ),
     commands=(),
 )
 
@@ -193,6 +233,28 @@ WITHDRAW_KEY = Operation(
     "Refuse everything that a key signed, from now on",
     withdraw_key,
     gives=Done,
+    recent=True,
+    buttons=(
+        Button(
+            "withdraw",
+            translatable("Withdraw key"),
+            translatable("Withdraw a key if it may have been compromised. Consequences:"),
+            translatable("Key withdrawn. Tokens signed with it are no longer valid."),
+            consequences=(
+                translatable(
+                    "Every token signed with it is rejected: immediately by this server, "
+                    "within five minutes by APIs that cache keys."
+                ),
+                translatable(
+                    "Apps with a refresh token get new access tokens automatically. "
+                    "Other apps ask their users to sign in again."
+                ),
+                translatable("This cannot be undone."),
+            ),
+            danger=True,
+            irreversible=True,
+        ),
+    ),
     commands=(
         Command(
             help="The next key of its algorithm signs. KID is as `valetkey key list` shows it. "
@@ -241,6 +303,17 @@ LIST_KEYS = Operation(
     commands=(),
 )
 
+TEST_MAIL = Operation(
+    "test_mail",
+    "POST",
+    "/mail/test",
+    Permission.SETTINGS,
+    "Send a test email to the user of this token",
+    writes(test_mail),
+    gives=TestSent,
+    commands=(),
+)
+
 SERVER = (
     Operation(
         "read_overview",
@@ -277,14 +350,5 @@ SERVER = (
         gives=EmailQueueState,
         commands=(),
     ),
-    Operation(
-        "test_mail",
-        "POST",
-        "/mail/test",
-        Permission.SETTINGS,
-        "Send a test email to the user of this token",
-        writes(test_mail),
-        gives=TestSent,
-        commands=(),
-    ),
+    TEST_MAIL,
 )

@@ -6,11 +6,12 @@ import msgspec
 
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
-from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.permissions import Permission, Person
 from valetkey.authorization.model.account.user import LARGEST_UID, ApiToken, Uid
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
+    Button,
     Call,
     Operation,
     Result,
@@ -26,6 +27,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.words import translatable
 
 
 class TokenShown(msgspec.Struct, frozen=True):
@@ -122,8 +124,8 @@ def list_tokens(tx: Transaction, call: Call) -> Result:
 
 
 def make_token(tx: Transaction, call: Call) -> NewToken | Faults:
-    """Issue another token for the user whose token calls."""
-    if not isinstance(call.actor, Program):
+    """Issue a token for the user who calls, in the console or with another token."""
+    if not isinstance(call.actor, Program | Person):
         raise _no_such_token()
     return _issue(tx, call, call.input(TokenWanted), call.actor.uid)
 
@@ -182,6 +184,51 @@ MAKE_USER_TOKEN = Operation(
     ),
 )
 
+MAKE_TOKEN = Operation(
+    "make_token",
+    "POST",
+    "/tokens",
+    Permission.KEYS,
+    "Create a token; it is shown once",
+    unchecked_write(make_token),
+    description="It allows no more than the token that asks, and ends no later.",
+    takes=TokenWanted,
+    gives=NewToken,
+    status=201,
+    refuses=(409,),
+    commands=(),
+)
+
+END_TOKEN = Operation(
+    "end_token",
+    "DELETE",
+    "/tokens/{token_id}",
+    Permission.KEYS,
+    "Revoke token",
+    unchecked_write(end_token),
+    status=204,
+    buttons=(
+        Button(
+            "end",
+            translatable("Revoke token"),
+            translatable(
+                "Programs that use this token stop working immediately. This cannot be undone."
+            ),
+            translatable("Token revoked."),
+            danger=True,
+            irreversible=True,
+        ),
+    ),
+    commands=(
+        Command(
+            help="Programs that use it stop working at once.",
+            confirms=False,
+            done="It has ended.",
+            missing="this token does not exist or has ended; see: valetkey admin-token list",
+        ),
+    ),
+)
+
 TOKENS = (
     Operation(
         "read_own_token",
@@ -219,34 +266,6 @@ TOKENS = (
             ),
         ),
     ),
-    Operation(
-        "make_token",
-        "POST",
-        "/tokens",
-        Permission.KEYS,
-        "Create a token; it is shown once",
-        unchecked_write(make_token),
-        description="It allows no more than the token that asks, and ends no later.",
-        takes=TokenWanted,
-        gives=NewToken,
-        status=201,
-        refuses=(409,),
-        commands=(),
-    ),
-    Operation(
-        "end_token",
-        "DELETE",
-        "/tokens/{token_id}",
-        Permission.KEYS,
-        "Revoke token",
-        unchecked_write(end_token),
-        status=204,
-        commands=(
-            Command(
-                help="Programs that use it stop working at once.",
-                done="It has ended.",
-                missing="this token does not exist or has ended; see: valetkey admin-token list",
-            ),
-        ),
-    ),
+    MAKE_TOKEN,
+    END_TOKEN,
 )

@@ -2,28 +2,14 @@
 
 from collections.abc import Callable
 
-from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.webhooks import (
-    WebhookChanges,
-    disable_webhook,
-    enable_webhook,
-    no_such_webhook,
-    queue_again,
-    queue_test,
-    remove_webhook,
-)
-from valetkey.authorization.model.event.administration import (
-    WebhookChanged,
-    WebhookCreated,
-    WebhookDisabled,
-    WebhookEnabled,
-    WebhookMessageRequested,
-    WebhookRemoved,
-    WebhookSecretIssued,
-)
-from valetkey.authorization.model.webhook import Webhook
+from valetkey.authorization.actions import webhooks
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.webhooks import WebhookChanges, app_of, require_access
+from valetkey.authorization.model.event import administration as events
+from valetkey.authorization.model.webhook import OPERATOR, OWNER, Webhook
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    Button,
     Call,
     Operation,
     Parameter,
@@ -49,6 +35,7 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
 
 _ALL = "/webhooks"
 _ONE = "/webhooks/{webhook_id}"
@@ -73,9 +60,9 @@ def read(tx: Transaction, call: Call) -> Result:
 def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a webhook and show its secret, once. Refused: too many."""
     tx.webhooks.hold_all()
-    require(tx, call.actor, call.operation.permission)
+    require_access(tx, call.actor, changes=True)
     target = target_of(call.input(WebhookWanted))
-    made = _changes(call).create(tx, target, call.entropy, call.now)
+    made = _changes(call).create(tx, target, call.entropy, call.now, app_of(call.actor))
     if isinstance(made, tuple):
         return made
     return Result(WebhookSecretShown(made.webhook.id, made.secret))
@@ -103,32 +90,38 @@ def list_attempts(tx: Transaction, call: Call) -> Result:
     return Result(AttemptList([attempt_shown(each, whole=whole) for each in found]))
 
 
+def disable(tx: Transaction, call: Call, webhook: Webhook) -> bool:
+    """Disable a webhook. False if it was disabled already."""
+    because = OPERATOR if app_of(call.actor) is None else OWNER
+    return webhooks.disable_webhook(tx, webhook, call.now, because)
+
+
 def test(tx: Transaction, call: Call, webhook: Webhook) -> MessageQueued:
     """Queue a test message. Refused: disabled."""
     event_id = call.new_id("ev")
-    return MessageQueued(queue_test(tx, webhook, event_id, call.now), event_id)
+    return MessageQueued(webhooks.queue_test(tx, webhook, event_id, call.now), event_id)
 
 
 def replay(tx: Transaction, call: Call, webhook: Webhook) -> MessageQueued:
     """Queue an earlier event again. Refused: not found; disabled."""
     event_id = call.named("event_id")
-    return MessageQueued(queue_again(tx, webhook, event_id, call.now), event_id)
+    return MessageQueued(webhooks.queue_again(tx, webhook, event_id, call.now), event_id)
 
 
 def _on_webhook(function: Callable[[Transaction, Call, Webhook], object]) -> Run:
     def checked(tx: Transaction, call: Call) -> object:
         # First: the role is checked with the actor's own account locked.
         tx.webhooks.hold_all()
-        require(tx, call.actor, call.operation.permission)
+        require_access(tx, call.actor, changes=True)
         return function(tx, call, _found(tx, call))
 
     return unchecked_write(checked)
 
 
 def _found(tx: Transaction, call: Call) -> Webhook:
-    webhook = tx.webhooks.find(call.named("webhook_id"))
-    if webhook is None:
-        raise no_such_webhook()
+    webhook, app = tx.webhooks.find(call.named("webhook_id")), app_of(call.actor)
+    if webhook is None or (app is not None and webhook.client_id != app):
+        raise webhooks.no_such_webhook()
     return webhook
 
 
@@ -181,7 +174,7 @@ CREATE_WEBHOOK = Operation(
     takes=WebhookWanted,
     gives=WebhookSecretShown,
     refuses=(409,),
-    event=WebhookCreated,
+    event=events.WebhookCreated,
     recent=True,
     commands=(
         Command(
@@ -214,7 +207,7 @@ CHANGE_WEBHOOK = Operation(
     gives=WebhookShown,
     guarded=True,
     tagged=True,
-    event=WebhookChanged,
+    event=events.WebhookChanged,
     recent=True,
 )
 
@@ -224,9 +217,23 @@ REMOVE_WEBHOOK = Operation(
     _ONE,
     Permission.SETTINGS,
     "Delete a webhook; waiting messages are not sent",
-    _on_webhook(lambda tx, call, it: remove_webhook(tx, it, call.now)),
+    _on_webhook(lambda tx, call, it: webhooks.remove_webhook(tx, it, call.now)),
     gives=Done,
-    event=WebhookRemoved,
+    event=events.WebhookRemoved,
+    recent=True,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete webhook"),
+            translatable(
+                "Waiting messages are not sent. The delivery log is deleted. This cannot be undone."
+            ),
+            "",
+            for_webhook=lambda _: True,
+            danger=True,
+            irreversible=True,
+        ),
+    ),
     commands=(
         Command(
             question="Delete this webhook? What waits for it is not sent.",
@@ -241,12 +248,20 @@ ENABLE_WEBHOOK = Operation(
     f"{_ONE}/enable",
     Permission.SETTINGS,
     "Enable a webhook; waiting messages are sent",
-    _on_webhook(lambda tx, call, it: enable_webhook(tx, it, call.now)),
+    _on_webhook(lambda tx, call, it: webhooks.enable_webhook(tx, it, call.now)),
     gives=Done,
-    event=WebhookEnabled,
-    commands=(
-        Command(done="The webhook is enabled.", unchanged="The webhook was enabled already."),
+    event=events.WebhookEnabled,
+    recent=True,
+    buttons=(
+        Button(
+            "enable",
+            translatable("Enable webhook"),
+            translatable("Waiting messages younger than three days are sent."),
+            translatable("The webhook is enabled."),
+            for_webhook=lambda it: it.disabled_at is not None,
+        ),
     ),
+    commands=(Command(unchanged="The webhook was enabled already."),),
 )
 
 DISABLE_WEBHOOK = Operation(
@@ -255,12 +270,21 @@ DISABLE_WEBHOOK = Operation(
     f"{_ONE}/disable",
     Permission.SETTINGS,
     "Disable a webhook; events are not sent to it until it is enabled",
-    _on_webhook(lambda tx, call, it: disable_webhook(tx, it, call.now)),
+    _on_webhook(disable),
     gives=Done,
-    event=WebhookDisabled,
-    commands=(
-        Command(done="The webhook is disabled.", unchanged="The webhook was disabled already."),
+    event=events.WebhookDisabled,
+    recent=True,
+    buttons=(
+        Button(
+            "disable",
+            translatable("Disable webhook"),
+            translatable("Events in the meantime are not sent, not even later."),
+            translatable("The webhook is disabled."),
+            for_webhook=lambda it: it.disabled_at is None,
+            danger=True,
+        ),
     ),
+    commands=(Command(confirms=False, unchanged="The webhook was disabled already."),),
 )
 
 ISSUE_WEBHOOK_SECRET = Operation(
@@ -271,8 +295,17 @@ ISSUE_WEBHOOK_SECRET = Operation(
     "Issue a new signing secret; the one before also signs for a day",
     _on_webhook(issue_secret),
     gives=WebhookSecretShown,
-    event=WebhookSecretIssued,
+    event=events.WebhookSecretIssued,
     recent=True,
+    buttons=(
+        Button(
+            "secret",
+            translatable("Rotate secret"),
+            translatable("It is shown once. For a day, messages are signed with both secrets."),
+            "",
+            for_webhook=lambda _: True,
+        ),
+    ),
     commands=(Command("webhook secret"),),
 )
 
@@ -309,7 +342,17 @@ TEST_WEBHOOK = Operation(
     _on_webhook(test),
     gives=MessageQueued,
     refuses=(409,),
-    event=WebhookMessageRequested,
+    event=events.WebhookMessageRequested,
+    recent=True,
+    buttons=(
+        Button(
+            "test",
+            translatable("Send a test message"),
+            translatable("Its type is webhook.test. The delivery log shows the response."),
+            translatable("A test message is queued."),
+            for_webhook=lambda it: it.disabled_at is None,
+        ),
+    ),
     commands=(Command(done="A test message is queued."),),
 )
 
@@ -322,7 +365,17 @@ REPLAY_WEBHOOK_EVENT = Operation(
     _on_webhook(replay),
     gives=MessageQueued,
     refuses=(409,),
-    event=WebhookMessageRequested,
+    event=events.WebhookMessageRequested,
+    recent=True,
+    buttons=(
+        Button(
+            "replay",
+            translatable("Send again"),
+            translatable("It is sent with the same webhook-id, after the waiting messages."),
+            translatable("The event is queued."),
+            carries=("event", "event_id"),
+        ),
+    ),
     commands=(
         Command(
             "webhook replay",
@@ -337,11 +390,11 @@ WEBHOOKS = (
     CREATE_WEBHOOK,
     READ_WEBHOOK,
     CHANGE_WEBHOOK,
-    REMOVE_WEBHOOK,
+    TEST_WEBHOOK,
+    ISSUE_WEBHOOK_SECRET,
     ENABLE_WEBHOOK,
     DISABLE_WEBHOOK,
-    ISSUE_WEBHOOK_SECRET,
+    REMOVE_WEBHOOK,
     LIST_WEBHOOK_ATTEMPTS,
-    TEST_WEBHOOK,
     REPLAY_WEBHOOK_EVENT,
 )

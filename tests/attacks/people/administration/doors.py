@@ -188,8 +188,8 @@ DOORS: Mapping[str, Door] = {
     "/admin/webhooks/{webhook_id}/{act}": Door(
         Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/disable", shown=False
     ),
-    "/admin/keys/rotate": Door(Need.ROLE, Permission.KEYS),
-    "/admin/keys/{kid}/withdraw": Door(
+    "/admin/keys/{act}": Door(Need.ROLE, Permission.KEYS, at="/admin/keys/rotate"),
+    "/admin/keys/{kid}/{act}": Door(
         Need.ROLE, Permission.KEYS, at="/admin/keys/none/withdraw", shown=False
     ),
     "/admin/events/export": Door(Need.ROLE),
@@ -203,7 +203,7 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/mail": Door(Need.ROLE, changing=Permission.SETTINGS),
     "/admin/tokens/new": Door(Need.ROLE, Permission.KEYS),
-    "/admin/tokens/{token_id}/end": Door(
+    "/admin/tokens/{token_id}/{act}": Door(
         Need.ROLE, Permission.KEYS, at="/admin/tokens/at_1/end", shown=False
     ),
     "/admin/api/v1/openapi.json": _ANY,

@@ -14,7 +14,6 @@ from valetkey.authorization.site.admin.events import (
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.admin.server.tokens import (
     PERMISSION_WORDS,
-    EndTokenPage,
     NewTokenPage,
     TokenLine,
     TokenMadePage,
@@ -126,7 +125,7 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
                 replace(line, name="Old import", works=False, end_url=""),
             ),
             more="/admin/tokens?after=1.x",
-            ended=True,
+            done="Token revoked.",
         ),
         "admin_tokens_none": replace(page, listed=()),
         "admin_tokens_new": new,
@@ -149,10 +148,4 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             'curl -H "Authorization: Bearer $TOKEN" https://auth.example/admin/api/v1/token',
         ),
         "admin_api": explained("https://auth.example"),
-        "admin_tokens_end": EndTokenPage(
-            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Nightly report", _ago(300)
-        ),
-        "admin_tokens_end_unused": EndTokenPage(
-            "/admin/tokens/at_1/end", "/admin/tokens", "csrf-value", "Import", None
-        ),
     }

@@ -9,6 +9,7 @@ from tests.authorization.pages.examples.programs import log_examples, programs_e
 from tests.authorization.pages.examples.webhooks import webhooks_examples
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.clients.client import (
     ClientPage,
@@ -20,7 +21,6 @@ from valetkey.authorization.site.admin.clients.client import (
 from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.server.keys import (
-    ConfirmKeyPage,
     KeyLine,
     KeysOfAlgorithm,
     KeysPage,
@@ -192,6 +192,7 @@ _KEYS = tuple(
 
 
 def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
+    rotate, withdraw = ROTATE_KEYS.buttons[0], WITHDRAW_KEY.buttons[0]
     keys = KeysPage((KeysOfAlgorithm("ES256", _KEYS),), 90, 24, "/admin/keys/rotate")
     mail = MailPage(
         "/admin/mail",
@@ -255,14 +256,35 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_keys_many": replace(
             keys,
             algorithms=(KeysOfAlgorithm("ES256", _KEYS), KeysOfAlgorithm("RS256", _KEYS[:2])),
-            done="rotated",
+            done="Keys rotated.",
         ),
-        "admin_keys_none": replace(keys, algorithms=(), rotate_url="", done="withdrawn"),
-        "admin_keys_rotate": ConfirmKeyPage(
-            "/admin/keys/rotate", "/admin/keys", "csrf-value", ("ES256", "RS256")
+        "admin_keys_none": replace(keys, algorithms=(), rotate_url="", done="Key withdrawn."),
+        "admin_keys_rotate": ConfirmPage(
+            "/admin/keys/rotate",
+            "/admin/keys",
+            "csrf-value",
+            rotate.title,
+            rotate.text,
+            "",
+            (),
+            fields=tuple(
+                FieldShown(each.name, each.label, tuple(each.choices), "false", each.hints)
+                for each in rotate.fields
+            ),
+            above="Signing keys",
         ),
-        "admin_keys_withdraw": ConfirmKeyPage(
-            f"/admin/keys/{_KID}/withdraw", "/admin/keys", "csrf-value", (), _KID, "current"
+        "admin_keys_withdraw": ConfirmPage(
+            f"/admin/keys/{_KID}/withdraw",
+            "/admin/keys",
+            "csrf-value",
+            withdraw.title,
+            withdraw.text,
+            _KID,
+            (),
+            danger=True,
+            confirms=_KID[:8],
+            above="Signing keys",
+            consequences=tuple(withdraw.consequences),
         ),
         "admin_mail": mail,
         "admin_mail_tested": replace(mail, tested="queued", waiting=1, sent=(), given_up=()),

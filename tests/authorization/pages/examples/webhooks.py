@@ -10,9 +10,8 @@ from valetkey.authorization.operations.server_records import WebhookWanted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
-from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
+from valetkey.authorization.site.webhooks.area import BUTTONS, CONSOLE, PORTAL
 from valetkey.authorization.site.webhooks.contexts import (
-    BUTTONS,
     AttemptLine,
     WebhookPage,
     WebhookRow,
@@ -53,8 +52,8 @@ _PAGE = WebhookPage(
     failures=0,
     waiting=0,
     ways=tuple(
-        Offer(slug, button.title, f"{_ONE}/{slug}")
-        for slug, button in BUTTONS.items()
+        Offer(slug, each.button.title, f"{_ONE}/{slug}")
+        for slug, each in BUTTONS.by_slug.items()
         if slug not in {"enable", "replay"}
     ),
     edit_url=f"{_ONE}/edit",
@@ -69,7 +68,7 @@ _PAGE = WebhookPage(
         ),
         replace(_ATTEMPT, name="webhook.test", replay_url=""),
     ),
-    done=BUTTONS["test"].done,
+    done=BUTTONS.done("test"),
 )
 
 

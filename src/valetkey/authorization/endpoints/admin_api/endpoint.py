@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from typing import cast
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +20,6 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     Services,
-    link,
 )
 from valetkey.authorization.operations.records import Upload, UploadedFile
 from valetkey.authorization.operations.table import OPERATIONS
@@ -239,7 +239,7 @@ class OperationEndpoint(Struct, frozen=True):
         if result.etag:
             headers.append(("etag", result.etag))
         if result.next:
-            headers.append(("link", link(request.path, call.query, result.next)))
+            headers.append(("link", _next_link(request.path, call.query, result.next)))
         if request.method == "GET" and result.etag and call.preconditions.has(result.etag):
             return Response(_NOT_MODIFIED, b"", tuple(headers))
         if self.operation.gives is None:
@@ -295,3 +295,8 @@ def _route(
             limit = each.upload.largest(services.settings)
             return Route(whole, methods, refuse, Body.ANY, limit=limit)
     return Route(whole, methods, refuse, Body.JSON)
+
+
+def _next_link(path: str, query: Mapping[str, str], after: str) -> str:
+    said = urlencode({**query, "after": after})
+    return f'<{path}?{said}>; rel="next"'

@@ -1,17 +1,22 @@
 """The console's buttons and confirmation pages, derived from the table of operations."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import ClassVar, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import ActorPermissions, Permission
+from valetkey.authorization.actions.admin.permissions import (
+    Actor,
+    ActorPermissions,
+    Permission,
+)
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
@@ -30,19 +35,29 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    Requirement,
+    SeeOther,
+    Show,
+    VisitorRequest,
+)
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
-State = UserState | Client | Api | Group
-"""The state that decides which buttons a page offers."""
+R = TypeVar("R", bound=VisitorRequest)
+
+State = UserState | Client | Api | Group | Webhook
+"""What decides which buttons a page offers."""
 
 MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
 _LONGEST = 500
 _BAD_REQUEST = 400
-_ENDED_BEFORE = "admin.secret"
+_ENDED_BEFORE = frozenset({"admin.secret", "admin.key", "admin.token"})
 
 
 class Offer(Struct, frozen=True):
@@ -54,12 +69,13 @@ class Offer(Struct, frozen=True):
 
 
 class FieldShown(Struct, frozen=True):
-    """A field of the form; one with choices is a list of radio buttons."""
+    """A field of the form; one with choices is a list of radio buttons, with hints by value."""
 
     name: str
     label: str
     choices: tuple[tuple[str, str], ...]
     value: str
+    hints: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Ends(Struct, frozen=True):
@@ -79,14 +95,23 @@ class Ends(Struct, frozen=True):
 class Subject(Struct, frozen=True):
     """The subject of an operation: its page, its name, and what distinguishes it from others.
 
-    `values` are those of the fields of the form, by name.
+    `above` is the title of that page, and `confirms` what has to be typed, where these are not the
+    name. `consequences` are those for this one. `values` and `choices` are those of the fields of
+    the form, by name; a field without choices to make is left out.
     """
 
     address: str
-    name: str
+    name: str = ""
     facts: tuple[str, ...] = ()
     ends: Ends = Ends()
     values: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    choices: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict[str, Sequence[str]])
+    above: str = ""
+    confirms: str = ""
+    consequences: tuple[str, ...] = ()
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
 
 
 class ConfirmPage(Struct, frozen=True):
@@ -109,6 +134,9 @@ class ConfirmPage(Struct, frozen=True):
     fault: str = ""
     #: The name that has to be typed, if the operation cannot be undone.
     confirms: str = ""
+    #: The title of the page above, "" if that is the name; what happens, each a sentence.
+    above: str = ""
+    consequences: tuple[str, ...] = ()
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
@@ -127,21 +155,24 @@ class Confirmed(Struct, frozen=True):
         name, argument = self.button.carries
         return {**self.button.fixed, argument: quote(form.get(name) or "", safe="")}
 
-    def call(self, services: Services, request: AdminRequest, arguments: Mapping[str, str]) -> Call:
+    def call(self, services: Services, actor: Actor, request: VisitorRequest) -> Call:
         """Return the operation call of the submitted form. Raises Refused for an invalid field."""
-        every = {**arguments, **self.argument(request.form)}
-        body = self._body(request.form)
-        return call_of(services, self.operation, request.actor, request.now, every, body)
+        form, path = request.form, request.arguments
+        arguments = {name: text for name, text in path.items() if name != "act"}
+        arguments |= self.argument(form)
+        body = self._body(form)
+        return call_of(services, self.operation, actor, request.now, arguments, body)
 
     def is_unconfirmed(self, form: Form) -> bool:
-        """Return whether the operation is irreversible and the shown name was not typed."""
-        return self.button.irreversible and is_unconfirmed(form)
+        """Whether the operation is irreversible and the name that the page shows was not typed."""
+        typed, shown = form.get("confirmation") or "", form.get("confirms") or ""
+        return self.button.irreversible and (not shown or typed.strip() != shown.strip())
 
     def page(
-        self, request: AdminRequest, form: Form, subject: Subject, fault: str = ""
+        self, request: VisitorRequest, form: Form, subject: Subject, fault: str = ""
     ) -> ConfirmPage:
         """Return the confirmation page."""
-        button, carries, values = self.button, self.button.carries, subject.values
+        button, carries = self.button, self.button.carries
         return ConfirmPage(
             action=request.request.path,
             back=subject.address,
@@ -152,14 +183,23 @@ class Confirmed(Struct, frozen=True):
             facts=subject.facts,
             ends=subject.ends if button.ends else None,
             danger=button.danger,
-            fields=tuple(
-                FieldShown(each.name, each.label, tuple(each.choices), values.get(each.name, ""))
-                for each in button.fields
-            ),
+            fields=tuple(self._fields(subject)),
             hidden=() if carries is None else ((carries[0], form.get(carries[0]) or ""),),
             fault=fault,
-            confirms=subject.name if button.irreversible else "",
+            confirms=(subject.confirms or subject.name) if button.irreversible else "",
+            above=subject.above,
+            consequences=(*button.consequences, *subject.consequences),
+            frame=subject.frame,
+            app=subject.app,
         )
+
+    def _fields(self, subject: Subject) -> Iterator[FieldShown]:
+        for field in self.button.fields:
+            offered = subject.choices.get(field.name)
+            choices = tuple(it for it in field.choices if offered is None or it[0] in offered)
+            if choices or not field.choices:
+                value = subject.values.get(field.name, "")
+                yield FieldShown(field.name, field.label, choices, value, field.hints)
 
     def _body(self, form: Form) -> object:
         if self.operation.takes is None:
@@ -263,51 +303,89 @@ def _offered(button: Button, state: State) -> bool:
             return button.for_api is not None and button.for_api(state)
         case Group():
             return button.for_group is not None and button.for_group(state)
+        case Webhook():
+            return button.for_webhook is not None and button.for_webhook(state)
 
 
-class Confirmation(Struct, frozen=True):
-    """The page that asks before operations on one kind of object, and runs them.
+Describe = Callable[[R, Confirmed, Form], Awaitable[Subject]]
+"""Looks up what an operation is about."""
+
+Finish = Callable[[R, Confirmed, object], Awaitable[Outcome]]
+"""Responds to the result of an operation."""
+
+
+def done_at(address: str) -> Finish[AdminRequest]:
+    """Return the response to any operation: the page at this address, which says it is done."""
+
+    async def finish(_request: AdminRequest, confirmed: Confirmed, _result: object) -> Outcome:
+        return SeeOther(f"{address}?done={confirmed.button.slug}")
+
+    return finish
+
+
+def confirmation(
+    path: str,
+    buttons: Buttons,
+    services: Services,
+    subject: Describe[AdminRequest],
+    finish: Finish[AdminRequest],
+    *,
+    shows_conflicts: bool = True,
+) -> Page[AdminRequest]:
+    """Return the page of the console that asks before these operations."""
+    requires, actor = buttons.requirement, _administrator
+    asks = Confirmation(path, requires, actor, buttons, services, subject, finish, shows_conflicts)
+    return asks.page()
+
+
+def _administrator(request: AdminRequest) -> Actor:
+    return request.actor
+
+
+class Confirmation(Struct, Generic[R], frozen=True):
+    """The page that asks before operations on one kind of thing, and runs them.
 
     `path` ends with the segment `act`; its other segments are arguments of the operations.
-    `subject` looks up what an operation is about, `finish` responds to its result. A conflict is
-    shown on this page if `shows_conflicts`, else on an error page.
+    A conflict is shown on this page if `shows_conflicts`, else on an error page.
     """
 
     path: str
+    requires: Requirement[R]
+    actor: Callable[[R], Actor]
     buttons: Buttons
     services: Services
-    subject: Callable[[AdminRequest, Confirmed, Form], Awaitable[Subject]]
-    finish: Callable[[AdminRequest, Confirmed, object], Awaitable[Outcome]]
+    subject: Describe[R]
+    finish: Finish[R]
     shows_conflicts: bool = True
 
-    def page(self) -> Page[AdminRequest]:
-        """Return the page; it requires what the operation requires."""
-        return Page(self.path, self.buttons.requirement, self.ask, Act(self.run))
+    def page(self) -> Page[R]:
+        """Return the page."""
+        return Page(self.path, self.requires, self.ask, Act(self.run))
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def ask(self, request: R) -> Outcome:
         """Show the confirmation page."""
         return await self._ask(request, request.query)
 
-    async def run(self, request: AdminRequest) -> Outcome:
-        """Run the operation. Ending a secret that has already ended counts as success."""
+    async def run(self, request: R) -> Outcome:
+        """Run the operation. A secret that has ended before counts as ended now."""
         confirmed, form = self.buttons.of(request.request), request.form
         if confirmed.is_unconfirmed(form):
             return await self._ask(request, form, MISMATCH)
-        path = {name: text for name, text in request.arguments.items() if name != "act"}
         try:
-            result = await confirmed.operation.run(confirmed.call(self.services, request, path))
+            call = confirmed.call(self.services, self.actor(request), request)
+            result = await call.operation.run(call)
         except InvalidInput as invalid:
             return await self._ask(request, form, invalid.faults[0].detail)
         except Refused as refused:
             refusal = refused.refusal
             if self.shows_conflicts and refusal.code is ErrorCode.CONFLICT:
                 return await self._ask(request, form, refusal.description)
-            if refusal.check != _ENDED_BEFORE:
+            if refusal.check not in _ENDED_BEFORE:
                 raise
             result = Result()
         return await self.finish(request, confirmed, result.value)
 
-    async def _ask(self, request: AdminRequest, form: Form, fault: str = "") -> Outcome:
+    async def _ask(self, request: R, form: Form, fault: str = "") -> Outcome:
         confirmed = self.buttons.of(request.request)
         subject = await self.subject(request, confirmed, form)
         page = confirmed.page(request, form, subject, fault)

@@ -3,19 +3,21 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin import events
-from valetkey.authorization.actions.admin.events import FORMATS, MOST, begin_export
+from valetkey.authorization.actions.admin.events import FORMATS, MOST
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.event.chain import EVENTS as KINDS
-from valetkey.authorization.operations.operation import cursor, place_in
+from valetkey.authorization.operations.events import EXPORT_EVENTS
+from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
+from valetkey.authorization.operations.server_records import CopyWanted
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
@@ -29,7 +31,7 @@ from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -118,7 +120,7 @@ Faults = tuple[tuple[str, str], ...]
 class Events(Struct, frozen=True):
     """Search the audit log, and export it."""
 
-    store: Store
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the log, and the confirmation before an export."""
@@ -144,7 +146,7 @@ class Events(Struct, frozen=True):
             users = {each.uid: tx.users.find(Uid(each.uid)) for each in found if each.uid}
             return found, {u: user.username for u, user in users.items() if user}, faults
 
-        found, names, faults = await self.store.scan(find_events)
+        found, names, faults = await self.services.store.scan(find_events)
         said = {name: value for name, value in asdict(query).items() if value}
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         after = cursor(Cursor(last.at, last.id)) if last else ""
@@ -170,16 +172,17 @@ class Events(Struct, frozen=True):
     async def export(self, request: AdminRequest) -> Outcome:
         """Stream the export while it is read."""
         form = request.form
-        actor, query, kind = request.actor, _query(form), form.get("format") or ""
-        if kind not in FORMATS:
+        services, query, said = self.services, _query(form), form.get("format")
+        if said not in FORMATS:
             raise page_not_found()
-        wanted, faults = await self.store.read(lambda tx: _filter(tx, query))
+        wanted, faults = await services.store.read(lambda tx: _filter(tx, query))
         if faults:
             raise page_not_found()
-        await self.store.write(
-            lambda tx: begin_export(tx, actor, kind, request.now), done_by=actor.done_by
-        )
-        pieces = events.export(self.store, actor, wanted, kind)
+        kind: Literal["csv", "ndjson"] = "csv" if said == "csv" else "ndjson"
+        body = CopyWanted(kind, **asdict(wanted))
+        call = call_of(services, EXPORT_EVENTS, request.actor, request.now, body=body)
+        copy = (await call.operation.run(call)).download
+        pieces = None if copy is None else copy.stream
         return Download(f"events.{kind}", FORMATS[kind], pieces=pieces)
 
 

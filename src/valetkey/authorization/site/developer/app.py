@@ -10,6 +10,7 @@ from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import kind_of
 from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.actions.developer.team import OwnApp, find_own
+from valetkey.authorization.actions.webhooks import NOT_OWNER
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
@@ -28,7 +29,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.presentation import logo_of
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.words import translatable
 
 APP = f"{DEVELOPER}/apps/{{client_id}}"
@@ -86,13 +87,7 @@ async def owner_of_app(visit: Visit) -> AppRequest:
     """Require that the user owns the app. Refused (forbidden) for other members of its team."""
     found = await member_of_app(visit)
     if not found.app.membership.owns:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "only an owner of this app can do this; contact an owner",
-                "developer.owner",
-            )
-        )
+        raise Refused(NOT_OWNER)
     return found
 
 

@@ -6,17 +6,21 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.webhooks import no_such_webhook
-from valetkey.authorization.model.event.event import DoneBy
-from valetkey.authorization.model.webhook import (
-    MOST_WEBHOOKS,
-    MOST_WEBHOOKS_OF_APP,
-    OPERATOR,
-    OWNER,
-    Webhook,
+from valetkey.authorization.actions.admin.permissions import (
+    NOTHING,
+    Actor,
+    ActorPermissions,
+    Permission,
 )
+from valetkey.authorization.actions.webhooks import (
+    TeamMember,
+    app_of,
+    no_such_webhook,
+    require_access,
+)
+from valetkey.authorization.model.webhook import MOST_WEBHOOKS, MOST_WEBHOOKS_OF_APP, Webhook
 from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
+from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.input_form import Words
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -26,14 +30,8 @@ from valetkey.authorization.site.developer.app import (
     member_of_app,
     owner_of_app,
 )
-from valetkey.authorization.site.page import (
-    Requirement,
-    Visit,
-    VisitorRequest,
-    not_found,
-)
+from valetkey.authorization.site.page import Requirement, Visit, VisitorRequest
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.words import translatable
 
 _ID = 100
@@ -67,27 +65,32 @@ _APP_WORDS: Words = {
 }
 
 
+BUTTONS = Buttons.below("/webhooks/{webhook_id}")
+
+
 class Area(Struct, Generic[R], frozen=True):
     """The differences between console and portal.
 
-    `judge` raises Refused unless the user may see, or change, the webhooks; it holds the right
-    until the transaction ends. `because` is the reason of a webhook that the user disables.
+    `acts` is what an operation on a webhook requires. The operations check the `actor` again;
+    `powers` decide what a page offers.
     """
 
     path: str
     frame: str
     sees: Requirement[R]
     changes: Requirement[R]
+    acts: Requirement[R]
     words: Words
     most: int
-    because: str
-    client_id: Callable[[R], str | None]
+    actor: Callable[[R], Actor]
+    powers: Callable[[R], ActorPermissions]
     head: Callable[[R], AppHead | None]
-    may: Callable[[R], bool]
-    done_by: Callable[[R], DoneBy]
-    judge: Callable[[Transaction, R, bool], None]
     #: The heading of the navigation above it, "" for none.
     section: str = ""
+
+    def may(self, request: R) -> bool:
+        """Return whether the user may change webhooks."""
+        return self.powers(request).allow(Permission.SETTINGS)
 
     def at(self, request: R, webhook_id: str = "", act: str = "") -> str:
         """Return the address of the list, of a webhook, or of an operation on it."""
@@ -97,34 +100,16 @@ class Area(Struct, Generic[R], frozen=True):
 
     def found(self, tx: Transaction, request: R) -> Webhook:
         """Return the webhook in the path. Raises Refused (not found), also for another owner's."""
-        text = request.arguments["webhook_id"]
+        actor, text = self.actor(request), request.arguments["webhook_id"]
+        require_access(tx, actor, changes=False)
         fits = text.isascii() and text.isprintable() and len(text) <= _ID
         webhook = tx.webhooks.find(text) if fits else None
-        if webhook is None or webhook.client_id != self.client_id(request):
+        if webhook is None or webhook.client_id != app_of(actor):
             raise no_such_webhook()
         return webhook
 
 
-def _judge_administrator(tx: Transaction, request: AdminRequest, changes: bool) -> None:
-    require(tx, request.actor, Permission.SETTINGS if changes else Permission.READ)
-
-
-def _judge_member(tx: Transaction, request: AppRequest, changes: bool) -> None:
-    client_id, uid = request.client.id, request.user.uid
-    tx.users.hold(uid)
-    user = tx.users.find(uid)
-    team = tx.members.team_to_change(client_id) if changes else tx.members.team(client_id)
-    member = next((each for each in team if each.uid == uid), None)
-    if user is None or user.disabled_at is not None or member is None:
-        raise not_found("app")
-    if changes and not member.owns:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "only an owner of this app can do this; contact an owner",
-                "developer.owner",
-            )
-        )
+_OF_OWNER = ActorPermissions(None, frozenset({Permission.SETTINGS}))
 
 
 async def _owner(visit: Visit) -> AppRequest:
@@ -136,14 +121,12 @@ CONSOLE: Area[AdminRequest] = Area(
     "admin/frame.html",
     administrator(),
     administrator(Permission.SETTINGS, recent=True),
+    BUTTONS.requirement,
     _WORDS,
     MOST_WEBHOOKS,
-    OPERATOR,
+    lambda request: request.actor,
+    lambda request: request.powers,
     lambda _: None,
-    lambda _: None,
-    lambda request: request.powers.allow(Permission.SETTINGS),
-    lambda request: request.actor.done_by,
-    _judge_administrator,
     section=SERVER,
 )
 
@@ -152,12 +135,10 @@ PORTAL: Area[AppRequest] = Area(
     "developer/frame.html",
     member_of_app,
     _owner,
+    _owner,
     _APP_WORDS,
     MOST_WEBHOOKS_OF_APP,
-    OWNER,
-    lambda request: request.client.id,
+    lambda request: TeamMember(request.user.uid, request.client.id),
+    lambda request: _OF_OWNER if request.app.membership.owns else NOTHING,
     lambda request: request.head,
-    lambda request: request.app.membership.owns,
-    lambda request: request.actor,
-    _judge_member,
 )

@@ -1,6 +1,5 @@
 """Contexts of the pages about webhooks."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Struct
@@ -11,59 +10,6 @@ from valetkey.authorization.site.admin.administrator import with_query
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
-
-
-class Button(Struct, frozen=True):
-    """An operation of these pages: its title, the text of its confirmation and its result.
-
-    An `irreversible` one asks to type the host of the webhook.
-    """
-
-    title: str
-    text: str
-    done: str
-    danger: bool = False
-    irreversible: bool = False
-
-
-BUTTONS: Mapping[str, Button] = {
-    "test": Button(
-        translatable("Send a test message"),
-        translatable("Its type is webhook.test. The delivery log shows the response."),
-        translatable("A test message is queued."),
-    ),
-    "secret": Button(
-        translatable("Rotate secret"),
-        translatable("It is shown once. For a day, messages are signed with both secrets."),
-        "",
-    ),
-    "enable": Button(
-        translatable("Enable webhook"),
-        translatable("Waiting messages younger than three days are sent."),
-        translatable("The webhook is enabled."),
-    ),
-    "disable": Button(
-        translatable("Disable webhook"),
-        translatable("Events in the meantime are not sent, not even later."),
-        translatable("The webhook is disabled."),
-        danger=True,
-    ),
-    "delete": Button(
-        translatable("Delete webhook"),
-        translatable(
-            "Waiting messages are not sent. The delivery log is deleted. This cannot be undone."
-        ),
-        "",
-        danger=True,
-        irreversible=True,
-    ),
-    "replay": Button(
-        translatable("Send again"),
-        translatable("It is sent with the same webhook-id, after the waiting messages."),
-        translatable("The event is queued."),
-    ),
-}
 
 
 class WebhookRow(Struct, frozen=True):

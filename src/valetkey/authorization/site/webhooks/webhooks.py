@@ -6,26 +6,23 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.webhooks import (
-    ENTROPY,
-    WebhookChanges,
-    disable_webhook,
-    enable_webhook,
-    queue_again,
-    queue_test,
-    remove_webhook,
-)
+from valetkey.authorization.actions.webhooks import app_of, require_access
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.webhook import Webhook, WebhookAttempt
-from valetkey.authorization.operations.operation import InvalidInput
+from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
 from valetkey.authorization.operations.server_records import (
+    WebhookChange,
+    WebhookSecretShown,
     WebhookWanted,
     masked,
-    target_of,
     webhook_tag,
 )
-from valetkey.authorization.site.admin.administrator import page_not_found
-from valetkey.authorization.site.admin.confirm import MISMATCH, ConfirmPage, Offer, is_unconfirmed
+from valetkey.authorization.operations.webhooks import (
+    CHANGE_WEBHOOK,
+    CREATE_WEBHOOK,
+    REMOVE_WEBHOOK,
+)
+from valetkey.authorization.site.admin.confirm import Confirmation, Confirmed, Subject
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -43,27 +40,26 @@ from valetkey.authorization.site.page import (
     Show,
     VisitorRequest,
 )
-from valetkey.authorization.site.webhooks.area import Area
+from valetkey.authorization.site.webhooks.area import BUTTONS, Area
 from valetkey.authorization.site.webhooks.contexts import (
-    BUTTONS,
     WebhookPage,
     WebhookRow,
     WebhookSecretPage,
     WebhooksPage,
     attempt_line,
 )
-from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.secret import fresh_id
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.preconditions import FAILED, preconditions
+from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
 
 SHOWN = 50
 """Maximum number of attempts on a page."""
 
 _BAD_REQUEST = 400
-_LONGEST_ID = 100
-_EDITED = translatable("The webhook is changed.")
+_DONE = {"edit": translatable("The webhook is changed.")}
 
 R = TypeVar("R", bound=VisitorRequest)
 
@@ -71,8 +67,7 @@ R = TypeVar("R", bound=VisitorRequest)
 class WebhookPages(Struct, Generic[R], frozen=True):
     """The pages about the webhooks of one area."""
 
-    store: Store
-    actions: WebhookChanges
+    services: Services
     area: Area[R]
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -92,20 +87,29 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             Page(f"{area.path}/new", area.changes, self.ask_new, create, title=new),
             Page(one, area.sees, self.show),
             Page(f"{one}/edit", area.changes, self.edit, change, title=edit),
-            Page(f"{one}/{{act}}", area.changes, self.ask, Act(self.run)),
+            Confirmation(
+                f"{one}/{{act}}",
+                area.acts,
+                area.actor,
+                BUTTONS,
+                self.services,
+                self._subject,
+                self._finish,
+            ).page(),
         )
 
     async def list(self, request: R) -> Outcome:
         """Show the webhooks, oldest first."""
-        area, client_id = self.area, self.area.client_id(request)
+        area, actor = self.area, self.area.actor(request)
+        client_id = app_of(actor)
 
         def look(tx: Transaction) -> Sequence[Webhook]:
-            area.judge(tx, request, False)
+            require_access(tx, actor, changes=False)
             return (
                 tx.webhooks.of_operator() if client_id is None else tx.webhooks.of_client(client_id)
             )
 
-        found = await self.store.read(look)
+        found = await self.services.store.read(look)
         full = len(found) >= area.most
         page = WebhooksPage(
             area.frame,
@@ -123,42 +127,27 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return self._form(request, None, {})
 
     async def create(self, request: R) -> Outcome:
-        """Create the webhook and show its secret, once."""
-        area, now = self.area, request.now
-        values = typed(request.form, area.words)
-        entropy = self.actions.random(ENTROPY)
+        """Create it and show its secret, this once."""
+        area, values = self.area, typed(request.form, self.area.words)
         try:
-            target = target_of(read_input(WebhookWanted, area.words, request.form))
-
-            def create_webhook(tx: Transaction) -> tuple[str, str]:
-                tx.webhooks.hold_all()
-                area.judge(tx, request, True)
-                made = self.actions.create(tx, target, entropy, now, area.client_id(request))
-                if isinstance(made, tuple):
-                    raise InvalidInput(made)
-                return made.webhook.id, made.secret
-
-            webhook_id, secret = await self.store.write(
-                create_webhook, done_by=area.done_by(request)
-            )
+            body = read_input(WebhookWanted, area.words, request.form)
+            actor, create = area.actor(request), CREATE_WEBHOOK
+            call = call_of(self.services, create, actor, request.now, body=body)
+            made = await value_of(call, WebhookSecretShown)
         except InvalidInput as invalid:
             return self._form(request, None, values, invalid.faults)
-        return self._secret(request, webhook_id, masked(target.url), secret, rotated=False)
+        return self._secret(request, made, masked(body.url), rotated=False)
 
     async def show(self, request: R) -> Outcome:
         """Show a webhook with its delivery log."""
         area, now, may = self.area, request.now, self.area.may(request)
 
         def look(tx: Transaction) -> tuple[Webhook, int, Sequence[WebhookAttempt]]:
-            area.judge(tx, request, False)
             webhook = area.found(tx, request)
             return webhook, tx.webhooks.waiting(webhook.id), tx.webhooks.attempts(webhook.id, SHOWN)
 
-        webhook, waiting, attempts = await self.store.scan(look)
-        said = request.query.get("done") or ""
-        done = _EDITED if said == "edit" else BUTTONS[said].done if said in BUTTONS else ""
+        webhook, waiting, attempts = await self.services.store.scan(look)
         enabled = webhook.disabled_at is None
-        hidden = {"replay", "enable"} if enabled else {"replay", "test", "disable"}
         place = area.at(request, webhook.id)
         page = WebhookPage(
             frame=area.frame,
@@ -172,17 +161,13 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             failing=None if webhook.failing_since is None else When(webhook.failing_since, now),
             failures=webhook.failures,
             waiting=waiting,
-            ways=tuple(
-                Offer(slug, button.title, f"{place}/{slug}")
-                for slug, button in BUTTONS.items()
-                if may and slug not in hidden
-            ),
+            ways=BUTTONS.offers(webhook, area.powers(request), place),
             edit_url=f"{place}/edit" if may else "",
             attempts=tuple(
                 attempt_line(each, now, f"{place}/replay" if may and enabled else "", whole=may)
                 for each in attempts
             ),
-            done=done,
+            done=BUTTONS.done(request.query.get("done"), _DONE),
         )
         return Show(page)
 
@@ -193,116 +178,47 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return self._form(request, webhook, values)
 
     async def change(self, request: R) -> Outcome:
-        """Change the webhook, unless it was changed since the form was shown."""
-        area, now, form = self.area, request.now, request.form
-        webhook, values = await self._find(request), typed(request.form, self.area.words)
+        """Change it, unless it was changed since the form was shown."""
+        area, form = self.area, request.form
+        webhook, values = await self._find(request), typed(form, area.words)
         try:
-            target = target_of(read_input(WebhookWanted, area.words, form))
-
-            def change_webhook(tx: Transaction) -> bool:
-                tx.webhooks.hold_all()
-                area.judge(tx, request, True)
-                current = area.found(tx, request)
-                if form.get("etag") != webhook_tag(current):
-                    return False
-                changed = self.actions.change(tx, current, target, now)
-                if isinstance(changed, tuple):
-                    raise InvalidInput(changed)
-                return True
-
-            changed = await self.store.write(change_webhook, done_by=area.done_by(request))
+            wanted = read_input(WebhookWanted, area.words, form)
+            body = WebhookChange(wanted.url, wanted.events, wanted.description)
+            path = {"webhook_id": webhook.id}
+            call = call_of(
+                self.services, CHANGE_WEBHOOK, area.actor(request), request.now, path, body
+            )
+            seen = preconditions((form.get("etag") or '""',), ())
+            await call.operation.run(replace(call, preconditions=seen))
         except InvalidInput as invalid:
             return self._form(request, webhook, values, invalid.faults)
-        if not changed:
+        except Refused as refused:
+            if refused.refusal is not FAILED:
+                raise
             return self._form(request, await self._find(request), values, stale=True)
         return SeeOther(f"{area.at(request, webhook.id)}?done=edit")
 
-    async def ask(self, request: R) -> Outcome:
-        """Ask before an operation."""
-        return self._ask(request, await self._find(request), request.query.get("event") or "")
-
-    async def run(self, request: R) -> Outcome:
-        """Run an operation. A state that is already reached counts as success."""
-        area, now, slug = self.area, request.now, request.arguments["act"]
-        if slug not in BUTTONS:
-            raise page_not_found()
-        entropy, event_id = self.actions.random(ENTROPY), request.form.get("event") or ""
-        if BUTTONS[slug].irreversible and is_unconfirmed(request.form):
-            return self._ask(request, await self._find(request), event_id, MISMATCH)
-
-        def perform(tx: Transaction) -> tuple[Webhook, str]:
-            tx.webhooks.hold_all()
-            area.judge(tx, request, True)
-            webhook = area.found(tx, request)
-            return webhook, self._perform(tx, webhook, slug, event_id, entropy, now)
-
-        try:
-            webhook, secret = await self.store.write(perform, done_by=area.done_by(request))
-        except Refused as refused:
-            if refused.refusal.code is not ErrorCode.CONFLICT:
-                raise
-            found = await self._find(request)
-            return self._ask(request, found, event_id, refused.refusal.description)
-        if secret:
-            return self._secret(request, webhook.id, masked(webhook.url), secret, rotated=True)
-        if slug == "delete":
-            return SeeOther(f"{area.at(request)}?deleted=1")
-        return SeeOther(f"{area.at(request, webhook.id)}?done={slug}")
-
-    def _perform(
-        self,
-        tx: Transaction,
-        webhook: Webhook,
-        slug: str,
-        event_id: str,
-        entropy: bytes,
-        now: Instant,
-    ) -> str:
-        """Run an operation; return the new secret, "" for none."""
-        match slug:
-            case "secret":
-                return self.actions.rotate(tx, webhook, entropy, now)
-            case "enable":
-                enable_webhook(tx, webhook, now)
-            case "disable":
-                disable_webhook(tx, webhook, now, self.area.because)
-            case "delete":
-                remove_webhook(tx, webhook, now)
-            case "test":
-                queue_test(tx, webhook, fresh_id("ev", lambda size: entropy[:size]), now)
-            case _:
-                queue_again(tx, webhook, event_id[:_LONGEST_ID], now)
-        return ""
-
-    async def _find(self, request: R) -> Webhook:
-        def look(tx: Transaction) -> Webhook:
-            self.area.judge(tx, request, False)
-            return self.area.found(tx, request)
-
-        return await self.store.read(look)
-
-    def _ask(self, request: R, webhook: Webhook, event_id: str, fault: str = "") -> Outcome:
-        button = BUTTONS.get(request.arguments["act"])
-        if button is None:
-            raise page_not_found()
-        is_replay = request.arguments["act"] == "replay"
-        back = self.area.at(request, webhook.id)
-        page = ConfirmPage(
-            action=f"{back}/{request.arguments['act']}",
-            back=back,
-            csrf=request.csrf,
-            title=button.title,
-            text=button.text,
-            name=masked(webhook.url),
-            facts=(event_id,) if is_replay else (),
-            danger=button.danger,
-            hidden=(("event", event_id),) if is_replay else (),
-            fault=fault,
-            confirms=(urlsplit(webhook.url).hostname or "") if button.irreversible else "",
+    async def _subject(self, request: R, confirmed: Confirmed, form: Form) -> Subject:
+        webhook, carries = await self._find(request), confirmed.button.carries
+        return Subject(
+            self.area.at(request, webhook.id),
+            masked(webhook.url),
+            () if carries is None else (form.get(carries[0]) or "",),
+            confirms=urlsplit(webhook.url).hostname or "",
             frame=self.area.frame,
             app=self.area.head(request),
         )
-        return Show(page, _BAD_REQUEST if fault else 200)
+
+    async def _finish(self, request: R, confirmed: Confirmed, result: object) -> Outcome:
+        if confirmed.operation is REMOVE_WEBHOOK:
+            return SeeOther(f"{self.area.at(request)}?deleted=1")
+        webhook = await self._find(request)
+        if isinstance(result, WebhookSecretShown):
+            return self._secret(request, result, masked(webhook.url), rotated=True)
+        return SeeOther(f"{self.area.at(request, webhook.id)}?done={confirmed.button.slug}")
+
+    async def _find(self, request: R) -> Webhook:
+        return await self.services.store.read(lambda tx: self.area.found(tx, request))
 
     def _row(self, request: R, webhook: Webhook) -> WebhookRow:
         state = "on" if webhook.failing_since is None else "failing"
@@ -316,12 +232,12 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             state,
         )
 
-    def _secret(
-        self, request: R, webhook_id: str, name: str, secret: str, *, rotated: bool
-    ) -> Outcome:
+    def _secret(self, request: R, made: WebhookSecretShown, name: str, *, rotated: bool) -> Outcome:
         area = self.area
-        back = area.at(request, webhook_id)
-        return Show(WebhookSecretPage(area.frame, area.head(request), back, name, secret, rotated))
+        back = area.at(request, made.webhook_id)
+        return Show(
+            WebhookSecretPage(area.frame, area.head(request), back, name, made.secret, rotated)
+        )
 
     def _form(
         self,

@@ -15,7 +15,11 @@ BUTTONS = [(each, button) for each in OPERATIONS for button in each.buttons]
 
 
 def test_buttons_whose_text_says_so_are_irreversible_and_look_destructive() -> None:
-    said = {button.slug for _, button in BUTTONS if "cannot be undone" in button.text}
+    said = {
+        button.slug
+        for _, button in BUTTONS
+        if "cannot be undone" in " ".join((button.text, *button.consequences))
+    }
     flagged = {button.slug for _, button in BUTTONS if button.irreversible}
     assert said == flagged
     assert len(flagged) > 1

@@ -26,13 +26,14 @@ def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
         before = it.foundation.keys
         await before.refresh(it.clock.now, surely=True)
         old = before.current(it.clock.now).kid
-        answer = await do(browser, "/admin/keys/rotate", when="now")
-        assert answer.location == "/admin/keys?done=rotated"
+        answer = await do(browser, "/admin/keys/rotate", at_once="true")
+        assert answer.location == "/admin/keys?done=rotate"
         shown = await page(browser, "/admin/keys")
         assert "Retiring" in shown.body
         assert old in shown.body
         assert (await it.introspect(tokens.text("access_token")))["active"] is True
-        await do(browser, f"/admin/keys/{old}/withdraw")
+        withdrawn = await do(browser, f"/admin/keys/{old}/withdraw")
+        assert withdrawn.location == "/admin/keys?done=withdraw"
         assert (await it.introspect(tokens.text("access_token")))["active"] is False
         assert old not in (await page(browser, "/admin/keys")).body
         records = await it.read(lambda tx: tx.events.newest(50))
@@ -134,7 +135,7 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
         assert token not in shown.body
         end = shown.body.partition('href="/admin/tokens/at_')[2].partition('"')[0]
         answer = await do(browser, f"/admin/tokens/at_{end}")
-        assert answer.location == "/admin/tokens?ended=1"
+        assert answer.location == "/admin/tokens?done=end"
         assert (await one.call("GET", "/token")).status == 401
         wider = await browser.post(
             "/admin/tokens/new",
@@ -163,7 +164,7 @@ def test_sensitive_operations_require_recent_authentication(tmp_path: Path) -> N
         ):
             asked = await browser.get(path)
             assert asked.location.startswith("/account/confirm"), path
-        late = await browser.submit(form, "do", when="now")
+        late = await browser.submit(form, "do", at_once="true")
         assert late.location.startswith("/account/confirm")
         assert "signing_key.retired" not in [
             each.name for each in await it.read(lambda tx: tx.events.newest(50))

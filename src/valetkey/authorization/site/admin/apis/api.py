@@ -27,11 +27,11 @@ from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, 
 from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage, secret_lines
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
-    Confirmation,
     Confirmed,
     Ends,
     Offer,
     Subject,
+    confirmation,
 )
 from valetkey.authorization.site.admin.input_form import (
     Faults,
@@ -111,7 +111,7 @@ class ApiPages(Struct, frozen=True):
         return (
             Page(API, administrator(), self.show),
             edits,
-            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
+            confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

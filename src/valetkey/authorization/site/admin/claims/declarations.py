@@ -24,7 +24,13 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.claims.kinds import PLACE_WORDS, SOURCES, Kind, Shown
-from valetkey.authorization.site.admin.confirm import Buttons, Confirmation, Confirmed, Subject
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmed,
+    Subject,
+    confirmation,
+    done_at,
+)
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputField,
@@ -105,9 +111,13 @@ class DeclarationPages(Struct, frozen=True):
             Page(kind.place, administrator(), self.show, title=texts.title, nav=kind.section),
             Page(f"{kind.place}/new", may, self.ask, create, title=texts.new),
             Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
-            Confirmation(
-                f"{below}/{{act}}", self._buttons, self.services, self._subject, self._finish
-            ).page(),
+            confirmation(
+                f"{below}/{{act}}",
+                self._buttons,
+                self.services,
+                self._subject,
+                done_at(kind.place),
+            ),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -154,12 +164,7 @@ class DeclarationPages(Struct, frozen=True):
         item = await self._named(request)
         cells = self.kind.row(item)[0]
         facts = tuple(each for each in cells if isinstance(each, str) and each)
-        return Subject(self.kind.place, item.name, facts)
-
-    async def _finish(
-        self, _request: AdminRequest, confirmed: Confirmed, _result: object
-    ) -> Outcome:
-        return SeeOther(f"{self.kind.place}?done={confirmed.button.slug}")
+        return Subject(self.kind.place, item.name, facts, above=self.kind.texts.title)
 
     async def _save(
         self, request: AdminRequest, item: Shown | None, name: str, seen: Preconditions

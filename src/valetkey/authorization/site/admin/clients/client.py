@@ -32,11 +32,11 @@ from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
-    Confirmation,
     Confirmed,
     Ends,
     Offer,
     Subject,
+    confirmation,
 )
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
@@ -129,7 +129,7 @@ class ClientPages(Struct, frozen=True):
         """Return the page of an app, and the confirmation before an operation."""
         return (
             Page(CLIENT, administrator(), self.show),
-            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
+            confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

@@ -29,11 +29,11 @@ from valetkey.authorization.site.admin.api_roles.roles import (
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
-    Confirmation,
     Confirmed,
     Ends,
     Offer,
     Subject,
+    confirmation,
 )
 from valetkey.authorization.site.admin.groups.groups import (
     GROUPS,
@@ -132,7 +132,7 @@ class GroupPages(Struct, frozen=True):
         return (
             Page(GROUP, administrator(), self.show),
             Page(MEMBERS, administrator(Permission.PEOPLE), act=add),
-            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
+            confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:

@@ -8,26 +8,33 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.signing_key import SigningKeyRecord
-from valetkey.authorization.operations.operation import Services, call_of
-from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
-from valetkey.authorization.operations.server_records import RotationWanted
+from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.confirm import MISMATCH, is_unconfirmed
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmed,
+    Subject,
+    confirmation,
+    done_at,
+)
+from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Refused
 from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
 
 KEYS = "/admin/keys"
 ROTATE = "/admin/keys/rotate"
-WITHDRAW = "/admin/keys/{kid}/withdraw"
+_ROTATION = "/admin/keys/{act}"
+_ACT = "/admin/keys/{kid}/{act}"
+
+_OF_ALL, _OF_ONE = Buttons.below("/keys/rotate"), Buttons.below("/keys/{kid}")
+_TITLE = translatable("Signing keys")
 
 
 class KeyLine(Struct, frozen=True):
@@ -60,28 +67,17 @@ class KeysPage(Struct, frozen=True):
     lifetime: int
     publication: int
     rotate_url: str
-    #: `rotated` or `withdrawn`; "" for nothing.
+    #: What was just done; "" for nothing.
     done: str = ""
-
-
-class ConfirmKeyPage(Struct, frozen=True):
-    """The confirmation before keys are rotated, or one is withdrawn (`kid`)."""
-
-    template: ClassVar[str] = "admin/server/key_ask.html"
-
-    action: str
-    back: str
-    csrf: str
-    algorithms: tuple[str, ...] = ()
-    kid: str = ""
-    state: str = ""
-    #: The fault of the key id that was typed.
-    fault: str = ""
 
 
 _DAY = 86_400
 _HOUR = 3_600
-_DONE = ("rotated", "withdrawn")
+_ID_SHOWN = 8
+_CURRENT = translatable(
+    "The next key signs immediately. APIs that cache keys may reject new tokens until they fetch "
+    "the keys again."
+)
 
 
 class SigningKeys(Struct, frozen=True):
@@ -90,77 +86,47 @@ class SigningKeys(Struct, frozen=True):
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the list, and the confirmations before a rotation and a withdrawal."""
-        keeper = administrator(Permission.KEYS, recent=True)
-        rotate, withdraw = translatable("Rotate keys"), translatable("Withdraw key")
+        """The keys, and the confirmations before they are rotated and before one is withdrawn."""
+        services, finish = self.services, done_at(KEYS)
         return (
-            Page(KEYS, administrator(), self.show, title=translatable("Signing keys"), nav=SERVER),
-            Page(ROTATE, keeper, self.ask_rotate, Act(self.rotate), title=rotate),
-            Page(WITHDRAW, keeper, self.ask_withdraw, Act(self.withdraw), title=withdraw),
+            Page(KEYS, administrator(), self.show, title=_TITLE, nav=SERVER),
+            confirmation(_ROTATION, _OF_ALL, services, self._all, finish),
+            confirmation(_ACT, _OF_ONE, services, self._one, finish),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the keys with the meaning of their dates."""
-        actor, now = request.actor, request.now
-        records = await self.services.store.read(lambda tx: server.signing_keys(tx, actor, now))
-        may = request.powers.allow(Permission.KEYS)
-        done = request.query.get("done") or ""
+        may, done = request.powers.allow(Permission.KEYS), request.query.get("done")
         page = KeysPage(
-            algorithms=tuple(_groups(records, now, may=may)),
+            algorithms=tuple(_groups(await self._records(request), request.now, may=may)),
             lifetime=self.services.settings.tokens.signing_key_lifetime // _DAY,
             publication=self.services.settings.tokens.key_publication // _HOUR,
             rotate_url=ROTATE if may else "",
-            done=done if done in _DONE else "",
+            done=_OF_ALL.done(done) or _OF_ONE.done(done),
         )
         return Show(page)
 
-    async def ask_rotate(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation before a rotation."""
-        names = tuple(each.value for each in self.services.keys.algorithms)
-        page = ConfirmKeyPage(ROTATE, KEYS, request.csrf, algorithms=names)
-        return Show(page)
+    async def _all(self, _request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
+        names = [each.value for each in self.services.keys.algorithms]
+        choices = {"algorithm": ("", *names) if len(names) > 1 else ()}
+        return Subject(KEYS, values={"at_once": "false"}, choices=choices, above=_TITLE)
 
-    async def rotate(self, request: AdminRequest) -> Outcome:
-        """Rotate the keys of one algorithm or all, at once or as scheduled."""
-        form = request.form
-        named = form.get("algorithm") or ""
-        known = {each.value: each for each in self.services.keys.algorithms}
-        if named and named not in known:
-            raise page_not_found()
-        algorithm: Algorithm | None = known.get(named)
-        at_once = form.get("when") == "now"
-        wanted = RotationWanted(algorithm, at_once)
-        call = call_of(self.services, ROTATE_KEYS, request.actor, request.now, body=wanted)
-        await ROTATE_KEYS.run(call)
-        return SeeOther(f"{KEYS}?done=rotated")
-
-    async def ask_withdraw(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation before a key is withdrawn."""
-        return await self._question(request)
-
-    async def _question(self, request: AdminRequest, fault: str = "") -> Outcome:
-        kid, now = request.arguments["kid"], request.now
-        actor = request.actor
-        records = await self.services.store.read(lambda tx: server.signing_keys(tx, actor, now))
-        record = next((each for each in records if each.kid == kid), None)
+    async def _one(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
+        wanted = request.arguments["kid"]
+        record = next((it for it in await self._records(request) if it.kid == wanted), None)
         if record is None:
             raise page_not_found()
-        state = record.state(now).value
-        page = ConfirmKeyPage(_withdraw(kid), KEYS, request.csrf, kid=kid, state=state, fault=fault)
-        return Show(page, 400 if fault else 200)
+        return Subject(
+            KEYS,
+            record.kid,
+            above=_TITLE,
+            confirms=record.kid[:_ID_SHOWN],
+            consequences=(_CURRENT,) if record.state(request.now) is KeyState.CURRENT else (),
+        )
 
-    async def withdraw(self, request: AdminRequest) -> Outcome:
-        """Withdraw a key. A repeated submit shows the result of the first one."""
-        if is_unconfirmed(request.form):
-            return await self._question(request, MISMATCH)
-        call = call_of(self.services, WITHDRAW_KEY, request.actor, request.now, request.arguments)
-        try:
-            await WITHDRAW_KEY.run(call)
-        except Refused as refused:
-            # A repeated submit finds the key withdrawn.
-            if refused.refusal.check != "admin.key":
-                raise
-        return SeeOther(f"{KEYS}?done=withdrawn")
+    async def _records(self, request: AdminRequest) -> Sequence[SigningKeyRecord]:
+        actor, now = request.actor, request.now
+        return await self.services.store.read(lambda tx: server.signing_keys(tx, actor, now))
 
 
 def _groups(
@@ -189,9 +155,5 @@ def _line(record: SigningKeyRecord, now: Instant, *, may: bool) -> KeyLine:
         signs_from=When(record.activates_at, now),
         signs_until=when(record.retires_at),
         published_until=when(record.removed_at),
-        withdraw_url=_withdraw(record.kid) if may else "",
+        withdraw_url=f"{KEYS}/{record.kid}/withdraw" if may else "",
     )
-
-
-def _withdraw(kid: str) -> str:
-    return f"{KEYS}/{kid}/withdraw"

@@ -7,12 +7,15 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.registration import (
-    FreshInvitation,
-    WantedInvitation,
-)
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.operations.operation import (
+    InvalidInput,
+    Services,
+    call_of,
+    value_of,
+)
+from valetkey.authorization.operations.registration import INVITE, WITHDRAW_INVITATION
+from valetkey.authorization.operations.server_records import InvitationMade, InvitationWanted
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
@@ -23,6 +26,7 @@ from valetkey.authorization.site.admin.clients.clients import CLIENTS
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.kernel.moment import Instant, Lifetime, days
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY, Form
 
@@ -113,40 +117,38 @@ class Registration(Struct, frozen=True):
     async def invite(self, request: AdminRequest) -> Outcome:
         """Create an invitation and show its token once."""
         form = request.form
-        wanted = WantedInvitation(
+        body = InvitationWanted(
             (form.get("note") or "").strip(),
             _number(form.get("uses")),
             days(_number(form.get("days"))),
         )
-        actor, fresh = request.actor, FreshInvitation.draw(self.services.random)
-        key = self.services.fingerprints
-        made = await self.services.store.write(
-            lambda tx: registration.invite(tx, actor, key, wanted, fresh, request.now),
-            done_by=actor.done_by,
-        )
-        if isinstance(made, tuple):
+        call = call_of(self.services, INVITE, request.actor, request.now, body=body)
+        try:
+            made = await value_of(call, InvitationMade)
+        except InvalidInput as invalid:
             faults = tuple(
                 (each.field, _TOO_MANY if each == registration.TOO_MANY else _FAULTS[each.field])
-                for each in made
+                for each in invalid.faults
             )
             return await self._page(request, form, faults)
         page = InvitationPage(
             back=REGISTRATION,
-            token=fresh.token.reveal(),
+            token=made.token,
             endpoint=f"{self.services.settings.authorization.url}/oauth/register",
-            uses=made.uses_left,
-            until=When(made.expires_at, request.now).exact,
+            uses=made.record.uses_left,
+            until=When(Instant(made.record.expires_at), request.now).exact,
         )
         return Show(page)
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
         """Revoke a token. A repeated submit shows the result of the first one."""
-        actor, named = request.actor, request.arguments["invitation_id"]
-        if named.isascii() and named.isprintable():
-            await self.services.store.write(
-                lambda tx: registration.withdraw(tx, actor, named, request.now),
-                done_by=actor.done_by,
-            )
+        services, actor, path = self.services, request.actor, request.arguments
+        call = call_of(services, WITHDRAW_INVITATION, actor, request.now, path)
+        try:
+            await call.operation.run(call)
+        except Refused as refused:
+            if refused.refusal.code is not ErrorCode.NOT_FOUND:
+                raise
         return SeeOther(f"{REGISTRATION}?withdrawn=1")
 
     async def _page(

@@ -21,7 +21,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.confirm import Buttons, Confirmation, Confirmed, Subject
+from valetkey.authorization.site.admin.confirm import Buttons, Confirmed, Subject, confirmation
 from valetkey.authorization.site.admin.input_form import (
     Faults,
     InputFormPage,
@@ -41,6 +41,7 @@ ACT = "/admin/scim/{credential_id}/{act}"
 _ENDPOINT = "/scim/v2"
 
 _BUTTONS = Buttons.below("/scim-credentials/{credential_id}")
+_TITLE = translatable("SCIM")
 _WORDS: Words = {
     "name": (translatable("Name"), translatable("The directory that uses it, such as Okta."))
 }
@@ -96,9 +97,9 @@ class ScimCredentials(Struct, frozen=True):
         makes = administrator(Permission.KEYS, recent=True)
         title = translatable("New credential")
         return (
-            Page(SCIM, administrator(), self.show, title=translatable("SCIM"), nav=PEOPLE),
+            Page(SCIM, administrator(), self.show, title=_TITLE, nav=PEOPLE),
             Page(NEW, makes, self.ask, Act(self.create), title=title),
-            Confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish).page(),
+            confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
     @property
@@ -137,7 +138,8 @@ class ScimCredentials(Struct, frozen=True):
         found = next((it for it in await self._found(request) if it.id == wanted), None)
         if found is None:
             raise page_not_found()
-        return Subject(SCIM, found.name, (found.id,), values={"previous_lives": "86400"})
+        values = {"previous_lives": "86400"}
+        return Subject(SCIM, found.name, (found.id,), values=values, above=_TITLE)
 
     async def _finish(
         self, _request: AdminRequest, confirmed: Confirmed, result: object
@@ -171,7 +173,7 @@ def _form(request: AdminRequest, name: str, faults: Faults = ()) -> Outcome:
     page = InputFormPage(
         action=NEW,
         back=SCIM,
-        above=translatable("SCIM"),
+        above=_TITLE,
         csrf=request.csrf,
         title=translatable("New credential"),
         submit=translatable("Create credential"),

@@ -9,9 +9,16 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
-from valetkey.authorization.actions.admin.server import brand_of, change_brand
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.actions.admin.server import brand_of
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.operations.operation import (
+    InvalidInput,
+    Services,
+    call_of,
+    value_of,
+)
+from valetkey.authorization.operations.server import CHANGE_BRAND, TEST_MAIL
+from valetkey.authorization.operations.server_records import BrandChange, TestSent
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
@@ -19,11 +26,9 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.transaction import Store
 from valetkey.config.catalogue import Explained, explain
 from valetkey.config.effect import Effect, effect_of
 from valetkey.config.sections.portal import BrandField
-from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
@@ -102,8 +107,7 @@ _LONGEST = 200
 class SettingsPages(Struct, frozen=True):
     """List the settings; change the brand."""
 
-    store: Store
-    settings: Settings
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the settings, and the form of the brand."""
@@ -117,11 +121,11 @@ class SettingsPages(Struct, frozen=True):
         """Show the settings that contain every word of the search; secrets are masked."""
         text = (request.query.get("q") or "").strip()[:_LONGEST]
         sections: dict[str, list[SettingLine]] = {}
-        for each in explain(self.settings):
+        for each in explain(self.services.settings):
             if not _contains(each, text.casefold().split()):
                 continue
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
-        file = self.settings.source.file
+        file = self.services.settings.source.file
         may = request.powers.allow(Permission.SETTINGS)
         page = SettingsPage(
             sections=tuple(SettingSection(name, tuple(each)) for name, each in sections.items()),
@@ -134,8 +138,8 @@ class SettingsPages(Struct, frozen=True):
 
     async def ask(self, request: AdminRequest) -> Outcome:
         """Show the form with the current brand."""
-        base = brand_of(self.settings.brand)
-        own = await self.store.read(lambda tx: tx.brand.all())
+        base = brand_of(self.services.settings.brand)
+        own = await self.services.store.read(lambda tx: tx.brand.all())
         page = _form(request.csrf, {**dict.fromkeys(base, ""), **own})
         return Show(page)
 
@@ -143,16 +147,13 @@ class SettingsPages(Struct, frozen=True):
         """Change the brand, or show each fault beside its field."""
         form = request.form
         typed = {field: (form.get(field.value) or "").strip() for field in BrandField}
-        changes = {field: value or None for field, value in typed.items()}
-        actor = request.actor
-        told = await self.store.write(
-            lambda tx: change_brand(tx, actor, self.settings.brand, changes, request.now),
-            done_by=actor.done_by,
-        )
-        if isinstance(told, tuple):
-            faults = tuple((each.field, _BRAND_FAULTS[each.field]) for each in told)
-            page = _form(request.csrf, typed, faults)
-            return Show(page, _BAD_REQUEST)
+        body = BrandChange(**{field.value: value or None for field, value in typed.items()})
+        call = call_of(self.services, CHANGE_BRAND, request.actor, request.now, body=body)
+        try:
+            await call.operation.run(call)
+        except InvalidInput as invalid:
+            faults = tuple((each.field, _BRAND_FAULTS[each.field]) for each in invalid.faults)
+            return Show(_form(request.csrf, typed, faults), _BAD_REQUEST)
         return SeeOther(f"{SETTINGS}?changed=1")
 
 
@@ -242,8 +243,7 @@ class _Said(msgspec.Struct):
 class Mail(Struct, frozen=True):
     """Show the email queue; send a test email."""
 
-    store: Store
-    outbox: MailOutbox
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the state of the queue, with the button for a test email."""
@@ -254,15 +254,15 @@ class Mail(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the state of the email queue."""
         actor, user = request.actor, request.user
-        state = await self.store.scan(lambda tx: server.email_queue(tx, actor))
+        state = await self.services.store.scan(lambda tx: server.email_queue(tx, actor))
         tested = request.query.get("tested") or ""
-        settings = self.outbox.settings
+        outbox = self.services.outbox
         page = MailPage(
             action=MAIL,
             csrf=request.csrf,
-            transport=server.transport_of(self.outbox),
-            server=settings.host,
-            sender=settings.from_address,
+            transport=server.transport_of(outbox),
+            server=outbox.settings.host,
+            sender=outbox.settings.from_address,
             to=user.email,
             waiting=state.waiting,
             sent=_lines(state.sent, request.now),
@@ -274,11 +274,8 @@ class Mail(Struct, frozen=True):
 
     async def test(self, request: AdminRequest) -> Outcome:
         """Send a test email to the signed-in administrator."""
-        actor = request.actor
-        queued = await self.store.write(
-            lambda tx: server.send_test(tx, actor, self.outbox, actor.uid, request.now),
-            done_by=actor.done_by,
-        )
+        call = call_of(self.services, TEST_MAIL, request.actor, request.now)
+        queued = (await value_of(call, TestSent)).queued
         return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")
 
 

@@ -7,11 +7,19 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import ApiToken, User
-from valetkey.authorization.operations.operation import PREFIX, Services, cursor, place_in
+from valetkey.authorization.operations.operation import (
+    PREFIX,
+    InvalidInput,
+    Services,
+    call_of,
+    cursor,
+    place_in,
+    value_of,
+)
+from valetkey.authorization.operations.tokens import MAKE_TOKEN, NewToken, TokenWanted
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
@@ -19,13 +27,18 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.admin.confirm import MISMATCH, is_unconfirmed
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmed,
+    Subject,
+    confirmation,
+    done_at,
+)
 from valetkey.authorization.site.admin.users.users import user_address
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import Act, Outcome, Page, Show
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY, Form
 
@@ -50,7 +63,10 @@ _TOO_MANY = translatable("No more tokens are possible at a time. Revoke one firs
 
 TOKENS = "/admin/tokens"
 NEW = "/admin/tokens/new"
-END = "/admin/tokens/{token_id}/end"
+_ACT = "/admin/tokens/{token_id}/{act}"
+_BUTTONS = Buttons.below("/tokens/{token_id}")
+_TITLE = translatable("API tokens")
+_NEVER_USED = translatable("It was never used.")
 
 
 class TokenLine(Struct, frozen=True):
@@ -78,7 +94,8 @@ class TokensPage(Struct, frozen=True):
     docs_url: str
     more: str = ""
     first: str = ""
-    ended: bool = False
+    #: What was just done; "" for nothing.
+    done: str = ""
 
 
 class NewTokenPage(Struct, frozen=True):
@@ -109,20 +126,6 @@ class TokenMadePage(Struct, frozen=True):
     example: str
 
 
-class EndTokenPage(Struct, frozen=True):
-    """The confirmation before a token is revoked."""
-
-    template: ClassVar[str] = "admin/server/end_token.html"
-
-    action: str
-    back: str
-    csrf: str
-    name: str
-    last_used: When | None
-    #: The fault of the name that was typed.
-    fault: str = ""
-
-
 SHOWN = 50
 """Maximum number of tokens on a page."""
 
@@ -138,11 +141,11 @@ class ApiTokens(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list, the form for a new token, and the confirmation before one ends."""
         maker = administrator(Permission.KEYS, recent=True)
-        make, keeper = Act(self.make, multiple=("permission",)), administrator(Permission.KEYS)
+        make, title = Act(self.make, multiple=("permission",)), translatable("New token")
         return (
-            Page(TOKENS, administrator(), self.show, title=translatable("API tokens"), nav=SERVER),
-            Page(NEW, maker, self.ask, make, title=translatable("New token")),
-            Page(END, keeper, self.ask_end, Act(self.end), title=translatable("Revoke token")),
+            Page(TOKENS, administrator(), self.show, title=_TITLE, nav=SERVER),
+            Page(NEW, maker, self.ask, make, title=title),
+            confirmation(_ACT, _BUTTONS, self.services, self._subject, done_at(TOKENS)),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -168,7 +171,7 @@ class ApiTokens(Struct, frozen=True):
                 else ""
             ),
             first=TOKENS if "after" in form else "",
-            ended="ended" in form,
+            done=_BUTTONS.done(form.get("done")),
         )
         return Show(page)
 
@@ -180,62 +183,45 @@ class ApiTokens(Struct, frozen=True):
         """Create the token and show it once."""
         form = request.form
         said = form.get("days") or ""
-        lifetime = days(int(said) if _DAYS.fullmatch(said) else 0)
-        name, actor = (form.get("name") or "").strip(), request.actor
-        wanted = WantedToken(name, form.all("permission"), lifetime, actor.uid)
-        random, now = self.services.random, request.now
-        fresh = FreshToken(fresh_id("at", random), fresh_secret(Prefix.API_TOKEN, random))
-        key = self.services.fingerprints
-        made = await self.services.store.write(
-            lambda tx: api_tokens.issue(tx, actor, key, wanted, fresh, now),
-            done_by=actor.done_by,
+        chosen, known = form.all("permission"), frozenset(Permission)
+        body = TokenWanted(
+            (form.get("name") or "").strip(),
+            [Permission(each) for each in chosen] if known.issuperset(chosen) else [],
+            days(int(said) if _DAYS.fullmatch(said) else 0),
         )
-        if isinstance(made, tuple):
+        call = call_of(self.services, MAKE_TOKEN, request.actor, request.now, body=body)
+        try:
+            made = await value_of(call, NewToken)
+        except InvalidInput as invalid:
             faults = tuple(
                 (each.field, _TOO_MANY if each == api_tokens.TOO_MANY else _FAULTS[each.field])
-                for each in made
+                for each in invalid.faults
                 if each.field in _FAULTS
             )
             return self._form(request, form, faults)
         issuer = self.services.settings.authorization.url
         page = TokenMadePage(
             back=TOKENS,
-            name=made.name,
-            token=fresh.secret.reveal(),
-            until=When(made.expires_at, now).exact,
+            name=made.record.name,
+            token=made.token,
+            until=When(Instant(made.record.expires_at), request.now).exact,
             example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
         )
         return Show(page)
 
-    async def ask_end(self, request: AdminRequest) -> Outcome:
-        """Show the confirmation before a token is revoked."""
-        return await self._question(request)
-
-    async def _question(self, request: AdminRequest, fault: str = "") -> Outcome:
+    async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
         token_id = _named(request)
         token = await self.services.store.read(lambda tx: tx.api_tokens.find(token_id))
         if token is None or not token.is_live(request.now):
             raise page_not_found()
         used = token.last_used_at
-        page = EndTokenPage(
-            action=request.request.path,
-            back=TOKENS,
-            csrf=request.csrf,
-            name=token.name,
-            last_used=None if used is None else When(used, request.now),
-            fault=fault,
+        return Subject(
+            TOKENS,
+            token.name,
+            (token.id, *sorted(token.permissions)),
+            above=_TITLE,
+            consequences=(_NEVER_USED,) if used is None else (),
         )
-        return Show(page, _BAD_REQUEST if fault else 200)
-
-    async def end(self, request: AdminRequest) -> Outcome:
-        """Revoke a token. A repeated submit shows the result of the first one."""
-        if is_unconfirmed(request.form):
-            return await self._question(request, MISMATCH)
-        actor, token_id = request.actor, _named(request)
-        await self.services.store.write(
-            lambda tx: api_tokens.end(tx, actor, token_id, request.now), done_by=actor.done_by
-        )
-        return SeeOther(f"{TOKENS}?ended=1")
 
     def _form(
         self,

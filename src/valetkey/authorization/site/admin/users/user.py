@@ -37,11 +37,11 @@ from valetkey.authorization.site.admin.api_roles.roles import (
 from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
-    Confirmation,
     Confirmed,
     Ends,
     Offer,
     Subject,
+    confirmation,
 )
 from valetkey.authorization.site.admin.events import EVENTS
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
@@ -151,9 +151,9 @@ class UserPages(Struct, frozen=True):
         """Return one user, and the confirmation before an operation."""
         return (
             Page(USER, administrator(), self.show),
-            Confirmation(
+            confirmation(
                 ACT, _BUTTONS, self.services, self._subject, self._finish, shows_conflicts=False
-            ).page(),
+            ),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
