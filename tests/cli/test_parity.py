@@ -5,6 +5,7 @@ from typing import Any, cast
 import click
 import pytest
 
+from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.authorization.site.admin import events
 from valetkey.authorization.site.admin.api_roles import roles as api_roles
@@ -168,6 +169,15 @@ def test_operation_has_a_derived_command_or_one_by_hand() -> None:
 @pytest.mark.parametrize("command", [*names(), *COMMANDS_BY_HAND.values()])
 def test_command_exists(command: str) -> None:
     assert command.startswith("none: ") or _exists(command), command
+
+
+def test_command_that_asks_first_says_what_it_is_about() -> None:
+    for operation in OPERATIONS:
+        for command in (Command(),) if operation.commands is None else operation.commands:
+            dangers = [each for each in operation.buttons if each.danger]
+            if any(each.fixed == command.fixed for each in dangers) and command.confirms:
+                named = {"uid", "client_id"} & set(operation.arguments)
+                assert command.question or named, operation.id
 
 
 def test_missing_command_is_noticed() -> None:

@@ -241,7 +241,14 @@ END_SCIM_CREDENTIAL = Operation(
             irreversible=True,
         ),
     ),
-    commands=(Command("scim end", done="It has ended.", missing=_MISSING),),
+    commands=(
+        Command(
+            "scim end",
+            question="Revoke this credential? Its tokens stop working at once.",
+            done="It has ended.",
+            missing=_MISSING,
+        ),
+    ),
 )
 
 SCIM = (
