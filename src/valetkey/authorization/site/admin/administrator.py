@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import (
+    Actor,
     ActorPermissions,
     Permission,
     UserActor,
@@ -186,6 +187,11 @@ def administrator_for(
         )
 
     return requirement
+
+
+def actor_of(request: AdminRequest) -> Actor:
+    """Return the administrator as the actor of operations."""
+    return request.actor
 
 
 async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:

@@ -31,6 +31,7 @@ from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
+    actor_of,
     administrator_for,
     page_not_found,
     with_query,
@@ -333,13 +334,10 @@ def confirmation(
     shows_conflicts: bool = True,
 ) -> Page[AdminRequest]:
     """Return the page of the console that asks before these operations."""
-    requires, actor = buttons.requirement, _administrator
-    asks = Confirmation(path, requires, actor, buttons, services, subject, finish, shows_conflicts)
-    return asks.page()
-
-
-def _administrator(request: AdminRequest) -> Actor:
-    return request.actor
+    requires = buttons.requirement
+    return Confirmation(
+        path, requires, actor_of, buttons, services, subject, finish, shows_conflicts
+    ).page()
 
 
 class Confirmation(Struct, Generic[R], frozen=True):

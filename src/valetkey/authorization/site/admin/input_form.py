@@ -1,20 +1,33 @@
 """Forms derived from the input type of an operation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
 
 from valetkey.authorization.actions.admin.import_reasons import Reason, requirement
-from valetkey.authorization.operations.operation import InvalidInput
+from valetkey.authorization.actions.admin.permissions import Actor
+from valetkey.authorization.operations.operation import (
+    InvalidInput,
+    Operation,
+    Services,
+    call_of,
+    value_of,
+)
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.kernel.refusal import Refused
+from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show, VisitorRequest
+from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 from valetkey.web.json_body import DEPTH, read_json
 
+R = TypeVar("R", bound=VisitorRequest)
 T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
 Words = Mapping[str, tuple[str, str]]
 """Label and hint of each field by its JSON name, translatable. Other fields are left out."""
 
@@ -22,6 +35,7 @@ Faults = tuple[MetadataError, ...]
 
 _ON = "yes"
 _LONGEST = 65_536
+_BAD_REQUEST = 400
 _JSON_FAULTS = {
     "json.duplicate": "JSON without duplicate names in an object",
     "json.too_deep": f"JSON with at most {DEPTH} levels",
@@ -77,6 +91,99 @@ class InputFormPage(Struct, frozen=True):
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
+
+
+class FormSubject(Struct, frozen=True):
+    """What a form is about: the page above it with its title, and the values that it begins with.
+
+    `etag` is the version that is changed, "" for a new thing.
+    """
+
+    back: str
+    above: str
+    values: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    etag: str = ""
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
+
+
+class InputForm(Struct, Generic[R, V], frozen=True):
+    """The page with the form for the input of an operation, which runs it.
+
+    The segments of `path` are arguments of the operation. `finish` responds to its result, which is
+    of the type `gives`. A conflict is a fault of the field `conflicts`, or an error page for "".
+    """
+
+    path: str
+    requires: Requirement[R]
+    actor: Callable[[R], Actor]
+    services: Services
+    operation: Operation
+    gives: type[V]
+    words: Words
+    title: str
+    subject: Callable[[R], Awaitable[FormSubject]]
+    finish: Callable[[R, V], Awaitable[Outcome]]
+    submit: str = translatable("Save changes")
+    opaque: Collection[str] = ()
+    conflicts: str = ""
+
+    def page(self) -> Page[R]:
+        """Return the page."""
+        act = Act(self.run, opaque=self.opaque)
+        return Page(self.path, self.requires, self.ask, act, title=self.title)
+
+    async def ask(self, request: R) -> Outcome:
+        """Show the form."""
+        subject = await self.subject(request)
+        return self._show(request, subject)
+
+    async def run(self, request: R) -> Outcome:
+        """Run the operation, unless its subject was changed since the form was shown."""
+        subject, form = await self.subject(request), request.form
+        again = replace(subject, values=typed(form, self.words), etag=form.get("etag") or "")
+        seen = preconditions((again.etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
+        try:
+            body = read_input(self._takes, self.words, form)
+            actor, path = self.actor(request), request.arguments
+            call = call_of(self.services, self.operation, actor, request.now, path, body)
+            result = await value_of(replace(call, preconditions=seen), self.gives)
+        except InvalidInput as invalid:
+            return self._show(request, again, invalid.faults)
+        except Refused as refused:
+            if refused.refusal is FAILED:
+                return self._show(request, replace(again, etag=subject.etag), stale=True)
+            if not self.conflicts or refused.refusal.code is not ErrorCode.CONFLICT:
+                raise
+            fault = MetadataError(self.conflicts, refused.refusal.description)
+            return self._show(request, again, (fault,))
+        return await self.finish(request, result)
+
+    @property
+    def _takes(self) -> type[msgspec.Struct]:
+        takes = self.operation.takes
+        if takes is None:
+            raise TypeError(f"{self.operation.id} takes no input")
+        return takes
+
+    def _show(
+        self, request: R, subject: FormSubject, faults: Faults = (), *, stale: bool = False
+    ) -> Show:
+        page = InputFormPage(
+            action=request.request.path,
+            back=subject.back,
+            above=subject.above,
+            csrf=request.csrf,
+            title=self.title,
+            submit=self.submit,
+            fields=input_fields(self._takes, self.words, subject.values, faults),
+            etag=subject.etag,
+            stale=stale,
+            frame=subject.frame,
+            app=subject.app,
+        )
+        return Show(page, _BAD_REQUEST if faults or stale else 200)
 
 
 def input_fields(

@@ -1,6 +1,6 @@
 """Pages about webhooks: the list, one webhook with its delivery log, its form, its operations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -9,11 +9,10 @@ from msgspec import Struct
 from valetkey.authorization.actions.webhooks import app_of, require_access
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.webhook import Webhook, WebhookAttempt
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.server_records import (
-    WebhookChange,
     WebhookSecretShown,
-    WebhookWanted,
+    WebhookShown,
     masked,
     webhook_tag,
 )
@@ -23,16 +22,8 @@ from valetkey.authorization.operations.webhooks import (
     REMOVE_WEBHOOK,
 )
 from valetkey.authorization.site.admin.confirm import Confirmation, Confirmed, Subject
-from valetkey.authorization.site.admin.input_form import (
-    Faults,
-    InputFormPage,
-    as_text,
-    input_fields,
-    read_input,
-    typed,
-)
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, as_text
 from valetkey.authorization.site.page import (
-    Act,
     AnyPage,
     Outcome,
     Page,
@@ -49,9 +40,6 @@ from valetkey.authorization.site.webhooks.contexts import (
     attempt_line,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.preconditions import FAILED, preconditions
-from valetkey.kernel.refusal import Refused
-from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
@@ -71,11 +59,8 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     area: Area[R]
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """Return the list, the forms, one webhook, and the confirmation of operations."""
-        area, one = self.area, f"{self.area.path}/{{webhook_id}}"
-        new, edit = translatable("New webhook"), translatable("Edit webhook")
-        create = Act(self.create, opaque=("events",))
-        change = Act(self.change, opaque=("events",))
+        """The list, the form for another one, one webhook, its form and its operations."""
+        area, services, one = self.area, self.services, f"{self.area.path}/{{webhook_id}}"
         return (
             Page(
                 area.path,
@@ -84,15 +69,40 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 title=translatable("Webhooks"),
                 nav=area.section or True,
             ),
-            Page(f"{area.path}/new", area.changes, self.ask_new, create, title=new),
+            InputForm(
+                f"{area.path}/new",
+                area.changes,
+                area.actor,
+                services,
+                CREATE_WEBHOOK,
+                WebhookSecretShown,
+                area.words,
+                translatable("New webhook"),
+                self._new,
+                self._made,
+                submit=translatable("Create webhook"),
+                opaque=("events",),
+            ).page(),
             Page(one, area.sees, self.show),
-            Page(f"{one}/edit", area.changes, self.edit, change, title=edit),
+            InputForm(
+                f"{one}/edit",
+                area.changes,
+                area.actor,
+                services,
+                CHANGE_WEBHOOK,
+                WebhookShown,
+                area.words,
+                translatable("Edit webhook"),
+                self._edited,
+                self._changed,
+                opaque=("events",),
+            ).page(),
             Confirmation(
                 f"{one}/{{act}}",
                 area.acts,
                 area.actor,
                 BUTTONS,
-                self.services,
+                services,
                 self._subject,
                 self._finish,
             ).page(),
@@ -121,22 +131,6 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             "deleted" in request.query,
         )
         return Show(page)
-
-    async def ask_new(self, request: R) -> Outcome:
-        """Show the form for a new webhook."""
-        return self._form(request, None, {})
-
-    async def create(self, request: R) -> Outcome:
-        """Create it and show its secret, this once."""
-        area, values = self.area, typed(request.form, self.area.words)
-        try:
-            body = read_input(WebhookWanted, area.words, request.form)
-            actor, create = area.actor(request), CREATE_WEBHOOK
-            call = call_of(self.services, create, actor, request.now, body=body)
-            made = await value_of(call, WebhookSecretShown)
-        except InvalidInput as invalid:
-            return self._form(request, None, values, invalid.faults)
-        return self._secret(request, made, masked(body.url), rotated=False)
 
     async def show(self, request: R) -> Outcome:
         """Show a webhook with its delivery log."""
@@ -171,32 +165,31 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         )
         return Show(page)
 
-    async def edit(self, request: R) -> Outcome:
-        """Show the form with the webhook's current values."""
-        webhook = await self._find(request)
-        values = {name: as_text(_value(webhook, name)) for name in self.area.words}
-        return self._form(request, webhook, values)
+    async def _new(self, request: R) -> FormSubject:
+        area = self.area
+        above = translatable("Webhooks")
+        return FormSubject(area.at(request), above, frame=area.frame, app=area.head(request))
 
-    async def change(self, request: R) -> Outcome:
-        """Change it, unless it was changed since the form was shown."""
-        area, form = self.area, request.form
-        webhook, values = await self._find(request), typed(form, area.words)
-        try:
-            wanted = read_input(WebhookWanted, area.words, form)
-            body = WebhookChange(wanted.url, wanted.events, wanted.description)
-            path = {"webhook_id": webhook.id}
-            call = call_of(
-                self.services, CHANGE_WEBHOOK, area.actor(request), request.now, path, body
-            )
-            seen = preconditions((form.get("etag") or '""',), ())
-            await call.operation.run(replace(call, preconditions=seen))
-        except InvalidInput as invalid:
-            return self._form(request, webhook, values, invalid.faults)
-        except Refused as refused:
-            if refused.refusal is not FAILED:
-                raise
-            return self._form(request, await self._find(request), values, stale=True)
-        return SeeOther(f"{area.at(request, webhook.id)}?done=edit")
+    async def _made(self, request: R, made: WebhookSecretShown) -> Outcome:
+        return self._secret(request, made, request.form.get("url") or "", rotated=False)
+
+    async def _edited(self, request: R) -> FormSubject:
+        area, webhook = self.area, await self._find(request)
+        return FormSubject(
+            area.at(request, webhook.id),
+            masked(webhook.url),
+            {
+                "url": webhook.url,
+                "events": as_text(list(webhook.events)),
+                "description": webhook.description,
+            },
+            webhook_tag(webhook),
+            area.frame,
+            area.head(request),
+        )
+
+    async def _changed(self, request: R, webhook: WebhookShown) -> Outcome:
+        return SeeOther(f"{self.area.at(request, webhook.webhook_id)}?done=edit")
 
     async def _subject(self, request: R, confirmed: Confirmed, form: Form) -> Subject:
         webhook, carries = await self._find(request), confirmed.button.carries
@@ -214,7 +207,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             return SeeOther(f"{self.area.at(request)}?deleted=1")
         webhook = await self._find(request)
         if isinstance(result, WebhookSecretShown):
-            return self._secret(request, result, masked(webhook.url), rotated=True)
+            return self._secret(request, result, webhook.url, rotated=True)
         return SeeOther(f"{self.area.at(request, webhook.id)}?done={confirmed.button.slug}")
 
     async def _find(self, request: R) -> Webhook:
@@ -232,40 +225,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             state,
         )
 
-    def _secret(self, request: R, made: WebhookSecretShown, name: str, *, rotated: bool) -> Outcome:
+    def _secret(self, request: R, made: WebhookSecretShown, url: str, *, rotated: bool) -> Outcome:
         area = self.area
-        back = area.at(request, made.webhook_id)
-        return Show(
-            WebhookSecretPage(area.frame, area.head(request), back, name, made.secret, rotated)
-        )
-
-    def _form(
-        self,
-        request: R,
-        webhook: Webhook | None,
-        values: Mapping[str, str],
-        faults: Faults = (),
-        *,
-        stale: bool = False,
-    ) -> Outcome:
-        area, is_new = self.area, webhook is None
-        place = area.at(request, "" if webhook is None else webhook.id)
-        tag = "" if webhook is None else webhook_tag(webhook)
-        page = InputFormPage(
-            action=f"{place}/{'new' if is_new else 'edit'}",
-            back=place,
-            above=translatable("Webhooks") if webhook is None else masked(webhook.url),
-            csrf=request.csrf,
-            title=translatable("New webhook") if is_new else translatable("Edit webhook"),
-            submit=translatable("Create webhook") if is_new else translatable("Save changes"),
-            fields=input_fields(WebhookWanted, area.words, values, faults),
-            etag=tag if stale or not faults else request.form.get("etag") or "",
-            stale=stale,
-            frame=area.frame,
-            app=area.head(request),
-        )
-        return Show(page, _BAD_REQUEST if faults or stale else 200)
-
-
-def _value(webhook: Webhook, name: str) -> object:
-    return list(webhook.events) if name == "events" else getattr(webhook, name)
+        back, head = area.at(request, made.webhook_id), area.head(request)
+        return Show(WebhookSecretPage(area.frame, head, back, masked(url), made.secret, rotated))

@@ -1,6 +1,6 @@
 """/admin/apis/{api_id}: one API, its form, and the operations on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -9,17 +9,18 @@ from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import ClientSecret
-from valetkey.authorization.operations.api_records import ANY, ApiChange, ApiShown, shown
+from valetkey.authorization.operations.api_records import ANY, ApiShown, shown
 from valetkey.authorization.operations.apis import (
     CHANGE_API,
     DELETE_API,
     no_such_api,
 )
 from valetkey.authorization.operations.client_records import NewSecret
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
+    actor_of,
     administrator,
     page_not_found,
 )
@@ -33,20 +34,10 @@ from valetkey.authorization.site.admin.confirm import (
     Subject,
     confirmation,
 )
-from valetkey.authorization.site.admin.input_form import (
-    Faults,
-    InputFormPage,
-    as_text,
-    input_fields,
-    read_input,
-    typed,
-)
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, as_text
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.register.apis import ApiReach
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.preconditions import FAILED, preconditions
-from valetkey.kernel.refusal import Refused
-from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
@@ -100,17 +91,22 @@ class ApiPages(Struct, frozen=True):
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return one API, its form, and the confirmation before an operation."""
-        edits = Page(
-            EDIT,
-            administrator(Permission.CLIENTS),
-            self.edit,
-            Act(self.change, opaque=LINES),
-            title=translatable("Edit API"),
-        )
+        """One API, its form, and the confirmation before an operation."""
         return (
             Page(API, administrator(), self.show),
-            edits,
+            InputForm(
+                EDIT,
+                administrator(Permission.CLIENTS),
+                actor_of,
+                self.services,
+                CHANGE_API,
+                ApiShown,
+                _CHANGE_WORDS,
+                translatable("Edit API"),
+                self._edited,
+                self._changed,
+                opaque=LINES,
+            ).page(),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
@@ -119,31 +115,14 @@ class ApiPages(Struct, frozen=True):
         done = _BUTTONS.done(request.query.get("done"), _DONE)
         return Show(_page(await self._look(request), request, done))
 
-    async def edit(self, request: AdminRequest) -> Outcome:
-        """Show the form with the declaration of the API."""
+    async def _edited(self, request: AdminRequest) -> FormSubject:
         api = (await self._look(request)).api
         record = shown(api)
         values = {name: as_text(getattr(record, name)) for name in _CHANGE_WORDS}
-        return _form(request, api, values, tag_of(record))
+        return FormSubject(api_address(api.id), api.name, values, tag_of(record))
 
-    async def change(self, request: AdminRequest) -> Outcome:
-        """Change the API, unless it was changed since the form was shown."""
-        api = (await self._look(request)).api
-        form, tag = request.form, tag_of(shown(api))
-        values = typed(form, _CHANGE_WORDS)
-        path = {"api_id": request.arguments["api_id"]}
-        try:
-            body = read_input(ApiChange, _CHANGE_WORDS, form)
-            call = call_of(self.services, CHANGE_API, request.actor, request.now, path, body)
-            conditions = preconditions((form.get("etag") or '""',), ())
-            await CHANGE_API.run(replace(call, preconditions=conditions))
-        except InvalidInput as invalid:
-            return _form(request, api, values, form.get("etag") or "", invalid.faults)
-        except Refused as refused:
-            if refused.refusal is not FAILED:
-                raise
-            return _form(request, api, values, tag, stale=True)
-        return SeeOther(f"{api_address(api.id)}?done=edit")
+    async def _changed(self, _request: AdminRequest, api: ApiShown) -> Outcome:
+        return SeeOther(f"{api_address(api.api_id)}?done=edit")
 
     async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
         if isinstance(result, NewSecret):
@@ -220,26 +199,3 @@ def _page(seen: _Seen, request: AdminRequest, done: str) -> ApiPage:
         protect_url=api_address(api.id, "protect"),
         done=done,
     )
-
-
-def _form(
-    request: AdminRequest,
-    api: Api,
-    values: Mapping[str, str],
-    tag: str,
-    faults: Faults = (),
-    *,
-    stale: bool = False,
-) -> Outcome:
-    page = InputFormPage(
-        action=api_address(api.id, "edit"),
-        back=api_address(api.id),
-        above=api.name,
-        csrf=request.csrf,
-        title=translatable("Edit API"),
-        submit=translatable("Save changes"),
-        fields=input_fields(ApiChange, _CHANGE_WORDS, values, faults),
-        etag=tag,
-        stale=stale,
-    )
-    return Show(page, _BAD_REQUEST if faults or stale else 200)

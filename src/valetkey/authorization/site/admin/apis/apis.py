@@ -1,30 +1,23 @@
 """/admin/apis: list APIs by identifier, and declare one."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown, ApiWanted
+from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown
 from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
+from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
+    actor_of,
     administrator,
     with_query,
 )
-from valetkey.authorization.site.admin.input_form import (
-    Faults,
-    InputFormPage,
-    Words,
-    input_fields,
-    read_input,
-    typed,
-)
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.kernel.words import translatable
 
 APIS = "/admin/apis"
@@ -79,7 +72,7 @@ API_WORDS: Words = {
 }
 """Labels and hints of the fields of an API."""
 
-_BAD_REQUEST = 400
+_TITLE = translatable("APIs")
 _LONGEST = 500
 
 
@@ -117,14 +110,21 @@ class Apis(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list and the form."""
         return (
-            Page(APIS, administrator(), self.show, title=translatable("APIs"), nav=APPS_AND_APIS),
-            Page(
+            Page(APIS, administrator(), self.show, title=_TITLE, nav=APPS_AND_APIS),
+            InputForm(
                 NEW,
                 administrator(Permission.CLIENTS),
-                self.ask,
-                Act(self.declare, opaque=LINES),
-                title=translatable("New API"),
-            ),
+                actor_of,
+                self.services,
+                DECLARE_API,
+                ApiShown,
+                API_WORDS,
+                translatable("New API"),
+                self._new,
+                self._made,
+                submit=translatable("Create API"),
+                opaque=LINES,
+            ).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -143,19 +143,10 @@ class Apis(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the form for a new API."""
-        return _form(request, {"clients": ANY})
+    async def _new(self, _request: AdminRequest) -> FormSubject:
+        return FormSubject(APIS, _TITLE, {"clients": ANY})
 
-    async def declare(self, request: AdminRequest) -> Outcome:
-        """Declare the API."""
-        values = typed(request.form, API_WORDS)
-        try:
-            wanted = read_input(ApiWanted, API_WORDS, request.form)
-            call = call_of(self.services, DECLARE_API, request.actor, request.now, body=wanted)
-            made = await value_of(call, ApiShown)
-        except InvalidInput as invalid:
-            return _form(request, values, invalid.faults)
+    async def _made(self, _request: AdminRequest, made: ApiShown) -> Outcome:
         return SeeOther(f"{api_address(made.api_id)}?done=new")
 
 
@@ -175,16 +166,3 @@ def row_of(api: ApiShown) -> ApiRow:
         format=api.access_token_format.value,
         disabled=api.disabled_at is not None,
     )
-
-
-def _form(request: AdminRequest, values: Mapping[str, str], faults: Faults = ()) -> Outcome:
-    page = InputFormPage(
-        action=NEW,
-        back=APIS,
-        above=translatable("APIs"),
-        csrf=request.csrf,
-        title=translatable("New API"),
-        submit=translatable("Create API"),
-        fields=input_fields(ApiWanted, API_WORDS, values, faults),
-    )
-    return Show(page, _BAD_REQUEST if faults else 200)

@@ -1,6 +1,5 @@
 """/admin/groups: list groups by name, create one, and edit one."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -13,34 +12,21 @@ from valetkey.authorization.operations.groups.groups import (
     LIST_GROUPS,
     READ_GROUP,
 )
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
+from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.operations.user_records import (
-    GroupChange,
     GroupList,
     GroupShown,
-    GroupWanted,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
     AdminRequest,
+    actor_of,
     administrator,
     with_query,
 )
-from valetkey.authorization.site.admin.input_form import (
-    Faults,
-    InputFormPage,
-    Words,
-    as_text,
-    input_fields,
-    read_input,
-    typed,
-)
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.kernel.preconditions import FAILED, preconditions
-from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.replace import replace
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words, as_text
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.kernel.words import translatable
 
 GROUPS = "/admin/groups"
@@ -59,7 +45,7 @@ WORDS: Words = {
         ),
     ),
 }
-_BAD_REQUEST = 400
+_TITLE = translatable("Groups")
 _LONGEST_NAME = 80
 
 
@@ -102,14 +88,20 @@ class Groups(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list and the form."""
         return (
-            Page(GROUPS, administrator(), self.show, title=translatable("Groups"), nav=PEOPLE),
-            Page(
+            Page(GROUPS, administrator(), self.show, title=_TITLE, nav=PEOPLE),
+            InputForm(
                 NEW,
                 administrator(Permission.PEOPLE),
-                self.ask,
-                Act(self.create),
-                title=translatable("New group"),
-            ),
+                actor_of,
+                self.services,
+                CREATE_GROUP,
+                GroupShown,
+                WORDS,
+                translatable("New group"),
+                self._new,
+                self._made,
+                submit=translatable("Create group"),
+            ).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -130,18 +122,10 @@ class Groups(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the form for a new group, with `in` as its parent group."""
-        return _form(request, {"parent": _name(request.query.get("in"))})
+    async def _new(self, request: AdminRequest) -> FormSubject:
+        return FormSubject(GROUPS, _TITLE, {"parent": _name(request.query.get("in"))})
 
-    async def create(self, request: AdminRequest) -> Outcome:
-        """Create the group."""
-        try:
-            wanted = read_input(GroupWanted, WORDS, request.form)
-            call = call_of(self.services, CREATE_GROUP, request.actor, request.now, body=wanted)
-            made = await value_of(call, GroupShown)
-        except InvalidInput as invalid:
-            return _form(request, typed(request.form, WORDS), invalid.faults)
+    async def _made(self, _request: AdminRequest, made: GroupShown) -> Outcome:
         return SeeOther(f"{group_address(made.name)}?done=new")
 
 
@@ -162,19 +146,6 @@ def _name(text: str | None) -> str:
 
 def _row(group: GroupShown) -> GroupRow:
     return GroupRow(group.name, group.description, group.parent, group_address(group.name))
-
-
-def _form(request: AdminRequest, values: Mapping[str, str], faults: Faults = ()) -> Outcome:
-    page = InputFormPage(
-        action=NEW,
-        back=GROUPS,
-        above=translatable("Groups"),
-        csrf=request.csrf,
-        title=translatable("New group"),
-        submit=translatable("Create group"),
-        fields=input_fields(GroupWanted, WORDS, values, faults),
-    )
-    return Show(page, _BAD_REQUEST if faults else 200)
 
 
 EDIT = "/admin/groups/{group}/edit"
@@ -201,62 +172,29 @@ class GroupForm(Struct, frozen=True):
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the page of this feature."""
-        may, title = administrator(Permission.PEOPLE), translatable("Edit group")
-        return (Page(EDIT, may, self.ask, Act(self.change), title=title),)
+        """The form."""
+        return (
+            InputForm(
+                EDIT,
+                administrator(Permission.PEOPLE),
+                actor_of,
+                self.services,
+                CHANGE_GROUP,
+                GroupShown,
+                _WORDS,
+                translatable("Edit group"),
+                self._edited,
+                self._changed,
+                conflicts="name",
+            ).page(),
+        )
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the form with the group's values."""
-        group = await self._look(request)
-        values = {name: as_text(getattr(group, name)) for name in _WORDS}
-        return _edit_form(request, group, values, tag_of(group))
-
-    async def change(self, request: AdminRequest) -> Outcome:
-        """Change the group, unless it was changed since the form was shown."""
-        group, form = await self._look(request), request.form
-        values, tag = typed(form, _WORDS), form.get("etag") or ""
-        path = {"group": request.arguments["group"]}
-        try:
-            body = read_input(GroupChange, _WORDS, form)
-            call = call_of(self.services, CHANGE_GROUP, request.actor, request.now, path, body)
-            seen = preconditions((tag or '""',), ())
-            changed = await value_of(replace(call, preconditions=seen), GroupShown)
-        except InvalidInput as invalid:
-            return _edit_form(request, group, values, tag, invalid.faults)
-        except Refused as refused:
-            if refused.refusal is FAILED:
-                return _edit_form(request, group, values, tag_of(group), stale=True)
-            if refused.refusal.code is not ErrorCode.CONFLICT:
-                raise
-            fault = MetadataError("name", refused.refusal.description)
-            return _edit_form(request, group, values, tag, (fault,))
-        return SeeOther(f"{group_address(changed.name)}?done=edit")
-
-    async def _look(self, request: AdminRequest) -> GroupShown:
+    async def _edited(self, request: AdminRequest) -> FormSubject:
         path = {"group": request.arguments["group"]}
         call = call_of(self.services, READ_GROUP, request.actor, request.now, path)
-        return await value_of(call, GroupShown)
+        group = await value_of(call, GroupShown)
+        values = {name: as_text(getattr(group, name)) for name in _WORDS}
+        return FormSubject(group_address(group.name), group.name, values, tag_of(group))
 
-
-def _edit_form(
-    request: AdminRequest,
-    group: GroupShown,
-    values: Mapping[str, str],
-    tag: str,
-    faults: Faults = (),
-    *,
-    stale: bool = False,
-) -> Outcome:
-    place = group_address(group.name)
-    page = InputFormPage(
-        action=f"{place}/edit",
-        back=place,
-        above=group.name,
-        csrf=request.csrf,
-        title=translatable("Edit group"),
-        submit=translatable("Save changes"),
-        fields=input_fields(GroupChange, _WORDS, values, faults),
-        etag=tag,
-        stale=stale,
-    )
-    return Show(page, _BAD_REQUEST if faults or stale else 200)
+    async def _changed(self, _request: AdminRequest, group: GroupShown) -> Outcome:
+        return SeeOther(f"{group_address(group.name)}?done=edit")

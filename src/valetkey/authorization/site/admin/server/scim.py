@@ -6,31 +6,24 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
+from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.operations.scim import (
     CREATE_SCIM_CREDENTIAL,
     LIST_SCIM_CREDENTIALS,
     ScimCredentialList,
     ScimCredentialMade,
     ScimCredentialShown,
-    ScimCredentialWanted,
 )
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
     AdminRequest,
+    actor_of,
     administrator,
     page_not_found,
 )
 from valetkey.authorization.site.admin.confirm import Buttons, Confirmed, Subject, confirmation
-from valetkey.authorization.site.admin.input_form import (
-    Faults,
-    InputFormPage,
-    Words,
-    input_fields,
-    read_input,
-    typed,
-)
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -45,7 +38,6 @@ _TITLE = translatable("SCIM")
 _WORDS: Words = {
     "name": (translatable("Name"), translatable("The directory that uses it, such as Okta."))
 }
-_BAD_REQUEST = 400
 
 
 class ScimLine(Struct, frozen=True):
@@ -93,12 +85,22 @@ class ScimCredentials(Struct, frozen=True):
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the list, the form for a new credential, and the confirmation of changes."""
-        makes = administrator(Permission.KEYS, recent=True)
-        title = translatable("New credential")
+        """The list, the form for another one, and the confirmation before one changes."""
         return (
             Page(SCIM, administrator(), self.show, title=_TITLE, nav=PEOPLE),
-            Page(NEW, makes, self.ask, Act(self.create), title=title),
+            InputForm(
+                NEW,
+                administrator(Permission.KEYS, recent=True),
+                actor_of,
+                self.services,
+                CREATE_SCIM_CREDENTIAL,
+                ScimCredentialMade,
+                _WORDS,
+                translatable("New credential"),
+                self._new,
+                self._made,
+                submit=translatable("Create credential"),
+            ).page(),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
@@ -118,19 +120,10 @@ class ScimCredentials(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
-        """Show the form for a new credential."""
-        return _form(request, "")
+    async def _new(self, _request: AdminRequest) -> FormSubject:
+        return FormSubject(SCIM, _TITLE)
 
-    async def create(self, request: AdminRequest) -> Outcome:
-        """Create the credential and show its token once."""
-        try:
-            body = read_input(ScimCredentialWanted, _WORDS, request.form)
-            actor, create = request.actor, CREATE_SCIM_CREDENTIAL
-            call = call_of(self.services, create, actor, request.now, body=body)
-            made = await value_of(call, ScimCredentialMade)
-        except InvalidInput as invalid:
-            return _form(request, typed(request.form, _WORDS)["name"], invalid.faults)
+    async def _made(self, _request: AdminRequest, made: ScimCredentialMade) -> Outcome:
         return self._token(made)
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
@@ -167,16 +160,3 @@ def _line(credential: ScimCredentialShown, now: Instant, *, may: bool) -> ScimLi
         rotate_url=f"{SCIM}/{credential.id}/rotate" if may else "",
         end_url=f"{SCIM}/{credential.id}/end" if may else "",
     )
-
-
-def _form(request: AdminRequest, name: str, faults: Faults = ()) -> Outcome:
-    page = InputFormPage(
-        action=NEW,
-        back=SCIM,
-        above=_TITLE,
-        csrf=request.csrf,
-        title=translatable("New credential"),
-        submit=translatable("Create credential"),
-        fields=input_fields(ScimCredentialWanted, _WORDS, {"name": name}, faults),
-    )
-    return Show(page, _BAD_REQUEST if faults else 200)
