@@ -35,6 +35,17 @@ def test_pages_and_calls_of_signed_in_users_name_the_actor() -> None:
     assert found(files) == []
 
 
+def test_console_changes_only_by_operations() -> None:
+    console = ("authorization/site/admin/", "authorization/site/webhooks/")
+    writing = {
+        each.inside
+        for each in sources()
+        if each.inside.startswith(console) and ".write(" in each.text
+    }
+    # Sign-in to the console, and the link by which the first owner gets the role.
+    assert writing == {f"{console[0]}{name}.py" for name in ("administrator", "users/owner")}
+
+
 def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
     files = [each for each in sources() if each.inside.startswith("cli/")]
     opening = [
