@@ -19,7 +19,7 @@ USUAL_FILE = "valetkey.toml"
 
 _PREFIX = "VALETKEY__"
 _PARTS = 3  # VALETKEY, section, name
-_LARGEST = 1 << 20
+_MEGABYTES = 1
 
 
 class Mistakes(Mistake):
@@ -42,7 +42,7 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
     """
     reading = _Reading()
     if path:
-        reading.take_file(_document(path))
+        reading.take_file(read_toml(path, _MEGABYTES))
     reading.take_environment(environment)
     file = path.absolute() if path else None
     settings = _assembled(reading, Source(file, file.parent if file else Path.cwd()))
@@ -120,16 +120,17 @@ class _Reading:
             self.problems.append(Problem(path, f"{reason}{said}", f"write {setting.rule.expected}"))
 
 
-def _document(path: Path) -> Mapping[str, object]:
+def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:
+    """Return the content of a TOML file. Raises Mistake for one that is larger or unreadable."""
+    largest = megabytes << 20
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            data = file.read(largest + 1)
     except OSError as reason:
-        raise Mistake(
-            f"{path} cannot be read: {(reason.strerror or 'no reason given').lower()}"
-        ) from None
-    if len(data) > _LARGEST:
-        raise Mistake(f"{path} is larger than 1 MiB: it is not a configuration file")
+        why = (reason.strerror or "no reason given").lower()
+        raise Mistake(f"{path} cannot be read: {why}") from None
+    if len(data) > largest:
+        raise Mistake(f"{path} is larger than {megabytes} MiB")
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError:
@@ -137,7 +138,7 @@ def _document(path: Path) -> Mapping[str, object]:
     except tomllib.TOMLDecodeError as reason:
         raise Mistake(f"{path} is not TOML: {reason}") from None
     except RecursionError:
-        raise Mistake(f"{path} is nested too deeply to be a configuration file") from None
+        raise Mistake(f"{path} is nested too deeply") from None
 
 
 def _assembled(reading: _Reading, source: Source) -> Settings:

@@ -1,7 +1,6 @@
 """Read the file of `valetkey apply`: the desired users, clients, APIs and webhooks."""
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from math import isfinite
@@ -16,13 +15,13 @@ from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.config.agreement import Problem
-from valetkey.config.load import Mistakes
+from valetkey.config.load import Mistakes, read_toml
 from valetkey.config.rules import quoted
 from valetkey.kernel.moment import parse_lifetime
 from valetkey.kernel.refusal import Mistake
 from valetkey.kernel.secret import Secret
 
-LARGEST = 8 << 20
+MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
 
 
@@ -62,7 +61,7 @@ def read_site(path: Path) -> DeclaredObjects:
 
     The rules for clients and users are not checked here.
     """
-    document = _document(path)
+    document = read_toml(path, MEGABYTES)
     known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims", "webhooks")
     problems = [
         _unknown(name, name, known) for name in document if name not in known and name != "name"
@@ -109,25 +108,6 @@ def read_site(path: Path) -> DeclaredObjects:
 def holds_secrets(site: DeclaredObjects) -> bool:
     """Return whether the file contains a secret."""
     return any(wanted.secret is not None for wanted in (*site.users, *site.clients, *site.webhooks))
-
-
-def _document(path: Path) -> Mapping[str, object]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as reason:
-        why = (reason.strerror or "no reason given").lower()
-        raise Mistake(f"{path} cannot be read: {why}") from None
-    if len(data) > LARGEST:
-        raise Mistake(f"{path} is larger than 8 MiB")
-    try:
-        return tomllib.loads(data.decode())
-    except UnicodeDecodeError:
-        raise Mistake(f"{path} is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as reason:
-        raise Mistake(f"{path} is not TOML: {reason}") from None
-    except RecursionError:
-        raise Mistake(f"{path} is nested too deeply") from None
 
 
 def _wanted(

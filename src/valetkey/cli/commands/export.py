@@ -7,7 +7,7 @@ import click
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.applying.export import exported
-from valetkey.cli.applying.file import LARGEST, NAME
+from valetkey.cli.applying.file import MEGABYTES, NAME
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.kernel.refusal import Mistake
 
@@ -35,6 +35,6 @@ def command(users: bool, name: str, config: Path | None) -> None:
         return await opened.store.read(write)
 
     text = with_store(options.settings_of(config), read_export)
-    if len(text.encode()) > LARGEST:
+    if len(text.encode()) > MEGABYTES << 20:
         say.note("The file is larger than 8 MiB: divide it before you apply it.")
     click.echo(text, nl=False)
