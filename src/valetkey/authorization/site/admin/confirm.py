@@ -189,7 +189,7 @@ class Confirmed(Struct, frozen=True):
             fault=fault,
             confirms=(subject.confirms or subject.name) if button.irreversible else "",
             above=subject.above,
-            consequences=(*button.consequences, *subject.consequences),
+            consequences=(*subject.consequences, *button.consequences),
             frame=subject.frame,
             app=subject.app,
         )
