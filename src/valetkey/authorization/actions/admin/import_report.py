@@ -4,12 +4,12 @@ import csv
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from io import StringIO
 
+from valetkey.authorization.actions.admin.events import harmless
 from valetkey.authorization.model.account.user_import import ImportRow, RowState
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
 
 _CHUNK = 500
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _RESULTS = {
     RowState.WAITING: translatable("not checked"),
     RowState.GOOD: translatable("can be imported"),
@@ -67,10 +67,5 @@ async def _rows(store: Store, import_id: str, after: int) -> Sequence[ImportRow]
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     written = StringIO()
-    csv.writer(written).writerows([_harmless(cell) for cell in line] for line in lines)
+    csv.writer(written).writerows([harmless(cell) for cell in line] for line in lines)
     return written.getvalue().encode()
-
-
-def _harmless(cell: str) -> str:
-    # A spreadsheet would evaluate such a text as a formula.
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
