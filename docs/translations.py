@@ -74,7 +74,7 @@ def _found() -> Iterator[Found]:
 
 
 def _refusals() -> Iterator[Found]:
-    keywords = {"Refusal": (2,), "_refused": (1,), "not_found": (1,)}
+    keywords = {"Refusal": (2,), "because": (2,), "_refused": (1,), "not_found": (1,)}
     for place in _REFUSING:
         top = SOURCE / place
         for file in sorted(top.rglob("*.py")) if top.is_dir() else (top,):

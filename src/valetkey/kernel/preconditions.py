@@ -80,11 +80,9 @@ def _tags(name: str, fields: Sequence[str]) -> tuple[str, ...] | None:
     if text.strip(" \t") == "*":
         return ()
     if len(text) > _LONGEST or _ETAGS.fullmatch(text) is None:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"{name} must be * or a list of entity tags in double quotes",
-                "precondition.malformed",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            f"{name} must be * or a list of entity tags in double quotes",
+            "precondition.malformed",
         )
     return tuple(_EACH.findall(text))

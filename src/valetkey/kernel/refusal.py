@@ -104,6 +104,21 @@ class Refused(Exception):
         super().__init__(f"{refusal.code}: {refusal.description}")
         self.refusal = refusal
 
+    @classmethod
+    def because(
+        cls,
+        code: ErrorCode,
+        description: str,
+        check: str = "",
+        expected: str = "",
+        received: str = "",
+        *,
+        retry_after: int = 0,
+        about: str = "",
+    ) -> Self:
+        """Return the exception for this refusal."""
+        return cls(Refusal(code, description, check, expected, received, retry_after, about))
+
 
 class Mistake(Exception):
     """An operator's error: one sentence that says what would be valid, and the setting's name."""

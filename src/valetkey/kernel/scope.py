@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 LONGEST = 1_000
 """Maximum number of characters in a scope parameter."""
@@ -101,4 +101,4 @@ class Scope:
 
 def _refused(check: str, expected: str, received: str) -> Refused:
     description = "the scope must be names separated by single spaces"
-    return Refused(Refusal(ErrorCode.INVALID_SCOPE, description, check, expected, received))
+    return Refused.because(ErrorCode.INVALID_SCOPE, description, check, expected, received)

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote_plus
 
 from msgspec import Struct
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 LONGEST = 2_000
 """Maximum number of bytes in a redirect URI or a server's URL."""
@@ -233,10 +233,8 @@ def _loopback(text: str, *, any_port: bool) -> tuple[str, str, str] | None:
 
 
 def _refused(check: str, description: str) -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REDIRECT_URI,
-            f"this redirect URI cannot be used: {description}",
-            f"redirect_uri.{check}",
-        )
+    return Refused.because(
+        ErrorCode.INVALID_REDIRECT_URI,
+        f"this redirect URI cannot be used: {description}",
+        f"redirect_uri.{check}",
     )

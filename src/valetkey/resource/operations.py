@@ -225,14 +225,12 @@ class Operations(Struct, frozen=True):
             if caller.user is None:
                 return Owner(f"client:{caller.client_id}")
             whose = "this is for a client's own access token (client credentials), not a user's"
-        raise Refused(
-            Refusal(
-                ErrorCode.INSUFFICIENT_SCOPE,
-                whose,
-                "caller.kind",
-                f"a token of a {self.kind.owned_by} with {scopes[0]}",
-                "the other kind",
-            )
+        raise Refused.because(
+            ErrorCode.INSUFFICIENT_SCOPE,
+            whose,
+            "caller.kind",
+            f"a token of a {self.kind.owned_by} with {scopes[0]}",
+            "the other kind",
         )
 
     def _cannot_create(self, request: Request, path: str) -> Response:

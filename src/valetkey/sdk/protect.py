@@ -184,12 +184,10 @@ class Protection:
 def demand(caller: Caller, *needs: str) -> None:
     """Raise Refused (`insufficient_scope`) unless the caller has one of these scopes."""
     if not caller.allows(*needs):
-        raise Refused(
-            Refusal(
-                ErrorCode.INSUFFICIENT_SCOPE,
-                f"this needs an access token with the scope {' or '.join(needs)}",
-                "scope.missing",
-                " or ".join(needs),
-                str(caller.scope) or "no scope",
-            )
+        raise Refused.because(
+            ErrorCode.INSUFFICIENT_SCOPE,
+            f"this needs an access token with the scope {' or '.join(needs)}",
+            "scope.missing",
+            " or ".join(needs),
+            str(caller.scope) or "no scope",
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from urllib.parse import unquote, unquote_to_bytes
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 BYTES = 64 * 1024
 FIELDS = 100
@@ -157,7 +157,7 @@ def _shown(name: str) -> str:
 
 def _refuse(description: str, check: str) -> NoReturn:
     # `from None`: a UnicodeDecodeError contains the bytes that could not be decoded.
-    raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, check)) from None
+    raise Refused.because(ErrorCode.INVALID_REQUEST, description, check) from None
 
 
 PARTS = 20

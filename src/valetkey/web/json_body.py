@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import NoReturn, cast
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 BYTES = 1024 * 1024
 DEPTH = 32
@@ -110,4 +110,4 @@ def _check_text(value: object) -> None:
 
 def _refuse(description: str, check: str) -> NoReturn:
     # `from None`: a parser's error contains the text that could not be parsed.
-    raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, check)) from None
+    raise Refused.because(ErrorCode.INVALID_REQUEST, description, check) from None

@@ -294,7 +294,7 @@ class App:
             )
         if target >= TARGET_BYTES:
             description = "the request target has more than 8 KiB"
-            raise Refused(Refusal(ErrorCode.URI_TOO_LONG, description, "http.target"))
+            raise Refused.because(ErrorCode.URI_TOO_LONG, description, "http.target")
         host = headers.raw(b"host") or b""
         known = host in self._hosts or host.lower() in self._hosts
         if not known and (route is None or not route.any_host):
@@ -305,7 +305,7 @@ class App:
             raise Refused(_NOT_FOUND)
         if method not in route.methods:
             description = "this address does not take that method"
-            raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method"))
+            raise Refused.because(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method")
         return route
 
     def _origin(self, asked: IncomingRequest) -> tuple[str, bool]:
@@ -393,4 +393,4 @@ def _check_type(body: Body, given: str) -> None:
         raise Refused(_bad("the body must be multipart/form-data", check))
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
         what = "the body must be application/json in UTF-8"
-        raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, what, check))
+        raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, what, check)

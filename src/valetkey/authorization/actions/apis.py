@@ -33,7 +33,7 @@ from valetkey.authorization.protocol.resource import canonical, identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
@@ -308,6 +308,6 @@ def withdraw_group(tx: Transaction, group: Group, api: Api, role: str, now: Inst
 def require_role(api: Api, role: str) -> None:
     """Raise Refused (not found) if the API does not declare the role."""
     if role not in api.roles:
-        raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "the API declares no such role", "api.role.unknown")
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "the API declares no such role", "api.role.unknown"
         )

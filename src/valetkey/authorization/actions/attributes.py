@@ -22,7 +22,7 @@ from valetkey.authorization.model.register.claim import Source
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
 from valetkey.kernel.strict_json import read_object
@@ -63,7 +63,7 @@ def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
     users = [each.name for each in tx.declarations.claims() if each.source == source]
     if users:
         description = f"the claim {users[0]} comes from this attribute; remove the claim first"
-        raise Refused(Refusal(ErrorCode.CONFLICT, description, "attribute.used"))
+        raise Refused.because(ErrorCode.CONFLICT, description, "attribute.used")
     if not tx.declarations.remove_attribute(name):
         return False
     tx.events.add(AttributeRemoved(name), now)

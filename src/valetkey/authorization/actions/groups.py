@@ -13,7 +13,7 @@ from valetkey.authorization.model.event.groups import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
 MOST_RENAMED = 1_000
@@ -84,12 +84,10 @@ def _rename_in_clients(
 ) -> None:
     clients = tx.clients.requiring_group(before, MOST_RENAMED + 1)
     if len(clients) > MOST_RENAMED:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT,
-                f"more than {MOST_RENAMED} apps require this group; create another group instead",
-                "group.required",
-            )
+        raise Refused.because(
+            ErrorCode.CONFLICT,
+            f"more than {MOST_RENAMED} apps require this group; create another group instead",
+            "group.required",
         )
     for client in clients:
         names = [after if name == before else name for name in client.openid.required_groups]
@@ -102,10 +100,8 @@ def _rename_in_clients(
 def delete(tx: Transaction, group: Group, now: Instant) -> bool:
     """Delete a group. False if it is gone. Refused: it contains groups."""
     if tx.groups.has_groups(group):
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
-            )
+        raise Refused.because(
+            ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
         )
     if not tx.groups.delete(group, now):
         return False
@@ -117,10 +113,8 @@ def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
     """Add a locked user as a direct member. False if they are one. Refused: too many groups."""
     # The user is locked until the commit, so that concurrent additions are counted.
     if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT, f"a user is in {MOST_OF_USER} groups at most", "group.too_many"
-            )
+        raise Refused.because(
+            ErrorCode.CONFLICT, f"a user is in {MOST_OF_USER} groups at most", "group.too_many"
         )
     if not tx.groups.add(group, user.uid, now):
         return False

@@ -342,14 +342,12 @@ def refuse_token(check: str, expected: str) -> NoReturn:
 
     The response does not tell these apart.
     """
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_TOKEN,
-            "this needs a token that is good for it, sent as Authorization: Bearer",
-            check,
-            expected,
-            "none, or another",
-        )
+    raise Refused.because(
+        ErrorCode.INVALID_TOKEN,
+        "this needs a token that is good for it, sent as Authorization: Bearer",
+        check,
+        expected,
+        "none, or another",
     )
 
 

@@ -262,7 +262,7 @@ def queue_again(tx: Transaction, webhook: Webhook, event_id: str, now: Instant) 
     """
     event = tx.events.find(event_id)
     if event is None or not may_receive(webhook, event.name, event.client_id):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this event does not exist", "webhook.event"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this event does not exist", "webhook.event")
     return _queue(tx, webhook, event.id, event.name, subject_of(event.uid, event.client_id), now)
 
 
@@ -273,7 +273,7 @@ def may_receive(webhook: Webhook, name: str, client_id: str | None) -> bool:
 
 def no_such_webhook() -> Refused:
     """Return the refusal of a webhook that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "this webhook does not exist", "webhook.unknown"))
+    return Refused.because(ErrorCode.NOT_FOUND, "this webhook does not exist", "webhook.unknown")
 
 
 def _queue(
@@ -299,4 +299,4 @@ def _most_waiting(client_id: str | None) -> int:
 
 
 def _conflict(description: str, check: str) -> Refused:
-    return Refused(Refusal(ErrorCode.CONFLICT, description, check))
+    return Refused.because(ErrorCode.CONFLICT, description, check)

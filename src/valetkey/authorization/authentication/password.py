@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from valetkey.authorization.authentication.password_formats import verify_foreign
 from valetkey.config.settings import PasswordSettings
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 FILE = resources.files("valetkey.authorization.authentication") / "well_known_passwords.bin"
 """The list: four bytes of each hash, sorted; one good password in 40,000 is rejected by chance."""
@@ -103,9 +103,7 @@ def hash_password(text: str, settings: PasswordSettings, random: Callable[[int],
     prepared = prepare(text)
     problem = password_problem(text)
     if prepared is None or problem:
-        raise Refused(
-            Refusal(ErrorCode.INVALID_REQUEST, f"the password {problem}", "password.rule")
-        )
+        raise Refused.because(ErrorCode.INVALID_REQUEST, f"the password {problem}", "password.rule")
     return hash_prepared(prepared, settings, random(_SALT))
 
 

@@ -95,14 +95,12 @@ class TokenRequest(Struct, frozen=True):
         """Return the parameter's value. Refused with `invalid_request` if missing or empty."""
         value = self.parameters.get(name)
         if not value:
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    f"the parameter {name} is missing",
-                    f"parameter.{name}.missing",
-                    name,
-                    "nothing",
-                )
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                f"the parameter {name} is missing",
+                f"parameter.{name}.missing",
+                name,
+                "nothing",
             )
         return value
 

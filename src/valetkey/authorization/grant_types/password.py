@@ -31,12 +31,10 @@ _LONGEST = hours(1)
 async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenRequest:
     """Authenticate the user, with the rate limit and the audit events of the sign-in page."""
     if request.client.is_public:
-        raise Refused(
-            Refusal(
-                ErrorCode.UNAUTHORIZED_CLIENT,
-                "only a confidential client may send a user's password",
-                "password.public_client",
-            )
+        raise Refused.because(
+            ErrorCode.UNAUTHORIZED_CLIENT,
+            "only a confidential client may send a user's password",
+            "password.public_client",
         )
     username, password = request.required("username"), request.required("password")
     user = await authenticate(username, password, request.address, request.now)

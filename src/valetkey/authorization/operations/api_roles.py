@@ -37,7 +37,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 _ROLE = "/apis/{api_id}/roles/{role}"
 _MOST_GROUPS = 1_000
@@ -83,9 +83,7 @@ def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool])
         require(tx, call.actor, call.operation.permission)
         group = tx.groups.find_to_change(call.named("group"))
         if group is None:
-            raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown")
-            )
+            raise Refused.because(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown")
         return change(tx, group, _api(tx, call), call.named("role"), call.now)
 
     return unchecked_write(run)
@@ -94,7 +92,7 @@ def _group_role(change: Callable[[Transaction, Group, Api, str, Instant], bool])
 def _api(tx: Transaction, call: Call) -> Api:
     api = tx.apis.find(call.named("api_id"))
     if api is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api")
     return api
 
 

@@ -45,7 +45,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.records import Done, tag_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
@@ -130,7 +130,7 @@ def issue_api_secret(tx: Transaction, call: Call, api: Api) -> NewSecret:
     if credential is None:
         raise no_such_api()
     if faults := credentials.issue_secret(tx, credential, secret, call.now, others_live=live):
-        raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
+        raise Refused.because(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret")
     return NewSecret(secret.reveal())
 
 
@@ -141,8 +141,8 @@ def end_api_secret(tx: Transaction, call: Call, api: Api) -> None:
         tx, credential, call.named("secret_id"), call.now
     )
     if not ended:
-        raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "this secret does not exist or has ended", "admin.secret")
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "this secret does not exist or has ended", "admin.secret"
         )
 
 
@@ -159,7 +159,7 @@ def _found(api: Api | None) -> Api:
 
 def no_such_api() -> Refused:
     """Return the refusal of an API that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api"))
+    return Refused.because(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api")
 
 
 def _on_api(function: Callable[[Transaction, Call, Api], object]) -> Run:

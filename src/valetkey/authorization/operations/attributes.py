@@ -33,7 +33,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Anything, Done, tag_of
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
 _ONE = "/attributes/{attribute}"
@@ -115,8 +115,8 @@ def remove(tx: Transaction, call: Call) -> bool:
     tx.declarations.hold_all()
     require(tx, call.actor, call.operation.permission)
     if not remove_attribute(tx, call.named("attribute"), call.now):
-        raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "this attribute does not exist", "attribute.unknown")
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "this attribute does not exist", "attribute.unknown"
         )
     return True
 

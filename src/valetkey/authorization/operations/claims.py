@@ -36,7 +36,7 @@ from valetkey.authorization.tokens.issue import Granted, is_by_reference
 from valetkey.authorization.tokens.mint import access_token_of
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import later
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.words import translatable
 
@@ -132,7 +132,7 @@ def remove(tx: Transaction, call: Call) -> bool:
     tx.declarations.hold_all()
     require(tx, call.actor, call.operation.permission)
     if not remove_claim(tx, call.named("claim"), call.now):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this claim does not exist", "claim.unknown"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this claim does not exist", "claim.unknown")
     return True
 
 
@@ -177,9 +177,9 @@ def _preview(tx: Transaction, call: Call) -> ClaimsPreview:
     require(tx, call.actor, Permission.READ)
     user, client = tx.users.find(call.uid), tx.clients.find(call.named("client_id"))
     if user is None or not user.email:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user")
     if client is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client")
     api = _api(tx, call)
     has_api = api.admits(client)
     allowed = at(api, grantable(client, (api,) if has_api else ()))
@@ -235,7 +235,7 @@ def _api(tx: Transaction, call: Call) -> Api:
         return default
     found = tx.apis.find_by_key(canonical(identifier)) if identifier.isprintable() else None
     if found is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api")
     return found
 
 

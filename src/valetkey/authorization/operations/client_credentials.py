@@ -31,7 +31,7 @@ from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
@@ -54,15 +54,15 @@ def issue_secret(tx: Transaction, call: Call, client: Client) -> NewSecret:
     live = None if wanted is None else Lifetime(wanted)
     secret = call.new_secret(Prefix.CLIENT_SECRET)
     if faults := registrar(call).issue_secret(tx, client, secret, call.now, others_live=live):
-        raise Refused(Refusal(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret"))
+        raise Refused.because(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret")
     return NewSecret(secret.reveal())
 
 
 def end_secret(tx: Transaction, call: Call, client: Client) -> None:
     """Revoke one secret. Refused (not found) if it is not valid any more."""
     if not registrar(call).end_secret(tx, client, call.named("secret_id"), call.now):
-        raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "this secret does not exist or has ended", "admin.secret")
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "this secret does not exist or has ended", "admin.secret"
         )
 
 
@@ -100,12 +100,10 @@ def _legacy(call: Call) -> GrantTypeName:
     name = call.named("grant_type")
     found = next((each for each in LEGACY if each.value == name), None)
     if found is None:
-        raise Refused(
-            Refusal(
-                ErrorCode.NOT_FOUND,
-                "only the grants implicit and password can be changed this way",
-                "admin.grant_type",
-            )
+        raise Refused.because(
+            ErrorCode.NOT_FOUND,
+            "only the grants implicit and password can be changed this way",
+            "admin.grant_type",
         )
     return found
 

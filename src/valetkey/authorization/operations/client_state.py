@@ -18,7 +18,7 @@ from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import Button, Call, Operation, on_client
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
 
@@ -102,7 +102,7 @@ UNVERIFY = Operation(
 def add_owner(tx: Transaction, call: Call, client: Client) -> bool:
     """Make a user an owner of the client in the developer portal. False if the user is one."""
     if tx.users.find(call.uid) is None or tx.account_removals.is_done(call.uid):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user")
     return give_owner(tx, client.id, call.uid, call.now)
 
 

@@ -130,9 +130,7 @@ class Call(Struct, frozen=True):
         """Return a segment of the path, decoded. Raises Refused (not found) if unprintable."""
         text = unquote_to_bytes(self.arguments[name]).decode("latin-1")
         if not text.isascii() or not text.isprintable():
-            raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "admin_api.name")
-            )
+            raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "admin_api.name")
         return text
 
     @property
@@ -140,7 +138,7 @@ class Call(Struct, frozen=True):
         """Return the uid in the path. Raises Refused (not found) for other text."""
         uid = uid_of(self.arguments["uid"])
         if uid is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
+            raise Refused.because(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user")
         return uid
 
     def new_id(self, prefix: str) -> str:
@@ -311,12 +309,10 @@ def on_user(
         require(tx, call.actor, call.operation.permission, user)
         # A token acts for its user; the command line is no user.
         if but_oneself and getattr(call.actor, "uid", None) == user.uid:
-            raise Refused(
-                Refusal(
-                    ErrorCode.CONFLICT,
-                    "this is your own account; ask another user with your role",
-                    "admin.self",
-                )
+            raise Refused.because(
+                ErrorCode.CONFLICT,
+                "this is your own account; ask another user with your role",
+                "admin.self",
             )
         return function(tx, call, user)
 

@@ -23,7 +23,7 @@ from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, Settings
 from valetkey.kernel.moment import Lifetime
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
 
 
@@ -60,8 +60,8 @@ def _registration_off(settings: Settings) -> str:
 def withdraw_invitation(tx: Transaction, call: Call) -> None:
     """Withdraw a registration token."""
     if not registration.withdraw(tx, call.actor, call.named("invitation_id"), call.now):
-        raise Refused(
-            Refusal(ErrorCode.NOT_FOUND, "this invitation does not exist", "admin.invitation")
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "this invitation does not exist", "admin.invitation"
         )
 
 

@@ -27,7 +27,7 @@ from valetkey.authorization.operations.records import Moment, Name
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
@@ -126,8 +126,8 @@ def _shown(credential: ScimCredential) -> ScimCredentialShown:
 
 
 def _no_such_credential() -> Refused:
-    return Refused(
-        Refusal(ErrorCode.NOT_FOUND, "this credential does not exist or has ended", "admin.scim")
+    return Refused.because(
+        ErrorCode.NOT_FOUND, "this credential does not exist or has ended", "admin.scim"
     )
 
 

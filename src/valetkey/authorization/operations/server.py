@@ -40,7 +40,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
 
@@ -89,12 +89,10 @@ async def rotate_keys(call: Call) -> Result:
     """Rotate keys: once every verifier can know the next ones, or at once."""
     wanted, ring = call.input(RotationWanted), call.services.keys
     if wanted.algorithm is not None and wanted.algorithm not in ring.algorithms:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT,
-                "this server has no keys of that algorithm: see tokens.signing_algorithms",
-                "admin.algorithm",
-            )
+        raise Refused.because(
+            ErrorCode.CONFLICT,
+            "this server has no keys of that algorithm: see tokens.signing_algorithms",
+            "admin.algorithm",
         )
     await ring.rotate(
         call.now,
@@ -111,7 +109,7 @@ async def withdraw_key(call: Call) -> Result:
     kid = call.named("kid")
     ring = call.services.keys
     if not await ring.withdraw(kid, call.now, allowed=_allowed(call), done_by=call.actor.done_by):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this key does not exist", "admin.key"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this key does not exist", "admin.key")
     return Result(Done(changed=True))
 
 

@@ -25,7 +25,7 @@ from valetkey.authorization.operations.records import Moment, Name, Seconds
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
@@ -154,8 +154,8 @@ def end_token(tx: Transaction, call: Call) -> None:
 
 
 def _no_such_token() -> Refused:
-    return Refused(
-        Refusal(ErrorCode.NOT_FOUND, "this token does not exist or has ended", "admin.token")
+    return Refused.because(
+        ErrorCode.NOT_FOUND, "this token does not exist or has ended", "admin.token"
     )
 
 

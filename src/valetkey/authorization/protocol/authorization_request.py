@@ -177,14 +177,12 @@ def require_client(client: Client | None) -> Client:
     if client is None or client.disabled_at is not None:
         # The decision record may tell the two apart, the page must not.
         received = "no client has that id" if client is None else "a disabled client"
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "client_id names no app that is registered here",
-                "authorize.client",
-                "a registered client",
-                received,
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "client_id names no app that is registered here",
+            "authorize.client",
+            "a registered client",
+            received,
         )
     return client
 
@@ -393,7 +391,7 @@ def _refuse(
     expected: str = "",
     received: str = "",
 ) -> NoReturn:
-    raise Refused(Refusal(code, description, check, expected, received))
+    raise Refused.because(code, description, check, expected, received)
 
 
 def _size(text: str) -> str:

@@ -107,13 +107,6 @@ def _can_return(state: str, mode: ResponseMode) -> bool:
 
 def _unproven(description: str, check: str, client: Client, received: str) -> NoReturn:
     registered = f"one of the redirect URIs of {client.id}: {', '.join(client.redirect_uris)}"
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            description,
-            check,
-            registered[:2_000],
-            received,
-            about=client.id,
-        )
+    raise Refused.because(
+        ErrorCode.INVALID_REQUEST, description, check, registered[:2_000], received, about=client.id
     )

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Address, User
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.strict_json import read_object
 
 OPENID = "openid"
@@ -325,4 +325,4 @@ def _spell(wish: ClaimRequest) -> dict[str, object] | None:
 
 
 def _refuse(check: str, description: str) -> NoReturn:
-    raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, f"claims.{check}"))
+    raise Refused.because(ErrorCode.INVALID_REQUEST, description, f"claims.{check}")

@@ -6,7 +6,7 @@ the request's Origin and Sec-Fetch-Site headers.
 
 from collections.abc import Sequence
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Headers
 
@@ -61,4 +61,4 @@ def _foreign(header: str, received: str) -> Refused:
 
 
 def _refused(check: str, description: str, expected: str, received: str) -> Refused:
-    return Refused(Refusal(ErrorCode.FORBIDDEN, description, f"csrf.{check}", expected, received))
+    return Refused.because(ErrorCode.FORBIDDEN, description, f"csrf.{check}", expected, received)

@@ -3,7 +3,7 @@
 import re
 from hashlib import sha256
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, same, to_base64url
 
 METHOD = "S256"
@@ -48,12 +48,10 @@ def challenge_of(verifier: str) -> str:
 
 
 def _refused(check: str, description: str, received: str) -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            description,
-            f"pkce.{check}",
-            "code_challenge with code_challenge_method=S256",
-            received,
-        )
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST,
+        description,
+        f"pkce.{check}",
+        "code_challenge with code_challenge_method=S256",
+        received,
     )

@@ -121,22 +121,18 @@ def without_fragment(uri: str) -> str:
 
 def broken(problem: Refusal) -> Refused:
     """Return the refusal of a request object that violates a rule of JWTs."""
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST_OBJECT,
-            "the request object is not one that this app signed for this server, or it is over",
-            f"request_object.{problem.check}",
-            problem.expected,
-            problem.received,
-        )
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST_OBJECT,
+        "the request object is not one that this app signed for this server, or it is over",
+        f"request_object.{problem.check}",
+        problem.expected,
+        problem.received,
     )
 
 
 def _refuse(reason: str, check: str) -> NoReturn:
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST_OBJECT,
-            f"the request object cannot be used: {reason}",
-            f"request_object.{check}",
-        )
+    raise Refused.because(
+        ErrorCode.INVALID_REQUEST_OBJECT,
+        f"the request object cannot be used: {reason}",
+        f"request_object.{check}",
     )

@@ -176,14 +176,12 @@ def parse_requested(text: str) -> Scope:
     scope = Scope.parse(text)
     known = Scope(tuple([name for name in scope if "#" not in name]))
     if known != scope and OPENID not in scope:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_SCOPE,
-                "scope contains an unknown scope",
-                "scope.wider",
-                "scopes without #",
-                str(scope - known)[:200],
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_SCOPE,
+            "scope contains an unknown scope",
+            "scope.wider",
+            "scopes without #",
+            str(scope - known)[:200],
         )
     return known
 

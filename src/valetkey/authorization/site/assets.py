@@ -9,7 +9,7 @@ from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, assets
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.storage.transaction import Store
 from valetkey.fetch.image import MEDIA_TYPE
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.exchange import Request, Response
 
 ASSETS = "/assets/{file}"
@@ -51,7 +51,7 @@ class AssetEndpoint(Struct, frozen=True):
         # A page of a server of another version may still be open.
         current = _current(self.book, request.path)
         if current is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this file does not exist", "assets.file"))
+            raise Refused.because(ErrorCode.NOT_FOUND, "this file does not exist", "assets.file")
         return _answer(current, "no-store")
 
 
@@ -67,7 +67,7 @@ class LogoEndpoint(Struct, frozen=True):
         if _NAME.fullmatch(name):
             image = await self.store.read(lambda tx: tx.logos.image(name))
         if image is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this logo does not exist", "logos.name"))
+            raise Refused.because(ErrorCode.NOT_FOUND, "this logo does not exist", "logos.name")
         return Response(200, image, _IMAGE)
 
 
@@ -83,8 +83,8 @@ class PictureEndpoint(Struct, frozen=True):
         if _NAME.fullmatch(name):
             image = await self.store.read(lambda tx: tx.pictures.image(name))
         if image is None:
-            raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "this picture does not exist", "pictures.name")
+            raise Refused.because(
+                ErrorCode.NOT_FOUND, "this picture does not exist", "pictures.name"
             )
         return Response(200, image, _PICTURE)
 

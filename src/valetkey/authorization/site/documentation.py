@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from valetkey.authorization.layout.language import accepted
 from valetkey.kernel.preconditions import etag_of, preconditions
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.exchange import Pairs, Request, Response
 
 ARCHIVE = Path(__file__).with_suffix(".zip")
@@ -58,7 +58,7 @@ class DocumentationEndpoint(Struct, frozen=True):
             name += "index.html"
         file = self.files.get(name)
         if file is None:
-            raise Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "docs.file"))
+            raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "docs.file")
         headers: Pairs = (
             ("cache-control", file.cached),
             # Weak, because the same tag stands for both encodings.

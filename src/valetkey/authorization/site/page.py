@@ -20,7 +20,7 @@ from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_multipart, read_query
 from valetkey.web.router import Body, Route
@@ -335,7 +335,7 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
 
 def not_found(what: str) -> Refused:
     """Return the refusal of an object that does not exist or belongs to another user."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, f"this {what} does not exist", f"account.{what}"))
+    return Refused.because(ErrorCode.NOT_FOUND, f"this {what} does not exist", f"account.{what}")
 
 
 def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:

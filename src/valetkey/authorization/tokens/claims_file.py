@@ -23,7 +23,7 @@ from msgspec import Struct
 from valetkey.authorization.model.register.claim import CLAIM_NAME, Claims
 from valetkey.authorization.protocol.claims import RESERVED_CLAIMS
 from valetkey.authorization.tokens import claims_program
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.strict_json import read_object
 
 T = TypeVar("T")
@@ -246,14 +246,12 @@ class ClaimsFile:
         return {name: value for name, value in claims.items() if value is not None}
 
     def _refused(self, received: str) -> Refused:
-        return Refused(
-            Refusal(
-                ErrorCode.TEMPORARILY_UNAVAILABLE,
-                "the claims of this token cannot be computed; the operator has to look",
-                "claims.file",
-                f"a mapping of claims from {self.file.name}",
-                received,
-            )
+        return Refused.because(
+            ErrorCode.TEMPORARILY_UNAVAILABLE,
+            "the claims of this token cannot be computed; the operator has to look",
+            "claims.file",
+            f"a mapping of claims from {self.file.name}",
+            received,
         )
 
 

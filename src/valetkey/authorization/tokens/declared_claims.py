@@ -27,7 +27,7 @@ from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.id_token import Identity
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
@@ -331,14 +331,12 @@ def bounded(claims: Claims) -> Claims:
         return claims
     sizes = {name: len(msgspec.json.encode(value)) for name, value in claims.items()}
     largest = max(sizes, key=lambda name: sizes[name])
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "the claims of this token are too large; the operator has to shorten them",
-            "claims.size",
-            f"at most {LARGEST_CLAIMS} bytes",
-            f"{size} bytes, {sizes[largest]} of them in {largest}",
-        )
+    raise Refused.because(
+        ErrorCode.INVALID_REQUEST,
+        "the claims of this token are too large; the operator has to shorten them",
+        "claims.size",
+        f"at most {LARGEST_CLAIMS} bytes",
+        f"{size} bytes, {sizes[largest]} of them in {largest}",
     )
 
 

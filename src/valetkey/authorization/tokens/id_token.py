@@ -20,7 +20,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime, days, later, minutes
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import to_base64url
 
@@ -186,18 +186,16 @@ class IdTokenHints(Struct, frozen=True):
             claims = await self._claims(text, client, now)
         except Refused as refused:
             found = refused.refusal
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    _REFUSED,
-                    f"id_token_hint.{found.check.rpartition('.')[2]}",
-                    found.expected,
-                    found.received,
-                )
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                _REFUSED,
+                f"id_token_hint.{found.check.rpartition('.')[2]}",
+                found.expected,
+                found.received,
             ) from None
         subject, session_id = claims.get("sub"), claims.get("sid", "")
         if not isinstance(subject, str) or not isinstance(session_id, str) or not subject:
-            raise Refused(Refusal(ErrorCode.INVALID_REQUEST, _REFUSED, "id_token_hint.sub"))
+            raise Refused.because(ErrorCode.INVALID_REQUEST, _REFUSED, "id_token_hint.sub")
         return Hint(subject, session_id)
 
     async def _claims(self, text: str, client: Client, now: Instant) -> jwt.Claims:

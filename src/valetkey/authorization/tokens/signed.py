@@ -16,7 +16,7 @@ from valetkey.kernel.jose import jwe, jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 _ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
 
@@ -102,11 +102,9 @@ class ClientSigner(Struct, frozen=True):
 
 
 def _refused(check: str, expected: str) -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_CLIENT_METADATA,
-            "there is no key for the algorithms that this client is registered with",
-            f"signed.{check}",
-            expected,
-        )
+    return Refused.because(
+        ErrorCode.INVALID_CLIENT_METADATA,
+        "there is no key for the algorithms that this client is registered with",
+        f"signed.{check}",
+        expected,
     )

@@ -22,7 +22,7 @@ from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, is_live
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 _PERSON = "an access token of a user, with the scope openid"
 
@@ -91,15 +91,13 @@ class UserInfo(Struct, frozen=True):
             refuse_token(found.liveness.ended(now), about=found.read.client_id)
         live = found.read
         if live.uid is None or OPENID not in live.scope:
-            raise Refused(
-                Refusal(
-                    ErrorCode.INSUFFICIENT_SCOPE,
-                    "userinfo needs an access token with the scope openid",
-                    "userinfo.scope",
-                    _PERSON,
-                    str(live.scope),
-                    about=live.client_id,
-                )
+            raise Refused.because(
+                ErrorCode.INSUFFICIENT_SCOPE,
+                "userinfo needs an access token with the scope openid",
+                "userinfo.scope",
+                _PERSON,
+                str(live.scope),
+                about=live.client_id,
             )
         user = found.user or tx.users.find(Uid(live.uid))
         if user is None:
@@ -130,13 +128,11 @@ class UserInfo(Struct, frozen=True):
 
 def refuse_token(received: str, about: str = "") -> NoReturn:
     """Refuse with `invalid_token`; `received` and the client go into the decision record."""
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_TOKEN,
-            "the access token expired, was revoked, or is not one of ours",
-            "userinfo.token",
-            _PERSON,
-            received,
-            about=about,
-        )
+    raise Refused.because(
+        ErrorCode.INVALID_TOKEN,
+        "the access token expired, was revoked, or is not one of ours",
+        "userinfo.token",
+        _PERSON,
+        received,
+        about=about,
     )

@@ -11,7 +11,7 @@ from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import AHEAD, Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.strict_json import read_object
 
@@ -213,4 +213,4 @@ def _scope(claims: jwt.Claims) -> Scope:
 
 def _refused(claim: str, expected: str) -> Refused:
     description = "the token is not valid"
-    return Refused(Refusal(ErrorCode.INVALID_TOKEN, description, f"access_token.{claim}", expected))
+    return Refused.because(ErrorCode.INVALID_TOKEN, description, f"access_token.{claim}", expected)

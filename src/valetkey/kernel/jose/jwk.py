@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
 
@@ -181,12 +181,10 @@ def base64url_uint(number: int, size: int = 0) -> str:
 
 def refused(check: str, description: str) -> Refused:
     """Return a refusal of a key or of a key set."""
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_CLIENT_METADATA,
-            f"these keys cannot be used: {description}",
-            f"jwks.{check}",
-        )
+    return Refused.because(
+        ErrorCode.INVALID_CLIENT_METADATA,
+        f"these keys cannot be used: {description}",
+        f"jwks.{check}",
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret, to_base64url
 
 ALGORITHM = "HS256"
@@ -77,4 +77,4 @@ def _key(secret: Secret) -> bytes | None:
 
 def _refused(check: str, expected: str) -> Refused:
     description = "the token is not valid"
-    return Refused(Refusal(ErrorCode.INVALID_TOKEN, description, f"jwt.{check}", expected))
+    return Refused.because(ErrorCode.INVALID_TOKEN, description, f"jwt.{check}", expected)

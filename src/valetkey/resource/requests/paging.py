@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.kernel.moment import Instant, Lifetime, days
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.resource.resource_object import ResourceObject
@@ -152,4 +152,4 @@ def _context(asked: PageRequest, kind: ResourceObject, owner: Owner) -> str:
 
 
 def _refused(description: str, check: str) -> Refused:
-    return Refused(Refusal(ErrorCode.INVALID_REQUEST, description, check))
+    return Refused.because(ErrorCode.INVALID_REQUEST, description, check)

@@ -62,21 +62,17 @@ def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Docu
     types = _PATCH_TYPE if patch else _JSON_TYPE
     if types.fullmatch((headers.get("content-type") or "").strip(" \t")) is None:
         names = f"{MERGE_PATCH}, {JSON_PATCH} or {JSON}" if patch else JSON
-        raise Refused(
-            Refusal(
-                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-                f"the body must be {names} in UTF-8",
-                "body.content_type",
-                names,
-                "another Content-Type, or none",
-            )
+        raise Refused.because(
+            ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+            f"the body must be {names} in UTF-8",
+            "body.content_type",
+            names,
+            "another Content-Type, or none",
         )
     document = read_json(body)
     if not isinstance(document, dict):
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST, "the body must be a JSON object", "body.not_an_object"
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST, "the body must be a JSON object", "body.not_an_object"
         )
     return cast("dict[str, object]", document)
 
@@ -163,11 +159,9 @@ def read_idempotency_key(request: Request, client_id: str) -> IdempotencyKey | N
         return None
     name, *others = fields
     if others or _KEY.fullmatch(name) is None:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "the Idempotency-Key must be one text of 1 to 255 visible ASCII characters",
-                "idempotency_key.malformed",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "the Idempotency-Key must be one text of 1 to 255 visible ASCII characters",
+            "idempotency_key.malformed",
         )
     return IdempotencyKey(client_id, name, to_base64url(sha256(request.body).digest()))

@@ -135,12 +135,10 @@ def _from(refused: Refused) -> Refused:
 
 
 def _refused(check: str, expected: str, received: str = "") -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "this is not a logout token of the issuer for this app",
-            f"logout_token.{check}",
-            expected,
-            received,
-        )
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST,
+        "this is not a logout token of the issuer for this app",
+        f"logout_token.{check}",
+        expected,
+        received,
     )

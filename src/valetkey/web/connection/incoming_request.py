@@ -248,7 +248,7 @@ async def read_body(headers: Headers, receive: Receive, limit: int, room: BodyMe
     if length is not None:
         if not (length.isascii() and length.isdigit()):
             description = "Content-Length must be a number"
-            raise Refused(Refusal(ErrorCode.INVALID_REQUEST, description, "http.content_length"))
+            raise Refused.because(ErrorCode.INVALID_REQUEST, description, "http.content_length")
         # Digits are counted first: int() is slow for thousands of digits and then fails.
         if len(length) > len(str(limit)) or int(length) > limit:
             raise Refused(_too_large(limit))
@@ -257,12 +257,10 @@ async def read_body(headers: Headers, receive: Receive, limit: int, room: BodyMe
 
 def _check_encoding(headers: Headers) -> None:
     if (headers.get("content-encoding") or "identity").lower() != "identity":
-        raise Refused(
-            Refusal(
-                ErrorCode.UNSUPPORTED_MEDIA_TYPE,
-                "a body must not have a Content-Encoding",
-                "http.content_encoding",
-            )
+        raise Refused.because(
+            ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+            "a body must not have a Content-Encoding",
+            "http.content_encoding",
         )
 
 

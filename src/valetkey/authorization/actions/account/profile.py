@@ -20,7 +20,7 @@ from valetkey.authorization.model.account.user import Address, Attribute, Standa
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey, to_base64url
 
@@ -147,7 +147,7 @@ class ProfileChange(Struct, frozen=True):
             after = change_attributes(tx, changed, changes, now)
             # Together, values may be too large; raise, so that everything is rolled back.
             if isinstance(after, tuple):
-                raise Refused(Refusal(ErrorCode.INVALID_REQUEST, after[0].detail, "attributes"))
+                raise Refused.because(ErrorCode.INVALID_REQUEST, after[0].detail, "attributes")
             return after
         return ProfileRejected({"username": ProfileFault.TAKEN}, user)
 
@@ -215,4 +215,4 @@ class PictureChange(Struct, frozen=True):
             return changed
         # Another field of the account breaks a rule that is newer than the account.
         detail = "; ".join(f"{fault.field}: {fault.detail}" for fault in changed)
-        raise Refused(Refusal(ErrorCode.INVALID_REQUEST, detail, "picture.account"))
+        raise Refused.because(ErrorCode.INVALID_REQUEST, detail, "picture.account")

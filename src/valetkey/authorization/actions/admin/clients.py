@@ -19,7 +19,7 @@ from valetkey.authorization.storage.administration.client_search import (
 from valetkey.authorization.storage.register.clients import QuerySighting
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 LEGACY = tuple(name for name in GrantTypeName if RULES[name].discouraged)
 """The discouraged grant types, which administrators enable for one client at a time."""
@@ -61,7 +61,7 @@ def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientW
 
 def no_such_client() -> Refused:
     """Return the refusal of a client that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client"))
+    return Refused.because(ErrorCode.NOT_FOUND, "this app does not exist", "admin.client")
 
 
 def client_to_change(tx: Transaction, client_id: str) -> Client:
@@ -80,19 +80,15 @@ def _find(tx: Transaction, client_id: str, *, to_change: bool) -> Client:
     if client is None or tx.client_search.is_gone(client_id):
         raise no_such_client()
     if to_change and tx.apis.find(client_id) is not None:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "this is the credential of an API: change the API instead",
-                "admin.api_credential",
-            )
+        raise Refused.because(
+            ErrorCode.FORBIDDEN,
+            "this is the credential of an API: change the API instead",
+            "admin.api_credential",
         )
     if to_change and client_id == RESOURCE_SERVER:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "the resource server is one of this server's own parts",
-                "admin.own_client",
-            )
+        raise Refused.because(
+            ErrorCode.FORBIDDEN,
+            "the resource server is one of this server's own parts",
+            "admin.own_client",
         )
     return client

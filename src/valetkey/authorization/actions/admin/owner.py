@@ -14,7 +14,7 @@ from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_secret, well_formed
 
 LASTS = minutes(15)
@@ -50,13 +50,11 @@ def issue_link(
     Raises Refused (conflict) if there is an owner already and `break_glass` is not set.
     """
     if tx.people.has_owner() and not break_glass:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT,
-                "this server has an owner, who can make others one; if no owner can sign in any "
-                "more, say --break-glass",
-                "owner.exists",
-            )
+        raise Refused.because(
+            ErrorCode.CONFLICT,
+            "this server has an owner, who can make others one; if no owner can sign in any "
+            "more, say --break-glass",
+            "owner.exists",
         )
     voucher = Voucher(
         kind=VoucherKind.OWNER,
@@ -119,12 +117,10 @@ def become_owner(
     if user is None or _still(tx, link, now) is None:
         raise _over()
     if not tx.users.has_second_factor(user.uid):
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "an owner needs a passkey or an authenticator app besides the password",
-                "owner.factor",
-            )
+        raise Refused.because(
+            ErrorCode.FORBIDDEN,
+            "an owner needs a passkey or an authenticator app besides the password",
+            "owner.factor",
         )
     if not tx.vouchers.redeem(link.voucher, now):
         raise _over()
@@ -142,10 +138,8 @@ def _still(tx: Transaction, link: OwnerLink, now: Instant) -> Voucher | None:
 
 
 def _over() -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.CONFLICT,
-            "this link was already used or has expired; ask the operator for a new one",
-            "owner.link",
-        )
+    return Refused.because(
+        ErrorCode.CONFLICT,
+        "this link was already used or has expired; ask the operator for a new one",
+        "owner.link",
     )

@@ -10,7 +10,7 @@ from msgspec import Struct
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.event import CLI, DoneBy, by_user
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 
 class Permission(StrEnum):
@@ -173,20 +173,16 @@ def require(
     if powers.allow(permission, about):
         return powers
     if permission in powers.permissions:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "this user has a higher role than yours",
-                "admin.rank",
-                "the same role or a lower one",
-            )
-        )
-    raise Refused(
-        Refusal(
+        raise Refused.because(
             ErrorCode.FORBIDDEN,
-            "your role does not allow this",
-            "admin.permission",
-            permission.value,
-            powers.role.value if powers.role else "no role",
+            "this user has a higher role than yours",
+            "admin.rank",
+            "the same role or a lower one",
         )
+    raise Refused.because(
+        ErrorCode.FORBIDDEN,
+        "your role does not allow this",
+        "admin.permission",
+        permission.value,
+        powers.role.value if powers.role else "no role",
     )

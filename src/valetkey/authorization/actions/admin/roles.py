@@ -15,7 +15,7 @@ from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.people import RoleChanged
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 MOST = 500
 """Maximum number of users with a role that are listed."""
@@ -34,12 +34,10 @@ def leave_an_owner(tx: Transaction, user: User) -> None:
     if now is None or now.role is not Role.OWNER or now.disabled_at is not None:
         return
     if not tx.people.has_owner(but=user.uid):
-        raise Refused(
-            Refusal(
-                ErrorCode.CONFLICT,
-                "this is the last owner; make another user an owner first",
-                "admin.last_owner",
-            )
+        raise Refused.because(
+            ErrorCode.CONFLICT,
+            "this is the last owner; make another user an owner first",
+            "admin.last_owner",
         )
 
 
@@ -85,7 +83,7 @@ def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
     hold_in_order(tx, actor, uid)
     user = tx.users.find_to_change(uid)
     if user is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user")
     return user
 
 

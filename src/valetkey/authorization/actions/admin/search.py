@@ -21,7 +21,7 @@ from valetkey.authorization.storage.administration.people import (
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 RECOVERY_CODE = "recovery_code"
 
@@ -90,7 +90,7 @@ def user_details(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserD
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)
     if user is None or is_gone(user):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user")
     return UserDetails(
         user,
         _factors(tx, uid),
@@ -160,12 +160,8 @@ def _parse(after: str) -> Cursor | None:
 
 
 def _foreign() -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "this address was not one of ours; search again",
-            "admin.place",
-        )
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST, "this address was not one of ours; search again", "admin.place"
     )
 
 

@@ -31,7 +31,7 @@ from valetkey.authorization.model.event.people import UserImportFinished, UserIm
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Mistake, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
@@ -147,7 +147,7 @@ def _begin(tx: Transaction, actor: Actor, wanted: UserImport) -> bool:
 def _add(tx: Transaction, actor: Actor, import_id: str, rows: Sequence[ImportRow]) -> bool:
     require(tx, actor, Permission.PEOPLE)
     if not tx.user_imports.add(import_id, rows):
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this import was stopped", "import.over"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this import was stopped", "import.over")
     return True
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret
 
 FEDERATED = "fed"
@@ -89,14 +89,12 @@ class ProviderConnection:
 
 def unusable(provider: ProviderSettings, check: str, received: str = "") -> Refused:
     """Return a refusal: the provider's response proves nothing; details go to the event log."""
-    return Refused(
-        Refusal(
-            ErrorCode.ACCESS_DENIED,
-            "the other server did not confirm who you are; nothing was changed",
-            f"federation.{check}",
-            f"an answer of {provider.id}",
-            received,
-        )
+    return Refused.because(
+        ErrorCode.ACCESS_DENIED,
+        "the other server did not confirm who you are; nothing was changed",
+        f"federation.{check}",
+        f"an answer of {provider.id}",
+        received,
     )
 
 

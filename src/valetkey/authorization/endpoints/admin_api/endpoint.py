@@ -96,9 +96,7 @@ def read_body(operation: Operation, request: Request) -> object:
         return _file(operation.upload, request)
     if operation.takes is None:
         if request.body:
-            raise Refused(
-                Refusal(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
-            )
+            raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
         return None
     try:
         return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
@@ -111,7 +109,7 @@ def _file(upload: Upload, request: Request) -> UploadedFile:
     media = given[1].lower() if given else ""
     if media not in upload.media:
         said = f"the body must be {', '.join(upload.media)}; in UTF-8"
-        raise Refused(Refusal(ErrorCode.UNSUPPORTED_MEDIA_TYPE, said, "http.content_type"))
+        raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, said, "http.content_type")
     return UploadedFile(media, request.body)
 
 
@@ -202,15 +200,13 @@ class OperationEndpoint(Struct, frozen=True):
                 lambda tx: tx.api_tokens.note_use(token.id, now), done_by=program.done_by
             )
         if not powers.allow(operation.permission):
-            raise Refused(
-                Refusal(
-                    ErrorCode.FORBIDDEN,
-                    f"this needs a token with the permission {operation.permission.value}, "
-                    "created by a user whose role has it",
-                    "admin_api.permission",
-                    operation.permission.value,
-                    " ".join(sorted(powers.permissions)),
-                )
+            raise Refused.because(
+                ErrorCode.FORBIDDEN,
+                f"this needs a token with the permission {operation.permission.value}, "
+                "created by a user whose role has it",
+                "admin_api.permission",
+                operation.permission.value,
+                " ".join(sorted(powers.permissions)),
             )
         wanted = preconditions(
             request.headers.all("if-match"), request.headers.all("if-none-match")
@@ -270,7 +266,7 @@ def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> 
         return renderer.page(request, explained(issuer))
 
     async def nothing(_: Request) -> Response:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "http.path"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "http.path")
 
     paths: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:

@@ -79,14 +79,12 @@ class Authorize(Struct, frozen=True):
         query = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
         form = read_form(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
         if len(query) and len(form):
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    "parameters came in the query and in the body; send all of them in one place",
-                    "authorize.split",
-                    "one place",
-                    "two places",
-                )
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                "parameters came in the query and in the body; send all of them in one place",
+                "authorize.split",
+                "one place",
+                "two places",
             )
         interaction = await self._begin(request, _values(form if len(form) else query))
         client, returns = await find_and_prove(self.server, interaction.parameters)

@@ -26,7 +26,7 @@ from valetkey.authorization.protocol.interaction import (
 )
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Interrupt, Request
 from valetkey.web.form import read_query
@@ -86,17 +86,15 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
     cookies = server.cookies
     bound = is_bound_to(interaction, cookies.browser_fingerprint(cookies.browser(request)))
     if interaction.browser and not bound:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                (
-                    "this request was started in another browser, or cookies are disabled; start "
-                    "again here"
-                ),
-                "interaction.browser",
-                "the browser in which it began",
-                "another browser",
-            )
+        raise Refused.because(
+            ErrorCode.FORBIDDEN,
+            (
+                "this request was started in another browser, or cookies are disabled; start "
+                "again here"
+            ),
+            "interaction.browser",
+            "the browser in which it began",
+            "another browser",
         )
     return interaction
 
@@ -180,4 +178,4 @@ def decides_again(server: Server, interaction: Interaction) -> str:
 
 
 def _refused(description: str, check: str) -> Refused:
-    return Refused(Refusal(ErrorCode.INVALID_REQUEST, description, f"interaction.{check}"))
+    return Refused.because(ErrorCode.INVALID_REQUEST, description, f"interaction.{check}")

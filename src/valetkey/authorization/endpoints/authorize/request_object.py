@@ -22,7 +22,7 @@ from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
 MEDIA_TYPES = (
@@ -155,4 +155,4 @@ _NOT_SUPPORTED = {
 
 
 def _refused(code: ErrorCode, description: str, check: str) -> Refused:
-    return Refused(Refusal(code, description, f"request_object.{check}"))
+    return Refused.because(code, description, f"request_object.{check}")

@@ -7,7 +7,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import append_query
 from valetkey.web.exchange import Request, Response, html_response, see_other
 from valetkey.web.form import read_query
@@ -29,13 +29,11 @@ class StartEndpoint(Struct, frozen=True):
         client_id = read_query(request.query).get("client_id") or ""
         client = await self.server.directory.find(client_id) if client_id else None
         if client is None or client.disabled_at or not client.openid.initiate_login_uri:
-            raise Refused(
-                Refusal(
-                    ErrorCode.NOT_FOUND,
-                    "no app of that client_id can be opened from here",
-                    "start.client",
-                    "a client with an initiate_login_uri",
-                )
+            raise Refused.because(
+                ErrorCode.NOT_FOUND,
+                "no app of that client_id can be opened from here",
+                "start.client",
+                "a client with an initiate_login_uri",
             )
         # No login_hint: it would reveal the user to an app without consent.
         issuer = (("iss", self.server.issuer),)

@@ -144,13 +144,11 @@ class RegisterEndpoint(Struct, frozen=True):
 def count_attempt_to_register(tries: Buckets, request: Request) -> None:
     """Count an attempt; refused with `slow_down` after too many from one address."""
     if wait := tries.take(network_of(request.address), request.at):
-        raise Refused(
-            Refusal(
-                ErrorCode.SLOW_DOWN,
-                "too many registrations from this address; try again later",
-                "registration.rate",
-                retry_after=wait,
-            )
+        raise Refused.because(
+            ErrorCode.SLOW_DOWN,
+            "too many registrations from this address; try again later",
+            "registration.rate",
+            retry_after=wait,
         )
 
 

@@ -51,14 +51,12 @@ class ClientRequestAuthentication(Struct, frozen=True):
             return ClientRequest(body, in_query=False)
         query = read_query(request.hidden_query, opaque=_OPAQUE, multiple=_MULTIPLE)
         if len(body):
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    "parameters must come in the body or in the query string, not in both",
-                    "request.two_places",
-                    "one place",
-                    "body and query string",
-                )
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                "parameters must come in the body or in the query string, not in both",
+                "request.two_places",
+                "one place",
+                "body and query string",
             )
         return ClientRequest(query, in_query=True)
 
@@ -104,14 +102,12 @@ def _with_assertion(parameters: Form) -> Form:
     if not _authenticates(parameters):
         return parameters
     if "client_assertion" in parameters:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "the assertion authenticates the client; send no client_assertion",
-                "jwt_bearer.two_assertions",
-                "assertion",
-                "assertion and client_assertion",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "the assertion authenticates the client; send no client_assertion",
+            "jwt_bearer.two_assertions",
+            "assertion",
+            "assertion and client_assertion",
         )
     values = {name: parameters.get(name) or "" for name in parameters.names}
     values |= {"client_assertion": values["assertion"], "client_assertion_type": ASSERTION_TYPE}
@@ -147,25 +143,21 @@ def require_query_allowed(asked: ClientRequest, proven: Authenticated) -> None:
     A user's password is refused there for every profile.
     """
     if asked.in_query and "password" in asked.parameters:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "a user's password never goes into the query string; send it in the body",
-                "request.query_password",
-                "password in the body",
-                "password in the query string",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "a user's password never goes into the query string; send it in the body",
+            "request.query_password",
+            "password in the body",
+            "password in the query string",
         )
     if asked.in_query and not proven.client.profile.token_parameters_in_query:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "this client's profile does not allow parameters in the query string; "
-                "send them in the body",
-                "request.query_profile",
-                "parameters in the body",
-                "parameters in the query string",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "this client's profile does not allow parameters in the query string; "
+            "send them in the body",
+            "request.query_profile",
+            "parameters in the body",
+            "parameters in the query string",
         )
 
 
@@ -173,14 +165,12 @@ def require_registered(client: Client, grant_type: str) -> None:
     """Refuse a client that may not use this grant type."""
     if client.may_use(grant_type):
         return
-    raise Refused(
-        Refusal(
-            ErrorCode.UNAUTHORIZED_CLIENT,
-            "this client is not registered for this grant type",
-            "grant_type.not_registered",
-            ", ".join(sorted(client.grant_types)),
-            grant_type,
-        )
+    raise Refused.because(
+        ErrorCode.UNAUTHORIZED_CLIENT,
+        "this client is not registered for this grant type",
+        "grant_type.not_registered",
+        ", ".join(sorted(client.grant_types)),
+        grant_type,
     )
 
 
@@ -189,14 +179,12 @@ def token_parameter(asked: ClientRequest) -> str:
     token = asked.parameters.get("token")
     if token:
         return token
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "the parameter token is missing",
-            "parameter.token.missing",
-            "token",
-            "nothing",
-        )
+    raise Refused.because(
+        ErrorCode.INVALID_REQUEST,
+        "the parameter token is missing",
+        "parameter.token.missing",
+        "token",
+        "nothing",
     )
 
 

@@ -145,14 +145,12 @@ class TokenEndpoint(Struct, frozen=True):
                 return grant_type
         served = ", ".join(grant_type.name for grant_type in self.grant_types)
         hint = f"; {self.elsewhere} serves the others" if self.elsewhere else ""
-        raise Refused(
-            Refusal(
-                ErrorCode.UNSUPPORTED_GRANT_TYPE,
-                f"grant_type must be one of: {served}{hint}",
-                "grant_type.unknown" if name else "grant_type.missing",
-                served,
-                "another" if name else "nothing",
-            )
+        raise Refused.because(
+            ErrorCode.UNSUPPORTED_GRANT_TYPE,
+            f"grant_type must be one of: {served}{hint}",
+            "grant_type.unknown" if name else "grant_type.missing",
+            served,
+            "another" if name else "nothing",
         )
 
     def _headers(self, asked: ClientRequest) -> Pairs:

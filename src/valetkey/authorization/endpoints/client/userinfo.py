@@ -105,7 +105,7 @@ def _quoted(text: str) -> str:
 
 
 def _refuse(code: ErrorCode, description: str, check: str) -> NoReturn:
-    raise Refused(Refusal(code, description, f"bearer.{check}", "one access token", "other"))
+    raise Refused.because(code, description, f"bearer.{check}", "one access token", "other")
 
 
 ANY_ORIGIN: Pairs = (

@@ -117,12 +117,10 @@ def _parse(body: bytes) -> RecordRequest:
     try:
         return msgspec.convert(read_json(body), type=RecordRequest)
     except msgspec.ValidationError as error:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "this is not a question about a record",
-                "identity.shape",
-                "access_token, object, verb",
-                str(error),
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "this is not a question about a record",
+            "identity.shape",
+            "access_token, object, verb",
+            str(error),
         ) from None

@@ -185,13 +185,11 @@ def _parse(text: str) -> tuple[Instant, str, str]:
         return Instant(0), "", ""
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "after must be a cursor that this feed gave",
-                "revocations.cursor",
-                "a cursor",
-                "something else",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "after must be a cursor that this feed gave",
+            "revocations.cursor",
+            "a cursor",
+            "something else",
         )
     return Instant(int(match[1])), match[2] or "", match[3] or ""

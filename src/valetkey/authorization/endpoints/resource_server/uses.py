@@ -16,7 +16,7 @@ from valetkey.authorization.endpoints.resource_server.identity import ResourceSe
 from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
 from valetkey.web.exchange import Request, Response
 from valetkey.web.json_body import read_json
@@ -127,12 +127,10 @@ def _parse(body: bytes) -> _Report:
     try:
         return msgspec.convert(read_json(body), type=_Report)
     except msgspec.ValidationError as error:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "this is not a report of use",
-                "uses.shape",
-                "watches: names of scopes; uses: grant_id, scope, at",
-                str(error),
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "this is not a report of use",
+            "uses.shape",
+            "watches: names of scopes; uses: grant_id, scope, at",
+            str(error),
         ) from None

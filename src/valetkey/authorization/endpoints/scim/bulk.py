@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from valetkey.authorization.endpoints.scim.message import Answer, ScimRequest, error
 from valetkey.authorization.endpoints.scim.schema import Resource, refuse
 from valetkey.kernel.preconditions import preconditions
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
 MOST = 100
@@ -111,12 +111,10 @@ def _read(body: object) -> tuple[Sequence[_Operation], int]:
         refuse("invalidSyntax", "Operations must be a list of at least one operation")
     found = cast("list[object]", listed)
     if len(found) > MOST:
-        raise Refused(
-            Refusal(
-                ErrorCode.CONTENT_TOO_LARGE,
-                f"a bulk request takes at most {MOST} operations",
-                "scim.bulk",
-            )
+        raise Refused.because(
+            ErrorCode.CONTENT_TOO_LARGE,
+            f"a bulk request takes at most {MOST} operations",
+            "scim.bulk",
         )
     most = said.get("failonerrors", 0)
     if not isinstance(most, int) or isinstance(most, bool) or most < 0:

@@ -15,7 +15,7 @@ from valetkey.authorization.endpoints.scim.message import (
 from valetkey.authorization.endpoints.scim.schema import Resource, refuse
 from valetkey.authorization.endpoints.scim.users import Users, not_found
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ async def perform(kind: Kind, method: str, id: str, asked: ScimRequest) -> Answe
         return await change(kind, asked, id, whole=method == "PUT")
     if method == "DELETE" and id:
         return await delete(kind, asked, id)
-    raise Refused(Refusal(ErrorCode.METHOD_NOT_ALLOWED, "this path does not take that method"))
+    raise Refused.because(ErrorCode.METHOD_NOT_ALLOWED, "this path does not take that method")
 
 
 async def _write(asked: ScimRequest, work: Callable[[Transaction], T]) -> T:

@@ -181,13 +181,11 @@ class _Scim(Struct, frozen=True):
     def _limit(self, caller: Caller) -> None:
         wait = self.buckets.take(caller.actor.credential_id, caller.now)
         if wait:
-            raise Refused(
-                Refusal(
-                    ErrorCode.SLOW_DOWN,
-                    "this credential sends too many requests",
-                    "scim.rate",
-                    retry_after=wait,
-                )
+            raise Refused.because(
+                ErrorCode.SLOW_DOWN,
+                "this credential sends too many requests",
+                "scim.rate",
+                retry_after=wait,
             )
 
     def _type(self, kind: Kind) -> Resource:
@@ -253,9 +251,7 @@ def _list(make: Callable[[Caller], Mapping[str, Resource]]) -> _Work:
     async def list_all(request: Request, caller: Caller) -> Answer:
         if "filter" in query_of(request):
             # RFC 7644 section 4: refused, so that the list is not taken for a filtered one.
-            raise Refused(
-                Refusal(ErrorCode.FORBIDDEN, "this list takes no filter", "scim.filtered")
-            )
+            raise Refused.because(ErrorCode.FORBIDDEN, "this list takes no filter", "scim.filtered")
         found = list(make(caller).values())
         return listed(found, len(found), 1)
 

@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 from msgspec import Struct, field
 
 from valetkey.authorization.model.account.user import Attribute as Declared
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
 CORE = "urn:ietf:params:scim:schemas:core:2.0:"
@@ -159,12 +159,12 @@ def user_schema(declared: Sequence[Declared]) -> Schema:
 
 def refuse(kind: str, detail: str) -> NoReturn:
     """Raise Refused (400) with this `scimType` (RFC 7644 section 3.12)."""
-    raise Refused(Refusal(ErrorCode.INVALID_REQUEST, detail, f"scim.{kind}"))
+    raise Refused.because(ErrorCode.INVALID_REQUEST, detail, f"scim.{kind}")
 
 
 def conflict(detail: str) -> NoReturn:
     """Raise Refused (409) with the `scimType` uniqueness."""
-    raise Refused(Refusal(ErrorCode.CONFLICT, detail, "scim.uniqueness"))
+    raise Refused.because(ErrorCode.CONFLICT, detail, "scim.uniqueness")
 
 
 def short_text(wanted: Resource, name: str, *, required: bool = False) -> str:

@@ -27,7 +27,7 @@ from valetkey.authorization.model.account.scim import ScimUser
 from valetkey.authorization.model.account.user import Address, StandardClaims, User
 from valetkey.authorization.storage.administration.scim import ScimUsers
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
 _PHONE_SIGNS = re.compile(r"^tel:|[ ()./-]")
@@ -232,7 +232,7 @@ class Users(Struct, frozen=True):
 
 def not_found() -> Refused:
     """Return the refusal of an unknown resource."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "this resource does not exist", "scim.resource"))
+    return Refused.because(ErrorCode.NOT_FOUND, "this resource does not exist", "scim.resource")
 
 
 def _rows(tx: Transaction, caller: Caller) -> ScimUsers:

@@ -34,7 +34,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Done, Moment, Page, Upload, UploadedFile
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Mistake, Refused
 from valetkey.kernel.replace import replace
 
 _ALL = "/users/imports"
@@ -121,9 +121,9 @@ async def upload(call: Call) -> Result:
     try:
         import_id = await uploads.receive(call.actor, name, sent.content, call.now, form)
     except ImportLimit as mistake:
-        raise Refused(Refusal(ErrorCode.CONFLICT, str(mistake), "import.open")) from None
+        raise Refused.because(ErrorCode.CONFLICT, str(mistake), "import.open") from None
     except Mistake as mistake:
-        raise Refused(Refusal(ErrorCode.INVALID_REQUEST, str(mistake), "import.file")) from None
+        raise Refused.because(ErrorCode.INVALID_REQUEST, str(mistake), "import.file") from None
     return Result(UserImportStart(import_id))
 
 
@@ -166,7 +166,7 @@ def start(tx: Transaction, call: Call) -> bool:
         if state is ImportState.STOPPED
         else "this file is still being checked; wait until the import's state is checked"
     )
-    raise Refused(Refusal(ErrorCode.CONFLICT, said, "import.state"))
+    raise Refused.because(ErrorCode.CONFLICT, said, "import.state")
 
 
 def stop(tx: Transaction, call: Call) -> bool:
@@ -178,7 +178,7 @@ def stop(tx: Transaction, call: Call) -> bool:
 def _found(tx: Transaction, call: Call) -> UserImport:
     found = tx.user_imports.find(call.named("import_id"))
     if found is None:
-        raise Refused(Refusal(ErrorCode.NOT_FOUND, "this import does not exist", "import.unknown"))
+        raise Refused.because(ErrorCode.NOT_FOUND, "this import does not exist", "import.unknown")
     return found
 
 

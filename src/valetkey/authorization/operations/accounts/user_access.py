@@ -27,7 +27,7 @@ from valetkey.authorization.operations.user_records import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
@@ -94,7 +94,7 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
 
 
 def _conflict(description: str) -> Refused:
-    return Refused(Refusal(ErrorCode.CONFLICT, description, "admin.reset"))
+    return Refused.because(ErrorCode.CONFLICT, description, "admin.reset")
 
 
 SEND_RESET = Operation(

@@ -29,7 +29,7 @@ from valetkey.authorization.operations.user_records import (
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
@@ -218,7 +218,7 @@ def named_group(tx: Transaction, name: str, *, to_change: bool = False) -> Group
 
 def no_such_group() -> Refused:
     """Return the refusal of a group that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown"))
+    return Refused.because(ErrorCode.NOT_FOUND, "this group does not exist", "group.unknown")
 
 
 def _shown(made: Group | groups.Faults) -> Result | groups.Faults:

@@ -28,7 +28,7 @@ from valetkey.authorization.protocol.register.openid_rules import (
     AUTHENTICATION_METHODS,
     GRANT_TYPES_OF,
 )
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.url import only_for_native
 
@@ -210,7 +210,7 @@ def refuse_registration(faults: Sequence[MetadataError]) -> NoReturn:
     lines = [f"{fault.field}: {fault.detail}" for fault in told[:_MOST_TOLD]]
     if len(told) > _MOST_TOLD:
         lines.append(f"and {len(told) - _MOST_TOLD} more")
-    raise Refused(Refusal(code, "; ".join(lines), f"registration.{told[0].field.split('/')[0]}"))
+    raise Refused.because(code, "; ".join(lines), f"registration.{told[0].field.split('/')[0]}")
 
 
 def _member(field: str) -> str:
@@ -225,19 +225,15 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
     if statement is None:
         return
     if isinstance(statement, str) and statement.count(".") == 2:  # noqa: PLR2004 - a JWS
-        raise Refused(
-            Refusal(
-                ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT,
-                "software_statement: this server accepts none; leave it out",
-                "registration.software_statement",
-            )
-        )
-    raise Refused(
-        Refusal(
-            ErrorCode.INVALID_SOFTWARE_STATEMENT,
-            "software_statement: it is no signed JWT; leave it out",
+        raise Refused.because(
+            ErrorCode.UNAPPROVED_SOFTWARE_STATEMENT,
+            "software_statement: this server accepts none; leave it out",
             "registration.software_statement",
         )
+    raise Refused.because(
+        ErrorCode.INVALID_SOFTWARE_STATEMENT,
+        "software_statement: it is no signed JWT; leave it out",
+        "registration.software_statement",
     )
 
 

@@ -26,7 +26,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
 SHOWN = 30
@@ -263,11 +263,9 @@ def _kind(text: str | None) -> Kind | None:
 def _parse(before: str) -> tuple[Instant, str]:
     match = _PLACE.fullmatch(before)
     if match is None:
-        raise Refused(
-            Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "this address is invalid; open your account page again",
-                "account.place",
-            )
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "this address is invalid; open your account page again",
+            "account.place",
         )
     return Instant(int(match[1])), match[2]

@@ -27,7 +27,7 @@ from valetkey.authorization.storage.sign_in.sessions import Administration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AdministrationSettings
 from valetkey.kernel.moment import Instant, is_live, later, minutes
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import (
     FingerprintKey,
     Prefix,
@@ -222,7 +222,7 @@ async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
 
 def page_not_found() -> Refused:
     """Return the refusal of an address that does not exist."""
-    return Refused(Refusal(ErrorCode.NOT_FOUND, "this page does not exist", "http.path"))
+    return Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "http.path")
 
 
 def with_query(address: str, parameters: Mapping[str, str]) -> str:

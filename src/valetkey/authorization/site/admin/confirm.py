@@ -45,7 +45,7 @@ from valetkey.authorization.site.page import (
     Show,
     VisitorRequest,
 )
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
@@ -224,7 +224,7 @@ def is_unconfirmed(form: Form) -> bool:
 
 
 def _invalid() -> Refused:
-    return Refused(Refusal(ErrorCode.INVALID_REQUEST, "choose one of the options", "admin.field"))
+    return Refused.because(ErrorCode.INVALID_REQUEST, "choose one of the options", "admin.field")
 
 
 class Buttons(Struct, frozen=True):

@@ -19,7 +19,7 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
 
@@ -103,11 +103,9 @@ def _named(request: SignedInRequest) -> str:
 
 
 def _over() -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.NOT_FOUND,
-            "this account has no such invitation; if you received it by email, sign in with the "
-            "account of that address and open its link again",
-            "developer.invitation",
-        )
+    return Refused.because(
+        ErrorCode.NOT_FOUND,
+        "this account has no such invitation; if you received it by email, sign in with the "
+        "account of that address and open its link again",
+        "developer.invitation",
     )

@@ -193,9 +193,7 @@ class DevicePages(Struct, frozen=True):
         """Return the QR code of a user code as SVG, whether or not the code is valid."""
         code = read_user_code(request.arguments["user_code"])
         if code is None:
-            raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "this code does not exist", "device.picture")
-            )
+            raise Refused.because(ErrorCode.NOT_FOUND, "this code does not exist", "device.picture")
         squares, size = qr_code(f"{self.server.issuer}{DEVICE}/{shown_user_code(code)}")
         svg = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}">'
@@ -254,13 +252,11 @@ class DevicePages(Struct, frozen=True):
             return self._enter(request, request.arguments["user_code"])
         found = await self.server.store.write(partial(self._look_up, code, request))
         if isinstance(found, int):
-            raise Refused(
-                Refusal(
-                    ErrorCode.SLOW_DOWN,
-                    "too many invalid codes were entered; try again later",
-                    "device.throttled",
-                    retry_after=found,
-                )
+            raise Refused.because(
+                ErrorCode.SLOW_DOWN,
+                "too many invalid codes were entered; try again later",
+                "device.throttled",
+                retry_after=found,
             )
         if found is None:
             self.server.decisions.put(_NOT_VALID, endpoint=DEVICE, at=request.now)

@@ -234,8 +234,8 @@ class ErrorPages(Struct, frozen=True):
         given = request.query.get("reference") or ""
         page = explanation_of(request.arguments["code"], plain_reference(given))
         if page is None:
-            raise Refused(
-                Refusal(ErrorCode.NOT_FOUND, "this error code does not exist", "errors.code")
+            raise Refused.because(
+                ErrorCode.NOT_FOUND, "this error code does not exist", "errors.code"
             )
         return Show(page)
 

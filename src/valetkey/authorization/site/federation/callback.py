@@ -100,12 +100,10 @@ class ProviderCallback(Struct, frozen=True):
             lambda tx: pending_sign_ins.take(tx, state, browser, now)
         )
         if pending_sign_in is None or pending_sign_in.provider != provider.settings.id:
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    "this sign-in has expired or was started in another browser; start again",
-                    "interaction.trip",
-                )
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                "this sign-in has expired or was started in another browser; start again",
+                "interaction.trip",
             )
         upstream_state = pending_sign_in.upstream_state(state, federation.callback(provider))
         try:
@@ -225,12 +223,10 @@ class ProviderRedirect(Struct, frozen=True):
         provider, query = self.federation.provider(request), read_query(request.query)
         errand = _ERRANDS.get(query.get("errand") or "")
         if errand is None:
-            raise Refused(
-                Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    "the address is incomplete; start again at the sign-in page",
-                    "federation.errand",
-                )
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                "the address is incomplete; start again at the sign-in page",
+                "federation.errand",
             )
         browser = cookies.browser(request)
         state, nonce, verifier = self.federation.pending_sign_ins.draw()

@@ -22,7 +22,7 @@ from valetkey.authorization.site.sign_in.sign_in import ProviderButton
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request
 
@@ -52,12 +52,8 @@ class Federation(Struct, frozen=True):
         """Return the provider that the path names; Refused (not_found) for any other."""
         found = self.providers.find(request.arguments["provider"])
         if found is None:
-            raise Refused(
-                Refusal(
-                    ErrorCode.NOT_FOUND,
-                    "this provider is not configured",
-                    "federation.provider",
-                )
+            raise Refused.because(
+                ErrorCode.NOT_FOUND, "this provider is not configured", "federation.provider"
             )
         return found
 
@@ -107,15 +103,11 @@ class Federation(Struct, frozen=True):
             return wait
 
         if wait := await self.server.store.write(count_departure):
-            raise Refused(
-                Refusal(
-                    ErrorCode.SLOW_DOWN,
-                    "too many sign-in attempts from your network; try again later",
-                    "federation.throttled",
-                    "",
-                    "",
-                    wait,
-                )
+            raise Refused.because(
+                ErrorCode.SLOW_DOWN,
+                "too many sign-in attempts from your network; try again later",
+                "federation.throttled",
+                retry_after=wait,
             )
         return SeeOther(target)
 

@@ -46,12 +46,10 @@ def require_still_signed_in(tx: Transaction, browsers: Browsers, request: Signed
     """Return the user within the transaction. Refused (forbidden) if the session has ended."""
     found = find_still_signed_in(tx, request.session.id, browsers.sessions, request.now)
     if found is None or found.user.uid != request.user.uid:
-        raise Refused(
-            Refusal(
-                ErrorCode.FORBIDDEN,
-                "you have been signed out; sign in and try again",
-                "account.signed_out",
-            )
+        raise Refused.because(
+            ErrorCode.FORBIDDEN,
+            "you have been signed out; sign in and try again",
+            "account.signed_out",
         )
     return found.user
 

@@ -23,7 +23,7 @@ from valetkey.authorization.site.admin.users.users import (
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
 ROLES = "/admin/roles"
@@ -90,8 +90,8 @@ class RoleHolders(Struct, frozen=True):
         form = request.form
         name, role = (form.get("person") or "").strip()[:_LONGEST], form.get("role") or ""
         if role not in set(Role):
-            raise Refused(
-                Refusal(ErrorCode.INVALID_REQUEST, "choose one of the roles", "admin.role")
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST, "choose one of the roles", "admin.role"
             )
         actor = request.actor
 

@@ -22,7 +22,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.register.connected import Connections
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
 
@@ -134,12 +134,10 @@ def _fix(request: AppRequest) -> Fix:
 
 
 def _conflict() -> Refused:
-    return Refused(
-        Refusal(
-            ErrorCode.CONFLICT,
-            "something else about this app must be fixed first; look at its settings",
-            "developer.mend",
-        )
+    return Refused.because(
+        ErrorCode.CONFLICT,
+        "something else about this app must be fixed first; look at its settings",
+        "developer.mend",
     )
 
 

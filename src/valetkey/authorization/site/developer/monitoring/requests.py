@@ -44,7 +44,7 @@ from valetkey.authorization.storage.register.request_samples import StoredSample
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import origin
 from valetkey.kernel.words import translatable
 
@@ -193,12 +193,10 @@ def _parse(before: str) -> Cursor:
 
 def unknown_place() -> Refused:
     """Return the refusal of a list position that no page links to."""
-    return Refused(
-        Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "this address is invalid; open the page of your app again",
-            "developer.place",
-        )
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST,
+        "this address is invalid; open the page of your app again",
+        "developer.place",
     )
 
 
@@ -334,12 +332,10 @@ class Failures(Struct, frozen=True):
 
         done = await self.store.write(add, done_by=request.actor)
         if isinstance(done, tuple):
-            raise Refused(
-                Refusal(
-                    ErrorCode.CONFLICT,
-                    "this address cannot be a redirect URI; the settings of the app say why",
-                    "developer.redirect_uri",
-                )
+            raise Refused.because(
+                ErrorCode.CONFLICT,
+                "this address cannot be a redirect URI; the settings of the app say why",
+                "developer.redirect_uri",
             )
         return SeeOther(f"{request.head.at('settings')}?saved=1")
 
