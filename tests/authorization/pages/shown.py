@@ -122,6 +122,7 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
                 brand=brand,
                 viewer=viewer_of(page, language),
                 navigation=navigation_for(page),
+                csrf="csrf-value",
             ),
             content_type="text/html; charset=utf-8",
             headers={"Content-Security-Policy": policy},

@@ -29,7 +29,7 @@ tls_proxy = true
 
 def test_every_command_on_every_page_names_the_configuration() -> None:
     found: set[str] = set()
-    nobody = RolesPage("/admin/roles", "csrf-value", (), gives=True, roles=())
+    nobody = RolesPage("/admin/roles", (), gives=True, roles=())
     for name, page in (*EXAMPLES.items(), ("roles of nobody", nobody)):
         viewer = replace(viewer_of(page), configuration=FILE)
         html = unescape(render(page, brand=Brand(), viewer=viewer).decode())

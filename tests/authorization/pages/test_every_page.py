@@ -28,7 +28,7 @@ BRAND = Brand(
     terms_url="/terms",
     privacy_url="https://acme.example/privacy",
 )
-GIVEN = {"brand", "assets", "address", "parts", "times", "_", "gettext", "ngettext"}
+GIVEN = {"csrf", "brand", "assets", "address", "parts", "times", "_", "gettext", "ngettext"}
 GIVEN_TOO = {
     "passwords",
     "factors",
@@ -51,7 +51,7 @@ TEMPLATES = environment_of(ENGLISH)
 def rendered() -> Mapping[str, bytes]:
     """Every example, rendered once."""
     return {
-        name: render(page, brand=BRAND, navigation=navigation_for(page))
+        name: render(page, brand=BRAND, navigation=navigation_for(page), csrf="csrf-value")
         for name, page in EXAMPLES.items()
     }
 

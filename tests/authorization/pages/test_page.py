@@ -26,8 +26,6 @@ class Forgetful(Struct, frozen=True):
 
     template: ClassVar[str] = "sign_out/sign_out.html"
 
-    csrf: str = ""
-
 
 def test_refuses_to_render_what_a_page_does_not_say() -> None:
     with pytest.raises(UndefinedError):

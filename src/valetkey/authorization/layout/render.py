@@ -131,7 +131,7 @@ TREES = {"": "site", "layout/": "layout"}
 
 
 class PageContext(Protocol):
-    """A frozen Struct whose fields are the variables of its template; there are no others.
+    """A frozen Struct whose fields are the variables of its template; `render` adds those of all.
 
     A page that needs a script names it in a class variable `scripts`: its file under
     layout/scripts. Except for passkeys, such a page must work without its script.
@@ -147,11 +147,13 @@ def render(
     brand: Brand,
     viewer: Viewer = ANYBODY,
     navigation: Navigation = NOWHERE,
+    csrf: str = "",
 ) -> bytes:
     """Render the page as HTML in UTF-8, in the theme of `brand`, for `viewer`.
 
-    Every value is escaped. Send it with `content_security_policy`. Raises UndefinedError if the
-    template uses a name that the context does not have.
+    `csrf` is the token of its forms. Every value is escaped. Send the page with
+    `content_security_policy`. Raises UndefinedError if the template uses a name that the context
+    does not have.
     """
     said = {name: getattr(page, name) for name in page.__struct_fields__}
     files = assets(brand)
@@ -168,6 +170,7 @@ def render(
             "assets": files,
             "scripts": [files.scripts[name].path for name in scripts_of(page)],
             "address": ADDRESSES,
+            "csrf": csrf,
             "page_title": navigation.title,
             "menu": navigation.menu,
             "docs_page": documentation_of(navigation.current),

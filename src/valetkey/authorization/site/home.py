@@ -63,7 +63,7 @@ class Home(Struct, frozen=True):
     async def show(self, request: HomeRequest) -> Outcome:
         """Show the overview of the account, or the start page with the server's name."""
         if request.signed_in is not None:
-            return await self.overview.show(request.signed_in, request.csrf, request.now)
+            return await self.overview.show(request.signed_in, request.now)
         return Show(HomePage(SIGN_IN, SIGN_UP if self.sign_up is SignUp.OPEN else ""))
 
 

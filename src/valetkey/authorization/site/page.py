@@ -376,6 +376,7 @@ def _respond(
                 frames=outcome.frames,
                 headers=tuple(dict.fromkeys((*met.headers, *outcome.headers))),
                 navigation=navigation,
+                csrf=met.csrf,
             )
         case SeeOther():
             return outcome.response

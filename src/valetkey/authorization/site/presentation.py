@@ -53,15 +53,21 @@ class Renderer(Struct, frozen=True):
         frames: Sequence[str] = (),
         headers: Pairs = (),
         navigation: Navigation = NOWHERE,
+        csrf: str = "",
     ) -> Response:
-        """Return the page; `user` is signed in, and its forms may redirect to `returns_to`."""
+        """Return the page; `user` is signed in, and its forms may redirect to `returns_to`.
+
+        `csrf` is the token of its forms.
+        """
         languages = self.brands.current.languages
         scripts = bool(scripts_of(page))
         policy = content_security_policy(returns_to=returns_to, scripts=scripts, frames=frames)
         viewer = viewer_of(
             request, user, self.portal, languages=languages, configuration=self.configuration
         )
-        body = render(page, brand=self.brands.current, viewer=viewer, navigation=navigation)
+        body = render(
+            page, brand=self.brands.current, viewer=viewer, navigation=navigation, csrf=csrf
+        )
         wish = requested_language(request, languages, secure=self.secure)
         return html_response(body, status, policy, (*content_language(viewer), *wish, *headers))
 

@@ -118,10 +118,10 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
             self_registered=True,
             policy_url=hostile.policy_url,
         ),
-        "end_app": EndAppPage(end, "csrf-value", lines[0]),
-        "end_app_hostile": EndAppPage(end, "csrf-value", line(hostile)),
-        "end_apps": EndAppsPage(all_, "csrf-value", lines),
-        "end_apps_hostile": EndAppsPage(all_, "csrf-value", (line(hostile),)),
+        "end_app": EndAppPage(end, lines[0]),
+        "end_app_hostile": EndAppPage(end, line(hostile)),
+        "end_apps": EndAppsPage(all_, lines),
+        "end_apps_hostile": EndAppsPage(all_, (line(hostile),)),
         "activity": ActivityPage(
             tuple(
                 ActivityLine(name, ago(place * 9_000), "Notes Printer", because)
@@ -133,28 +133,20 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "activity_hostile": ActivityPage(
             (ActivityLine("consent.given", ago(5), hostile.name),), later=True
         ),
-        "confirm": ConfirmPage("/account/confirm", "csrf-value", ADA, "ada"),
-        "confirm_wrong": ConfirmPage(
-            "/account/confirm", "csrf-value", ADA, "ada", wrong="password"
-        ),
-        "confirm_wait": ConfirmPage(
-            "/account/confirm", "csrf-value", ADA, "ada", wrong="password", wait=240
-        ),
-        "confirm_no_password": ConfirmPage(
-            "/account/confirm", "csrf-value", ADA, "ada", by_password=False
-        ),
-        "security": PasswordPage(security, "csrf-value", "ada", 8, ago(4_000_000)),
-        "security_changed": PasswordPage(security, "csrf-value", "ada", 8, ago(5), changed=True),
-        "security_wrong": PasswordPage(security, "csrf-value", "ada", 8, ago(50), wrong=True),
-        "security_wait": PasswordPage(security, "csrf-value", "ada", 8, ago(50), wait=240),
-        "security_none": PasswordPage(security, "csrf-value", "ada", 8, None),
+        "confirm": ConfirmPage("/account/confirm", ADA, "ada"),
+        "confirm_wrong": ConfirmPage("/account/confirm", ADA, "ada", wrong="password"),
+        "confirm_wait": ConfirmPage("/account/confirm", ADA, "ada", wrong="password", wait=240),
+        "confirm_no_password": ConfirmPage("/account/confirm", ADA, "ada", by_password=False),
+        "security": PasswordPage(security, "ada", 8, ago(4_000_000)),
+        "security_changed": PasswordPage(security, "ada", 8, ago(5), changed=True),
+        "security_wrong": PasswordPage(security, "ada", 8, ago(50), wrong=True),
+        "security_wait": PasswordPage(security, "ada", 8, ago(50), wait=240),
+        "security_none": PasswordPage(security, "ada", 8, None),
         **{
-            f"security_{fault}": PasswordPage(
-                security, "csrf-value", "ada", 8, ago(50), fault=fault
-            )
+            f"security_{fault}": PasswordPage(security, "ada", 8, ago(50), fault=fault)
             for fault in NewPasswordFault
         },
-        "sessions": SessionsPage(sessions, "csrf-value", (here, *others)),
-        "sessions_one": SessionsPage(sessions, "csrf-value", (here,), all_ended=True),
-        "sessions_ended": SessionsPage(sessions, "csrf-value", (here, others[0]), ended=True),
+        "sessions": SessionsPage(sessions, (here, *others)),
+        "sessions_one": SessionsPage(sessions, (here,), all_ended=True),
+        "sessions_ended": SessionsPage(sessions, (here, others[0]), ended=True),
     }

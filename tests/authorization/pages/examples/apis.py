@@ -94,9 +94,7 @@ _TEXTS = {
 
 def _form(faults: tuple[MetadataError, ...] = ()) -> InputFormPage:
     fields = input_fields(ApiWanted, API_WORDS, _TEXTS, faults)
-    return InputFormPage(
-        "/admin/apis/new", "/admin/apis", "APIs", "csrf-value", "New API", "Create API", fields
-    )
+    return InputFormPage("/admin/apis/new", "/admin/apis", "APIs", "New API", "Create API", fields)
 
 
 def _ask(slug: str) -> ConfirmPage:
@@ -104,7 +102,6 @@ def _ask(slug: str) -> ConfirmPage:
     return ConfirmPage(
         f"{_PLACE}/{slug}",
         _PLACE,
-        "csrf-value",
         button.title,
         button.text,
         "Calendar",

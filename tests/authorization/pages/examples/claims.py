@@ -73,9 +73,7 @@ def claims_examples(
         else each
         for each in input_fields(ClaimWanted, words, values)
     )
-    form = InputFormPage(
-        f"{CLAIMS}/new", CLAIMS, texts.title, "csrf-value", texts.new, texts.create, fields
-    )
+    form = InputFormPage(f"{CLAIMS}/new", CLAIMS, texts.title, texts.new, texts.create, fields)
     preview = PreviewPage(
         PREVIEW,
         CLAIMS,
@@ -120,7 +118,6 @@ def claims_examples(
         "admin_claim_delete": ConfirmPage(
             f"{CLAIMS}/department/delete",
             CLAIMS,
-            "csrf-value",
             button.title,
             button.text,
             "department",

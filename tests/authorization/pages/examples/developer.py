@@ -131,7 +131,7 @@ def registered(app: AppHead, secret: str) -> RegisteredPage:
 
 def new(form: AppForm) -> NewAppPage:
     """The page with this form."""
-    return NewAppPage("/developer/new", "csrf-value", "app_1", "mark", form)
+    return NewAppPage("/developer/new", "app_1", "mark", form)
 
 
 def empty(kind: AppKind, *rows: UriRow) -> AppForm:
@@ -147,13 +147,13 @@ def of_kind(kind: AppKind) -> AppForm:
 
 def settings(form: AppForm, app: AppHead = HEAD, **more: object) -> SettingsPage:
     """The settings with this form."""
-    return SettingsPage(app, app.at("settings"), "csrf-value", "1.2", form, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return SettingsPage(app, app.at("settings"), "1.2", form, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def secrets(*lines: SecretLine, **more: object) -> SecretsPage:
     """The secrets of the app."""
     place = HEAD.at("secrets")
-    return SecretsPage(HEAD, place, "csrf-value", "0a", lines, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return SecretsPage(HEAD, place, "0a", lines, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 MEMBERS = (
@@ -169,18 +169,18 @@ WAITING = (
 
 def team(*members: MemberLine, **more: object) -> TeamPage:
     """The team of the app."""
-    return TeamPage(HEAD, HEAD.at("team"), "csrf-value", members or MEMBERS, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return TeamPage(HEAD, HEAD.at("team"), members or MEMBERS, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def invitation(app: str, by: str) -> InvitationPage:
     """Into the team of this app."""
     place = "/developer/invitations/ti_1"
-    return InvitationPage(place, "csrf-value", "vk_ln_1", app, by, owner=False)
+    return InvitationPage(place, "vk_ln_1", app, by, owner=False)
 
 
 def delete(people: int) -> DeleteAppPage:
     """The end of an app that so many people use."""
-    return DeleteAppPage(HEAD, HEAD.at("delete"), "csrf-value", people, people * 2)
+    return DeleteAppPage(HEAD, HEAD.at("delete"), people, people * 2)
 
 
 def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
@@ -259,10 +259,8 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
             f"new_secret_{overlap or 'first'}": NewSecretPage(HEAD, SECRET, overlap)
             for overlap in ("", "1h", "24h", "7d", "open")
         },
-        "end_secret": EndSecretPage(HEAD, HEAD.at("secrets/end"), "csrf-value", SECRETS[1]),
-        "end_secret_last": EndSecretPage(
-            HEAD, HEAD.at("secrets/end"), "csrf-value", SECRETS[0], last=True
-        ),
+        "end_secret": EndSecretPage(HEAD, HEAD.at("secrets/end"), SECRETS[1]),
+        "end_secret_last": EndSecretPage(HEAD, HEAD.at("secrets/end"), SECRETS[0], last=True),
         "team": team(waiting=WAITING, done="invited"),
         "team_one": team(MEMBERS[0], done="invited", by_mail=False),
         "team_withdrawn": team(done="withdrawn"),
@@ -279,8 +277,8 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
             replace(MEMBERS[1], name=hostile.name),
             waiting=(replace(WAITING[0], invited=hostile.domain),),
         ),
-        "remove_member": RemoveMemberPage(HEAD, HEAD.at("team/remove"), "csrf-value", MEMBERS[1]),
-        "leave_team": RemoveMemberPage(HEAD, HEAD.at("team/remove"), "csrf-value", MEMBERS[0]),
+        "remove_member": RemoveMemberPage(HEAD, HEAD.at("team/remove"), MEMBERS[1]),
+        "leave_team": RemoveMemberPage(HEAD, HEAD.at("team/remove"), MEMBERS[0]),
         "invitation_to_team": invitation("Notes Printer", "Ada Lovelace"),
         "invitation_to_own": replace(invitation("Notes Printer", "Ada Lovelace"), owner=True),
         "invitation_hostile": invitation(hostile.name, hostile.domain),
@@ -288,6 +286,6 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "delete_app_one": delete(1),
         "delete_app_unused": delete(0),
         "delete_app_wrong": replace(delete(12), typed="Notes", wrong=True),
-        "drop_implicit": DropGrantTypePage(HEAD, HEAD.at("legacy"), "csrf-value", "implicit"),
-        "drop_password": DropGrantTypePage(HEAD, HEAD.at("legacy"), "csrf-value", "password"),
+        "drop_implicit": DropGrantTypePage(HEAD, HEAD.at("legacy"), "implicit"),
+        "drop_password": DropGrantTypePage(HEAD, HEAD.at("legacy"), "password"),
     }

@@ -91,7 +91,6 @@ def consent(app: AskingApp = PRINTER, person: SignedInPerson = ADA, **more: obje
     return ConsentPage(
         "/oauth/consent?interaction=1",
         "/oauth/sign-in?interaction=1",
-        "csrf-value",
         app,
         person,
         **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -103,7 +102,6 @@ def device(app: AskingApp = PRINTER, **more: object) -> ConfirmDevicePage:
     said = {"scopes": scopes(3, required=1), "lasts": 15_552_000, "changes": (), **more}
     return ConfirmDevicePage(
         action="/device/BCDF-GHJK",
-        csrf="csrf-value",
         code="BCDF-GHJK",
         app=app,
         person=ADA,
@@ -120,7 +118,7 @@ def _explanation(code: ErrorCode, reference: str = "") -> PageContext:
     return page
 
 
-SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", "csrf-value", PRINTER)
+SIGN_IN = SignInPage("/oauth/sign-in?interaction=1", PRINTER)
 
 EXAMPLES: Mapping[str, PageContext] = {
     **security_examples(ADA, PRINTER),
@@ -134,11 +132,11 @@ EXAMPLES: Mapping[str, PageContext] = {
     **mailed_examples(PRINTER, HOSTILE),
     **things_examples(LONG, RTL, HOSTILE),
     "sign_in": SIGN_IN,
-    "sign_in_alone": SignInPage("/oauth/sign-in", "csrf-value"),
-    "sign_in_failed": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", failed=True),
-    "sign_in_wait": SignInPage("/oauth/sign-in", "csrf-value", PRINTER, "ada", wait=240),
-    "sign_in_long": SignInPage("/oauth/sign-in", "csrf-value", LONG),
-    "sign_in_hostile": SignInPage("/oauth/sign-in", "csrf-value", HOSTILE, '"><script>\u202e'),
+    "sign_in_alone": SignInPage("/oauth/sign-in"),
+    "sign_in_failed": SignInPage("/oauth/sign-in", PRINTER, "ada", failed=True),
+    "sign_in_wait": SignInPage("/oauth/sign-in", PRINTER, "ada", wait=240),
+    "sign_in_long": SignInPage("/oauth/sign-in", LONG),
+    "sign_in_hostile": SignInPage("/oauth/sign-in", HOSTILE, '"><script>\u202e'),
     "consent": consent(),
     "consent_one": consent(scopes=scopes(1, required=1), lasts=3_600, account_url="/account"),
     "consent_twelve": consent(scopes=scopes(12)),
@@ -157,9 +155,9 @@ EXAMPLES: Mapping[str, PageContext] = {
     "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
     "consent_rtl": consent(RTL, SignedInPerson("noor", "نور الهدى", "noor@example.com")),
     "consent_hostile": consent(HOSTILE, SignedInPerson("<i>", "\u2069<script>", '"@example.com')),
-    "device": EnterCodePage("/device", "csrf-value", 600),
-    "device_wrong": EnterCodePage("/device", "csrf-value", 600, "BCDF-GHJ?"),
-    "device_odd": EnterCodePage("/device", "csrf-value", 600, '"><script>'),
+    "device": EnterCodePage("/device", 600),
+    "device_wrong": EnterCodePage("/device", 600, "BCDF-GHJ?"),
+    "device_odd": EnterCodePage("/device", 600, '"><script>'),
     "device_confirm": device(),
     "device_not_compared": device(not_compared=True),
     "device_nothing": device(scopes=scopes(3, chosen=False), nothing_chosen=True),
@@ -169,17 +167,16 @@ EXAMPLES: Mapping[str, PageContext] = {
     "device_allowed": DeviceDecidedPage(PRINTER.name, allowed=True),
     "device_denied": DeviceDecidedPage(HOSTILE.name, allowed=False),
     "home_signed_out": HomePage("/oauth/sign-in"),
-    "sign_out": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA),
+    "sign_out": SignOutPage("/oauth/sign-out", "se_1", ADA),
     "sign_out_app": SignOutPage(
         "/oauth/sign-out",
-        "csrf-value",
         "se_1",
         ADA,
         PRINTER.name,
         (("returns_to", "https://app.example/bye?state=1"),),
     ),
-    "sign_out_idle": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", None, LONG.name),
-    "sign_out_hostile": SignOutPage("/oauth/sign-out", "csrf-value", "se_1", ADA, HOSTILE.name),
+    "sign_out_idle": SignOutPage("/oauth/sign-out", "se_1", None, LONG.name),
+    "sign_out_hostile": SignOutPage("/oauth/sign-out", "se_1", ADA, HOSTILE.name),
     "signed_out": SignedOutPage(),
     **federation_examples(),
     "signed_out_back": SignedOutPage("https://app.example/bye?state=1&more=2"),

@@ -25,7 +25,6 @@ def federation_examples() -> Mapping[str, PageContext]:
         provider="Google",
         shown="ada@example.com",
         action="/oauth/sign-in/arrived",
-        csrf="csrf-value",
         sign_in="/oauth/sign-in?to=/account/connections",
         username="ada",
         name="Ada Lovelace",
@@ -41,7 +40,7 @@ def federation_examples() -> Mapping[str, PageContext]:
     )
     only = Connection("key2", "GitHub", "ada", When(NOW, NOW), None, can_end=False)
     return {
-        "sign_in_elsewhere": SignInPage("/oauth/sign-in", "csrf-value", providers=(GOOGLE, GITHUB)),
+        "sign_in_elsewhere": SignInPage("/oauth/sign-in", providers=(GOOGLE, GITHUB)),
         "arrived": arrived,
         "arrived_wrong": replace(
             arrived,
@@ -52,25 +51,21 @@ def federation_examples() -> Mapping[str, PageContext]:
         "arrived_unlinked": replace(arrived, action=""),
         "failed": FailedPage("Google", "/oauth/sign-in", "7K2M-QX4T-9WPA"),
         "failed_declined": FailedPage("Google", "/oauth/sign-in", declined=True),
-        "connections_none": ConnectionsPage(
-            "/account/connections", "csrf-value", (), (GOOGLE, GITHUB)
-        ),
+        "connections_none": ConnectionsPage("/account/connections", (), (GOOGLE, GITHUB)),
         "connections": ConnectionsPage(
             "/account/connections",
-            "csrf-value",
             (connected, only),
             (GOOGLE, GITHUB),
             connected="Google",
         ),
         "connections_arrived": ConnectionsPage(
             "/account/connections",
-            "csrf-value",
             (connected,),
             (GITHUB,),
             arrived_from="GitHub",
             arrived_as="ada",
         ),
         "connections_taken": ConnectionsPage(
-            "/account/connections", "csrf-value", (connected,), (GITHUB,), taken="GitHub"
+            "/account/connections", (connected,), (GITHUB,), taken="GitHub"
         ),
     }

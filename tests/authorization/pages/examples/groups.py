@@ -39,7 +39,6 @@ _PAGE = GroupPage(
     apps=(Link("Notes Printer", "/admin/clients/app_7f3k9qxmB2"),),
     members=_MEMBERS,
     ways=(Offer("delete", "Delete group", f"{_PLACE}/delete"),),
-    csrf="csrf-value",
     add_action=f"{_PLACE}/members",
     new_url="/admin/groups/new?in=staff",
     edit_url="/admin/groups/staff/edit",
@@ -66,7 +65,6 @@ def groups_examples(
     ask = ConfirmPage(
         f"{_PLACE}/delete",
         _PLACE,
-        "csrf-value",
         delete.title,
         delete.text,
         "staff",

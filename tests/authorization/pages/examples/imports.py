@@ -37,11 +37,10 @@ _PROBLEMS = (
         )
     ),
 )
-_FORM = ImportPage(_IMPORT, "/admin/users", "csrf-value", 8, 20_000, COLUMNS)
+_FORM = ImportPage(_IMPORT, "/admin/users", 8, 20_000, COLUMNS)
 _CHECKED = ImportStatePage(
     action=_ONE,
     back=_IMPORT,
-    csrf="csrf-value",
     file="customers-2026.csv",
     state="checked",
     is_running=False,

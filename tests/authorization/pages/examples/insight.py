@@ -198,14 +198,13 @@ _FINDINGS = tuple(
 
 
 def _fixing(line: FindingLine) -> FixPage:
-    return FixPage(HEAD, HEAD.at("health") + f"/{line.fix}", "csrf-value", line, people=9_104)
+    return FixPage(HEAD, HEAD.at("health") + f"/{line.fix}", line, people=9_104)
 
 
 def _adding(app: AppHead, uri: str, *, strange: bool = False) -> AddRedirectUriPage:
     return AddRedirectUriPage(
         app,
         app.at("failures") + "/VK-7F3K-9QXM-2RTD/add",
-        "csrf-value",
         "VK-7F3K-9QXM-2RTD",
         uri,
         "elsewhere.example",

@@ -37,7 +37,7 @@ _HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
 _LINK = "https://auth.example.com/account/reset?link=vk_ln_" + "4Kz9" * 12
 _WRONG = {"username": "taken", "email": "wrong", "name": "wrong", "new": "common"}
 
-_RESEND = Resend(_NEW, "csrf-value", "again", "v1.sealed")
+_RESEND = Resend(_NEW, "again", "v1.sealed")
 
 
 def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
@@ -70,15 +70,13 @@ def mailed_examples(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageCont
 
 def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     return {
-        "sign-up": SignUpPage(_NEW, "csrf-value", _IN, 8),
-        "sign-up-for-app": SignUpPage(_NEW, "csrf-value", _IN, 8, app),
-        "sign-up-wrong": SignUpPage(
-            _NEW, "csrf-value", _IN, 8, None, "ada", "grace@", "Grace", faults=_WRONG
-        ),
-        "sign-up-wait": SignUpPage(_NEW, "csrf-value", _IN, 8, None, "grace", _GRACE, wait=1_300),
-        "sign-up-invited": SignUpPage(_NEW, "csrf-value", _IN, 8, email=_LONG, invited=True),
+        "sign-up": SignUpPage(_NEW, _IN, 8),
+        "sign-up-for-app": SignUpPage(_NEW, _IN, 8, app),
+        "sign-up-wrong": SignUpPage(_NEW, _IN, 8, None, "ada", "grace@", "Grace", faults=_WRONG),
+        "sign-up-wait": SignUpPage(_NEW, _IN, 8, None, "grace", _GRACE, wait=1_300),
+        "sign-up-invited": SignUpPage(_NEW, _IN, 8, email=_LONG, invited=True),
         "sign-up-hostile": SignUpPage(
-            _NEW, "csrf-value", _IN, 8, hostile, _HOSTILE, _HOSTILE, _HOSTILE, faults=_WRONG
+            _NEW, _IN, 8, hostile, _HOSTILE, _HOSTILE, _HOSTILE, faults=_WRONG
         ),
         "sign-up-closed": SignUpClosedPage(_IN, by_invitation=False),
         "sign-up-by-invitation": SignUpClosedPage(_IN, by_invitation=True),
@@ -86,11 +84,9 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
         "sign-up-sent-demo": CheckEmailPage(
             LinkSubject.SIGN_UP, _GRACE, _NEW, replace(_RESEND, done=True), _IN, "/mailbox"
         ),
-        "sign-up-finish": FinishSignUpPage(
-            _NEW, "csrf-value", "vk", "grace", _GRACE, asks_password=False
-        ),
+        "sign-up-finish": FinishSignUpPage(_NEW, "vk", "grace", _GRACE, asks_password=False),
         "sign-up-elsewhere": FinishSignUpPage(
-            _NEW, "csrf-value", "vk", "grace", _LONG, asks_password=True, wrong=True
+            _NEW, "vk", "grace", _LONG, asks_password=True, wrong=True
         ),
         "sign-up-link-dead": InvalidLinkPage(LinkSubject.SIGN_UP, _NEW),
         "sign-up-taken": InvalidLinkPage(LinkSubject.SIGN_UP, _NEW, taken=True),
@@ -101,18 +97,18 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
 def _recovery() -> Mapping[str, PageContext]:
     where = "/account/forgotten"
     return {
-        "forgotten": ForgottenPage(where, "csrf-value", _IN, sends_mail=True),
-        "forgotten-empty": ForgottenPage(where, "csrf-value", _IN, sends_mail=True, empty=True),
-        "forgotten-wait": ForgottenPage(where, "csrf-value", _IN, True, "grace", wait=40),
-        "forgotten-no-mail": ForgottenPage(where, "csrf-value", _IN, sends_mail=False),
+        "forgotten": ForgottenPage(where, _IN, sends_mail=True),
+        "forgotten-empty": ForgottenPage(where, _IN, sends_mail=True, empty=True),
+        "forgotten-wait": ForgottenPage(where, _IN, True, "grace", wait=40),
+        "forgotten-no-mail": ForgottenPage(where, _IN, sends_mail=False),
         "forgotten-sent": CheckEmailPage(
             LinkSubject.PASSWORD,
             _HOSTILE,
             where,
-            Resend(where, "csrf-value", "name", _HOSTILE, done=True),
+            Resend(where, "name", _HOSTILE, done=True),
         ),
-        "reset": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8),
-        "reset-wrong": ResetPage("/account/reset", "csrf-value", "vk", "grace", 8, "common"),
+        "reset": ResetPage("/account/reset", "vk", "grace", 8),
+        "reset-wrong": ResetPage("/account/reset", "vk", "grace", 8, "common"),
         "reset-done": ResetDonePage(_IN),
         "reset-dead": InvalidLinkPage(LinkSubject.PASSWORD, where),
     }
@@ -121,15 +117,15 @@ def _recovery() -> Mapping[str, PageContext]:
 def _email() -> Mapping[str, PageContext]:
     where = "/account/email"
     return {
-        "email": EmailPage(where, "csrf-value", _GRACE, verified=True, sends_mail=True),
-        "email-unproven": EmailPage(where, "csrf-value", _LONG, verified=False, sends_mail=True),
-        "email-sent": EmailPage(where, "csrf-value", _GRACE, True, True, sent_to=_LONG),
-        "email-wrong": EmailPage(where, "csrf-value", _GRACE, True, True, _HOSTILE, "wrong"),
-        "email-held": EmailPage(where, "csrf-value", _GRACE, True, True, "g@example.com", "held"),
-        "email-wait": EmailPage(where, "csrf-value", _GRACE, True, True, wait=900),
-        "email-no-mail": EmailPage(where, "csrf-value", _GRACE, verified=False, sends_mail=False),
-        "email-confirm": EmailLinkPage(where, "csrf-value", "vk", "change", "grace", _LONG),
-        "email-undo": EmailLinkPage(where, "csrf-value", "vk", "undo", _HOSTILE, _GRACE),
+        "email": EmailPage(where, _GRACE, verified=True, sends_mail=True),
+        "email-unproven": EmailPage(where, _LONG, verified=False, sends_mail=True),
+        "email-sent": EmailPage(where, _GRACE, True, True, sent_to=_LONG),
+        "email-wrong": EmailPage(where, _GRACE, True, True, _HOSTILE, "wrong"),
+        "email-held": EmailPage(where, _GRACE, True, True, "g@example.com", "held"),
+        "email-wait": EmailPage(where, _GRACE, True, True, wait=900),
+        "email-no-mail": EmailPage(where, _GRACE, verified=False, sends_mail=False),
+        "email-confirm": EmailLinkPage(where, "vk", "change", "grace", _LONG),
+        "email-undo": EmailLinkPage(where, "vk", "undo", _HOSTILE, _GRACE),
         "email-done": EmailDonePage(_GRACE, "/"),
         "email-link-dead": InvalidLinkPage(LinkSubject.EMAIL_CHANGE, where),
         "email-undo-dead": InvalidLinkPage(LinkSubject.EMAIL_UNDO, "/"),

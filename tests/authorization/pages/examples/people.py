@@ -132,11 +132,8 @@ USER = UserPage(
         (("api_1 owner", "Calendar: owner"), ("api_2 clerk", "Billing: clerk")),
         f"{_USER}/api-roles",
     ),
-    csrf="csrf-value",
 )
-OWNER = OwnerPage(
-    "/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", "csrf-value", 8
-)
+OWNER = OwnerPage("/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", 8)
 
 
 def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
@@ -144,7 +141,6 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
     return ConfirmPage(
         f"{_USER}/{slug}",
         _USER,
-        "csrf-value",
         button.title,
         button.text,
         person.name or person.username,
@@ -227,10 +223,9 @@ def people_examples() -> Mapping[str, PageContext]:
         "admin_act_orphans": replace(_act("delete"), ends=Ends(sessions=3, apps=1, orphans=2)),
         "admin_users_deleted": UsersPage("/admin/users", "", "all", listed[:2], deleted=True),
         "admin_act_hostile": _act("disable", HOSTILE),
-        "admin_roles": RolesPage("/admin/roles", "csrf-value", holders, gives=True, roles=_ROLES),
+        "admin_roles": RolesPage("/admin/roles", holders, gives=True, roles=_ROLES),
         "admin_roles_unknown": RolesPage(
             "/admin/roles",
-            "csrf-value",
             holders[:1],
             gives=True,
             roles=_ROLES,
@@ -238,7 +233,7 @@ def people_examples() -> Mapping[str, PageContext]:
             chosen="support",
             unknown=True,
         ),
-        "admin_roles_none": RolesPage("/admin/roles", "csrf-value", (), gives=False, roles=_ROLES),
+        "admin_roles_none": RolesPage("/admin/roles", (), gives=False, roles=_ROLES),
         "admin_owner": OWNER,
         "admin_owner_there": replace(OWNER, over=True, has_owner=True),
         "admin_owner_wrong": replace(
@@ -251,5 +246,5 @@ def people_examples() -> Mapping[str, PageContext]:
         "admin_owner_ready": replace(
             OWNER, person=SignedInPerson("ada", "Ada", "ada@example.com"), protected=True
         ),
-        "admin_owner_over": OwnerPage("", "", "", "", 8, over=True),
+        "admin_owner_over": OwnerPage("", "", "", 8, over=True),
     }

@@ -29,7 +29,6 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
     """The pages of this person, with these apps on them."""
     new = OverviewPage(
         "/oauth/sign-out",
-        "csrf-value",
         person,
         connected=0,
         sessions=1,
@@ -89,7 +88,6 @@ def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
     }
     page = ProfilePage(
         "/account/profile",
-        "csrf-value",
         "mark",
         full,
         person.email,
@@ -120,8 +118,8 @@ def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
 
 
 def _ends(person: SignedInPerson, hostile: AskingApp) -> Mapping[str, PageContext]:
-    data = DataPage("/account/data", "csrf-value", "https://api.example")
-    removal = RemovalPage("/account/delete", "csrf-value", person.username, 3, 2, 7)
+    data = DataPage("/account/data", "https://api.example")
+    removal = RemovalPage("/account/delete", person.username, 3, 2, 7)
     return {
         "data": data,
         "data_proved": replace(data, proved=True),

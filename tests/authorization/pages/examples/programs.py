@@ -83,7 +83,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         ),
         "admin_events_none": replace(page, listed=(), export_url=""),
         "admin_export": ExportPage(
-            "/admin/events/export", "/admin/events", "csrf-value", EventQuery(by="cli"), 100_000
+            "/admin/events/export", "/admin/events", EventQuery(by="cli"), 100_000
         ),
     }
 
@@ -106,7 +106,6 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     new = NewTokenPage(
         "/admin/tokens/new",
         "/admin/tokens",
-        "csrf-value",
         tuple((each.value, words) for each, words in PERMISSION_WORDS.items()),
         chosen=(Permission.READ.value,),
     )

@@ -40,7 +40,7 @@ _HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
 
 def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, PageContext]:
     """The pages on which this person secures the account, or shows that it is theirs."""
-    bare = SecurityPage("csrf-value", f"{_SECURITY}/devices", ago(4_000_000))
+    bare = SecurityPage(f"{_SECURITY}/devices", ago(4_000_000))
     full = replace(
         bare,
         passkeys=(_PHONE, _STICK),
@@ -49,15 +49,12 @@ def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Pa
         devices=(_HERE, _ELSEWHERE),
         elsewhere=2,
     )
-    second = SecondFactorPage(
-        _SECOND, "csrf-value", _SIGN_IN, "ada", has_code=True, has_recovery=True, days=30
-    )
-    confirm = ConfirmPage(_CONFIRM, "csrf-value", person, "ada", by_password=False)
+    second = SecondFactorPage(_SECOND, _SIGN_IN, "ada", has_code=True, has_recovery=True, days=30)
+    confirm = ConfirmPage(_CONFIRM, person, "ada", by_password=False)
     both = replace(confirm, passkey=_OPTIONS, has_code=True, has_recovery=True)
-    new_key = NewPasskeyPage(f"{_SECURITY}/passkeys/new", "csrf-value", _OPTIONS, "Linux")
+    new_key = NewPasskeyPage(f"{_SECURITY}/passkeys/new", _OPTIONS, "Linux")
     key = PasskeyPage(
         f"{_SECURITY}/passkeys/cr_1",
-        "csrf-value",
         _PHONE.name,
         _PHONE.name,
         _PHONE.since,
@@ -67,9 +64,9 @@ def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Pa
     )
     picture, size = qr_code("otpauth://totp/Valetkey:ada?secret=JBSWY3DPEHPK3PXP&issuer=Valetkey")
     setup = f"{_SECURITY}/authenticator/new"
-    new_app = NewAuthenticatorPage(setup, "csrf-value", "v1.sealed", picture, size, _KEY)
+    new_app = NewAuthenticatorPage(setup, "v1.sealed", picture, size, _KEY)
     codes = tuple(f"ABCD-EFGH-JK{number}" for number in ("2M", "3M", "4M", "5M", "6M"))
-    remove = RemovePage(f"{_SECURITY}/x/remove", "csrf-value", Removed.PASSKEY, name=_PHONE.name)
+    remove = RemovePage(f"{_SECURITY}/x/remove", Removed.PASSKEY, name=_PHONE.name)
     return {
         "security_bare": bare,
         "security_no_passkeys": replace(bare, can_have_passkeys=False),
@@ -88,10 +85,8 @@ def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Pa
         "second_factor_wrong_recovery": replace(second, wrong="recovery"),
         "second_factor_wait_recovery": replace(second, wrong="recovery", wait=179),
         "second_factor_lost": replace(second, has_code=False, has_recovery=True),
-        "sign_in_passkey": SignInPage(_SIGN_IN, "csrf-value", app, passkey=_OPTIONS),
-        "sign_in_passkey_failed": SignInPage(
-            _SIGN_IN, "csrf-value", passkey=_OPTIONS, passkey_failed=True
-        ),
+        "sign_in_passkey": SignInPage(_SIGN_IN, app, passkey=_OPTIONS),
+        "sign_in_passkey_failed": SignInPage(_SIGN_IN, passkey=_OPTIONS, passkey_failed=True),
         "confirm_factors": both,
         "confirm_code": replace(both, passkey=""),
         "confirm_passkey": replace(both, has_code=False, wrong="passkey"),
@@ -105,10 +100,10 @@ def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, Pa
         "passkey_new": replace(key, last_used=None, synced=False, wrong_name=True, name=""),
         "new_authenticator": new_app,
         "new_authenticator_wrong": replace(new_app, wrong=True),
-        "recovery": RecoveryPage(f"{_SECURITY}/recovery-codes", "csrf-value", 7, ago(90_000)),
-        "recovery_none": RecoveryPage(f"{_SECURITY}/recovery-codes", "csrf-value", 0),
+        "recovery": RecoveryPage(f"{_SECURITY}/recovery-codes", 7, ago(90_000)),
+        "recovery_none": RecoveryPage(f"{_SECURITY}/recovery-codes", 0),
         "recovery_codes": RecoveryCodesPage(
-            f"{_SECURITY}/recovery-codes/download", "csrf-value", "v1.sealed", codes * 2
+            f"{_SECURITY}/recovery-codes/download", "v1.sealed", codes * 2
         ),
         "remove_passkey": remove,
         "remove_passkey_last": replace(remove, last=True),

@@ -106,7 +106,6 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
     return ConfirmPage(
         f"{_CLIENT}/{slug}",
         _CLIENT,
-        "csrf-value",
         button.title,
         button.text,
         name,
@@ -196,7 +195,6 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
     keys = KeysPage((KeysOfAlgorithm("ES256", _KEYS),), 90, 24, "/admin/keys/rotate")
     mail = MailPage(
         "/admin/mail",
-        "csrf-value",
         "smtp",
         "smtp.example.com",
         "accounts@example.com",
@@ -207,7 +205,6 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
     )
     registration = RegistrationPage(
         action="/admin/registration",
-        csrf="csrf-value",
         mode="token",
         people="verified",
         unused_days=30,
@@ -248,9 +245,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             ),
         ),
     )
-    brand = BrandFormPage(
-        "/admin/settings/brand", "/admin/settings", "csrf-value", "Acme", "#aa3300", "", "", ""
-    )
+    brand = BrandFormPage("/admin/settings/brand", "/admin/settings", "Acme", "#aa3300", "", "", "")
     return {
         "admin_keys": keys,
         "admin_keys_many": replace(
@@ -262,7 +257,6 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_keys_rotate": ConfirmPage(
             "/admin/keys/rotate",
             "/admin/keys",
-            "csrf-value",
             rotate.title,
             rotate.text,
             "",
@@ -276,7 +270,6 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_keys_withdraw": ConfirmPage(
             f"/admin/keys/{_KID}/withdraw",
             "/admin/keys",
-            "csrf-value",
             withdraw.title,
             withdraw.text,
             _KID,

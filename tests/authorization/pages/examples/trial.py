@@ -132,7 +132,6 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     again = TryRequestPage(
         HEAD,
         HEAD.at("try/answer"),
-        "csrf-value",
         _STATE,
         _URL,
         _request(_OWN),
@@ -158,21 +157,18 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         "start_hostile": StartPage(
             head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False
         ),
-        "try": TryPage(HEAD, HEAD.at("try"), "csrf-value", _CALLBACK, (_OWN,), scopes, _APIS),
+        "try": TryPage(HEAD, HEAD.at("try"), _CALLBACK, (_OWN,), scopes, _APIS),
         "try_nothing_chosen": TryPage(
-            HEAD, HEAD.at("try"), "csrf-value", _CALLBACK, (), scopes[:1], nothing_chosen=True
+            HEAD, HEAD.at("try"), _CALLBACK, (), scopes[:1], nothing_chosen=True
         ),
-        "try_impossible": TryPage(
-            HEAD, HEAD.at("try"), "csrf-value", _CALLBACK, (), (), possible=False
-        ),
+        "try_impossible": TryPage(HEAD, HEAD.at("try"), _CALLBACK, (), (), possible=False),
         "try_request": TryRequestPage(
-            HEAD, HEAD.at("try/answer"), "", "", _URL, _request(_CALLBACK), False, _CALLBACK
+            HEAD, HEAD.at("try/answer"), "", _URL, _request(_CALLBACK), False, _CALLBACK
         ),
         "try_request_again": again,
         "try_answer": TryAnswerPage(
             HEAD,
             HEAD.at("try/exchange"),
-            "csrf-value",
             _STATE,
             "vk_ac_1",
             _ANSWER,
@@ -180,15 +176,14 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             needs_secret=True,
         ),
         "try_answer_no": TryAnswerPage(
-            HEAD, HEAD.at("try/exchange"), "csrf-value", _STATE, "", _NO, (), False, _REFERENCE
+            HEAD, HEAD.at("try/exchange"), _STATE, "", _NO, (), False, _REFERENCE
         ),
         "try_answer_hostile": TryAnswerPage(
-            head(hostile), "/developer", "csrf-value", _STATE, "", odd, (), needs_secret=False
+            head(hostile), "/developer", _STATE, "", odd, (), needs_secret=False
         ),
         "try_tokens": TryTokensPage(
             HEAD,
             HEAD.at("try/userinfo"),
-            "csrf-value",
             200,
             (*_EXCHANGE, Parameter("client_secret", "…")),
             (
@@ -204,7 +199,7 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             token="v1.abc",
         ),
         "try_tokens_none": TryTokensPage(
-            HEAD, HEAD.at("try/userinfo"), "", 400, _EXCHANGE, _NO, explained=_REFERENCE
+            HEAD, HEAD.at("try/userinfo"), 400, _EXCHANGE, _NO, explained=_REFERENCE
         ),
         "try_userinfo": TryUserInfoPage(HEAD, 200, _CLAIMS, f"{ISSUER}/oauth/userinfo"),
         "try_userinfo_hostile": TryUserInfoPage(head(hostile), 200, "{}", ISSUER),

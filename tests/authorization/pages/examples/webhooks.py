@@ -135,7 +135,6 @@ def _form(place: str) -> InputFormPage:
         f"{place}/new",
         place,
         "Webhooks",
-        "csrf-value",
         "New webhook",
         "Create webhook",
         input_fields(WebhookWanted, PORTAL.words, {}, (MetadataError("url", "https"),)),

@@ -53,7 +53,6 @@ class OverviewPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     sign_out_action: str
-    csrf: str
     person: SignedInPerson
     #: Connected apps, counted up to a thousand.
     connected: int
@@ -76,12 +75,12 @@ class Overview(Struct, frozen=True):
     store: Store
     sessions: SessionSettings
 
-    async def show(self, signed_in: SignedIn, csrf: str, now: Instant) -> Outcome:
-        """Show the overview to a signed-in user; `csrf` is for the sign-out button."""
+    async def show(self, signed_in: SignedIn, now: Instant) -> Outcome:
+        """Show the overview to a signed-in user."""
         # Each statement reads few rows, so the page needs no reporting transaction.
-        return Show(await self.store.read(lambda tx: self._read(tx, signed_in, csrf, now)))
+        return Show(await self.store.read(lambda tx: self._read(tx, signed_in, now)))
 
-    def _read(self, tx: Transaction, signed_in: SignedIn, csrf: str, now: Instant) -> OverviewPage:
+    def _read(self, tx: Transaction, signed_in: SignedIn, now: Instant) -> OverviewPage:
         user, here = signed_in.user, signed_in.session
         seen_after = Instant(now - self.sessions.idle)
         read_summary = tx.users.summary(user.uid, here.id, seen_after, now, _MOST_SESSIONS)
@@ -91,7 +90,6 @@ class Overview(Struct, frozen=True):
         since = summary.password_set_at
         return OverviewPage(
             sign_out_action=SIGN_OUT,
-            csrf=csrf,
             person=shown_user(signed_in),
             connected=len(apps),
             sessions=summary.sessions,

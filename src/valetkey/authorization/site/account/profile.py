@@ -98,7 +98,6 @@ class ProfilePage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     action: str
-    csrf: str
     #: The state from which the form was filled in.
     mark: str
     typed: Mapping[str, str]
@@ -194,7 +193,6 @@ class Profile(Struct, frozen=True):
             stored = {name: text for name, text in profile_of(user).items() if text != said[name]}
         context = ProfilePage(
             action=PROFILE,
-            csrf=request.csrf,
             mark=profile_version(user, self.browsers.keyring.fingerprint_key),
             typed=typed,
             email=user.email,

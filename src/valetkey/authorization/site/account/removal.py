@@ -40,7 +40,6 @@ class DataPage(Struct, frozen=True):
     template: ClassVar[str] = "account/data.html"
 
     action: str
-    csrf: str
     #: The URL of the API, which stores more; "" if there is none.
     api: str
     #: The user confirmed who they are a moment ago, so the button downloads at once.
@@ -67,7 +66,7 @@ class Data(Struct, frozen=True):
         proved = session.proved_at > session.created_at and not await confirmation_needed(
             self.browsers, request
         )
-        return Show(DataPage(DATA, request.csrf, self.api, proved=proved))
+        return Show(DataPage(DATA, self.api, proved=proved))
 
     async def download(self, request: SignedInRequest) -> Outcome:
         """Send the export as a file."""
@@ -104,7 +103,6 @@ class RemovalPage(Struct, frozen=True):
     template: ClassVar[str] = "account/removal.html"
 
     action: str
-    csrf: str
     username: str
     apps: int
     sessions: int
@@ -188,7 +186,6 @@ class RemoveAccount(Struct, frozen=True):
         user, now = request.user, request.now
         return RemovalPage(
             action=REMOVAL,
-            csrf=request.csrf,
             username=user.username,
             apps=len(connected_apps(tx, user.uid, now)),
             sessions=len(tx.sessions.live_of(user.uid, now)),

@@ -39,7 +39,6 @@ class SessionsPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     action: str
-    csrf: str
     sessions: tuple[SessionLine, ...]
     #: Whether one of them was just ended.
     ended: bool = False
@@ -69,7 +68,6 @@ class Sessions(Struct, frozen=True):
         return Show(
             SessionsPage(
                 action=SESSIONS,
-                csrf=request.csrf,
                 sessions=tuple(_line(each, request) for each in sessions),
                 ended=await self._is_own(request, ended)
                 and all(each.id != ended for each in sessions),

@@ -122,7 +122,6 @@ class ConfirmPage(Struct, frozen=True):
 
     action: str
     back: str
-    csrf: str
     title: str
     text: str
     #: The subject's name, and what distinguishes it from others.
@@ -177,7 +176,6 @@ class Confirmed(Struct, frozen=True):
         return ConfirmPage(
             action=request.request.path,
             back=subject.address,
-            csrf=request.csrf,
             title=button.title,
             text=button.text,
             name=subject.name,

@@ -95,7 +95,6 @@ class ExportPage(Struct, frozen=True):
 
     action: str
     back: str
-    csrf: str
     query: EventQuery
     most: int
 
@@ -166,7 +165,7 @@ class Events(Struct, frozen=True):
         """Show the confirmation page of an export."""
         query = _query(request.query)
         said = {name: value for name, value in asdict(query).items() if value}
-        page = ExportPage(EXPORT, with_query(EVENTS, said), request.csrf, query, MOST)
+        page = ExportPage(EXPORT, with_query(EVENTS, said), query, MOST)
         return Show(page)
 
     async def export(self, request: AdminRequest) -> Outcome:

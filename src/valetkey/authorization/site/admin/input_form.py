@@ -80,7 +80,6 @@ class InputFormPage(Struct, frozen=True):
     #: The page above, and its title.
     back: str
     above: str
-    csrf: str
     title: str
     submit: str
     fields: tuple[InputField, ...]
@@ -174,7 +173,6 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             action=request.request.path,
             back=subject.back,
             above=subject.above,
-            csrf=request.csrf,
             title=self.title,
             submit=self.submit,
             fields=input_fields(self._takes, self.words, subject.values, faults),

@@ -48,7 +48,6 @@ class NewAppPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
 
     action: str
-    csrf: str
     client_id: str
     mark: str
     form: AppForm

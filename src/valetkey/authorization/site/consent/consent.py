@@ -127,7 +127,6 @@ class ConsentPage(Struct, frozen=True):
 
     action: str
     switch_account_action: str
-    csrf: str
     app: AskingApp
     person: SignedInPerson
     scopes: tuple[ScopeLine, ...]
@@ -239,7 +238,6 @@ class ConsentPages(Struct, frozen=True):
         page = ConsentPage(
             action=f"{CONSENT}?interaction={sealed}",
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
-            csrf=request.csrf,
             app=asking_app(pending.client, pending.asked, signed_in=True),
             person=shown_user(signed_in),
             scopes=scope_lines(

@@ -213,7 +213,6 @@ class DeleteAppPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     people: int
     authorizations: int
     typed: str = ""
@@ -261,7 +260,6 @@ class DeleteApp(Struct, frozen=True):
         context = DeleteAppPage(
             head,
             head.at("delete"),
-            request.csrf,
             people=reach.people,
             authorizations=reach.authorizations,
             typed=typed,

@@ -32,7 +32,6 @@ class InvitationPage(Struct, frozen=True):
     template: ClassVar[str] = "developer/invitation.html"
 
     action: str
-    csrf: str
     link: str
     app_name: str
     by: str
@@ -64,7 +63,6 @@ class Invitation(Struct, frozen=True):
             by = tx.users.find(found.invited_by)
             return InvitationPage(
                 action=f"{INVITATIONS}{invitation_id}",
-                csrf=request.csrf,
                 link=link,
                 app_name=client.name or client.id,
                 by="" if by is None else by.name or by.username,

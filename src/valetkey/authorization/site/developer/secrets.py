@@ -61,7 +61,6 @@ class SecretsPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     seen: str
     secrets: tuple[SecretLine, ...]
     full: bool = False
@@ -93,7 +92,6 @@ class EndSecretPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     secret: SecretLine
     #: No other secret without an expiry is valid.
     last: bool = False
@@ -149,7 +147,7 @@ class Secrets(Struct, frozen=True):
             return SeeOther(head.at("secrets"))
         last = not any(each.expires_at is None for each in live if each is not secret)
         line = _line(secret, now)
-        return Show(EndSecretPage(head, head.at("secrets/end"), request.csrf, line, last=last))
+        return Show(EndSecretPage(head, head.at("secrets/end"), line, last=last))
 
     async def revoke(self, request: AppRequest) -> Outcome:
         """Revoke the secret."""
@@ -169,7 +167,6 @@ class Secrets(Struct, frozen=True):
         context = SecretsPage(
             head,
             head.at("secrets"),
-            request.csrf,
             state_of(live),
             tuple(_line(each, now) for each in live),
             full=len(live) >= MOST_SECRETS,

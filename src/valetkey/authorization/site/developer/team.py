@@ -74,7 +74,6 @@ class TeamPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     members: tuple[MemberLine, ...]
     waiting: tuple[InvitationLine, ...] = ()
     typed: str = ""
@@ -95,7 +94,6 @@ class RemoveMemberPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     member: MemberLine
 
 
@@ -136,7 +134,7 @@ class Team(Struct, frozen=True):
         line = await self.store.read(lambda tx: _line(tx, tx.members.find(client_id, uid), request))
         if line is None:
             raise not_found("person")
-        return Show(RemoveMemberPage(head, head.at("team/remove"), request.csrf, line))
+        return Show(RemoveMemberPage(head, head.at("team/remove"), line))
 
     async def remove(self, request: AppRequest) -> Outcome:
         """Remove the member."""
@@ -212,7 +210,6 @@ class Team(Struct, frozen=True):
         context = TeamPage(
             app=head,
             action=head.at("team"),
-            csrf=request.csrf,
             members=tuple(line for line in team if line is not None),
             waiting=tuple(waiting),
             typed=typed,

@@ -71,7 +71,6 @@ class EnterCodePage(Struct, frozen=True):
     template: ClassVar[str] = "device/enter.html"
 
     action: str
-    csrf: str
     #: Seconds that a code lasts.
     lasts: int
     code: str = ""
@@ -87,7 +86,6 @@ class ConfirmDevicePage(Struct, frozen=True):
     template: ClassVar[str] = "device/confirm.html"
 
     action: str
-    csrf: str
     code: str
     app: AskingApp
     person: SignedInPerson
@@ -207,7 +205,7 @@ class DevicePages(Struct, frozen=True):
         return Response(200, svg.encode(), headers)
 
     def _enter(self, request: SignedInRequest, wrong: str = "") -> Show:
-        page = EnterCodePage(DEVICE, request.csrf, self.settings.code_lifetime, wrong)
+        page = EnterCodePage(DEVICE, self.settings.code_lifetime, wrong)
         return Show(page, _BAD_REQUEST if wrong else 200)
 
     async def _ask(
@@ -223,7 +221,6 @@ class DevicePages(Struct, frozen=True):
         place = client.redirect_uris[0] if client.redirect_uris else ""
         page = ConfirmDevicePage(
             action=request.request.path,
-            csrf=request.csrf,
             code=shown_user_code(read_user_code(request.arguments["user_code"]) or ""),
             app=shown_app(client, place, signed_in=True),
             person=shown_user(request.signed_in),

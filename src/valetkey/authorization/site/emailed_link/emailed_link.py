@@ -26,7 +26,6 @@ class Resend(Struct, frozen=True):
     """
 
     action: str
-    csrf: str
     name: str
     value: str
     done: bool = False

@@ -48,7 +48,6 @@ class UnlinkedIdentityPage(Struct, frozen=True):
     shown: str
     #: The URL of the form; "" if no account can be created.
     action: str
-    csrf: str
     #: The sign-in page, for the owner of an account.
     sign_in: str
     username: str = ""
@@ -169,7 +168,6 @@ class UpstreamSignUp(Struct, frozen=True):
             provider=unlinked.provider if provider is None else provider.settings.name,
             shown=claimed.email or claimed.username or claimed.name or claimed.subject,
             action=with_place(ARRIVED, sealed, to) if may_join else "",
-            csrf=request.csrf,
             sign_in=f"{SIGN_IN}?to={CONNECTIONS}",
             username=username,
             name=name,

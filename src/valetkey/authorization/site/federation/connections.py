@@ -59,7 +59,6 @@ class ConnectionsPage(Struct, frozen=True):
     template: ClassVar[str] = "federation/connections.html"
 
     action: str
-    csrf: str
     connections: tuple[Connection, ...]
     #: Providers that can be connected.
     providers: tuple[ProviderButton, ...]
@@ -97,7 +96,6 @@ class Connections(Struct, frozen=True):
         return Show(
             ConnectionsPage(
                 action=CONNECTIONS,
-                csrf=request.csrf,
                 connections=tuple(
                     Connection(
                         key=self._key(each),

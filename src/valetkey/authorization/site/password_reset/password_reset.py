@@ -40,7 +40,6 @@ class ForgottenPage(Struct, frozen=True):
     template: ClassVar[str] = "password_reset/forgotten.html"
 
     action: str
-    csrf: str
     sign_in_url: str
     #: Whether emails can be sent at all.
     sends_mail: bool
@@ -56,7 +55,6 @@ class ResetPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
-    csrf: str
     link: str
     #: For the browser's list of passwords, and so that people see whose it is.
     username: str
@@ -112,7 +110,7 @@ class ResetPassword(Struct, frozen=True):
             return self._ask(request, name, wait=wait)
         box = mailbox_of(outbox)
         sent_again = request.form.get("again") is not None
-        resend = Resend(FORGOTTEN, request.csrf, "name", name[:_LONGEST], done=sent_again)
+        resend = Resend(FORGOTTEN, "name", name[:_LONGEST], done=sent_again)
         return Show(
             CheckEmailPage(
                 LinkSubject.PASSWORD, name[:_LONGEST], FORGOTTEN, resend, mailbox_url=box
@@ -143,7 +141,6 @@ class ResetPassword(Struct, frozen=True):
     ) -> Show:
         page = ForgottenPage(
             action=FORGOTTEN,
-            csrf=request.csrf,
             sign_in_url=SIGN_IN,
             sends_mail=self.reset.outbox.is_on,
             name=name[:_LONGEST],
@@ -158,5 +155,5 @@ _DEAD = Show(InvalidLinkPage(LinkSubject.PASSWORD, FORGOTTEN), GONE)
 
 
 def _form(request: VisitorRequest, link: str, username: str, fault: str = "") -> Show:
-    page = ResetPage(RESET, request.csrf, link, username, SHORTEST, fault)
+    page = ResetPage(RESET, link, username, SHORTEST, fault)
     return Show(page, BAD_REQUEST if fault else 200)

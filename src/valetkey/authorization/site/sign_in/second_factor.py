@@ -48,7 +48,6 @@ class SecondFactorPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
 
     action: str
-    csrf: str
     #: Where to begin again as another user.
     begins: str
     username: str
@@ -179,7 +178,6 @@ class SecondFactor(Struct, frozen=True):
             )
         page = SecondFactorPage(
             action=target.leads(SECOND_FACTOR),
-            csrf=request.csrf,
             begins=target.leads(SIGN_IN),
             username=request.user.username,
             app=request.app,

@@ -53,7 +53,6 @@ class SignInPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str
-    csrf: str
     #: None if no app sent the visitor here: then there is none to return to.
     app: AskingApp | None = None
     #: Kept from the last attempt, or suggested by the app.
@@ -171,7 +170,6 @@ class SignIn(Struct, frozen=True):
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
             action=target.leads(SIGN_IN),
-            csrf=request.csrf,
             app=request.app,
             username=username,
             failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,

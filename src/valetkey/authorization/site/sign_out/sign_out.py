@@ -50,7 +50,6 @@ class SignOutPage(Struct, frozen=True):
     template: ClassVar[str] = "sign_out/sign_out.html"
 
     action: str
-    csrf: str
     session: str
     person: SignedInPerson | None
     app_name: str = ""
@@ -146,7 +145,6 @@ class SignOutPages(Struct, frozen=True):
             return _signed_out(way, (), forget)
         page = SignOutPage(
             action=SIGN_OUT,
-            csrf=request.csrf,
             session=session.id,
             person=request.person,
             app_name=way.app_name,

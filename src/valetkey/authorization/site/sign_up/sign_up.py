@@ -68,7 +68,6 @@ class SignUpPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
-    csrf: str
     sign_in_url: str
     #: Characters in a password, at least.
     shortest: int
@@ -103,7 +102,6 @@ class FinishSignUpPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
     action: str
-    csrf: str
     link: str
     username: str
     email: str
@@ -214,10 +212,10 @@ class CreateAccount(Struct, frozen=True):
     def _sent(
         self, request: TargetRequest, done: ConfirmationSent, *, sent_again: bool = False
     ) -> Show:
-        target, csrf = request.target, request.csrf
+        target = request.target
         form, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
         box = mailbox_of(self.sign_up.outbox)
-        resend = Resend(form, csrf, "again", done.again, done=sent_again)
+        resend = Resend(form, "again", done.again, done=sent_again)
         return Show(CheckEmailPage(LinkSubject.SIGN_UP, done.email, form, resend, on, box))
 
     async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget:
@@ -268,7 +266,6 @@ def _form(request: TargetRequest, typed: SignUpForm, wrong: SignUpErrors, invite
         action += f"{'&' if '?' in action else '?'}link={link_in(request)}"
     page = SignUpPage(
         action=action,
-        csrf=request.csrf,
         sign_in_url=request.target.leads(SIGN_IN),
         shortest=SHORTEST,
         app=request.app,
@@ -293,7 +290,6 @@ def _finish(
 ) -> Show:
     page = FinishSignUpPage(
         action=SIGN_UP_CONFIRM,
-        csrf=request.csrf,
         link=link,
         username=found.username,
         email=found.email,

@@ -11,7 +11,7 @@ from valetkey.authorization.site.sign_out.sign_out import SignedOutPage
 
 
 def _read(name: str) -> Reading:
-    return Reading(render(EXAMPLES[name], brand=Brand()))
+    return Reading(render(EXAMPLES[name], brand=Brand(), csrf="csrf-value"))
 
 
 def test_asks_before_signing_out() -> None:

@@ -98,7 +98,6 @@ class EndAppPage(Struct, frozen=True):
     template: ClassVar[str] = "account/apps/end_app.html"
 
     action: str
-    csrf: str
     app: AppLine
 
 
@@ -108,7 +107,6 @@ class EndAppsPage(Struct, frozen=True):
     template: ClassVar[str] = "account/apps/end_apps.html"
 
     action: str
-    csrf: str
     apps: tuple[AppLine, ...]
 
 
@@ -150,7 +148,7 @@ class Apps(Struct, frozen=True):
         line = await self.store.scan(read) if is_possible_id(client_id) else None
         if line is None:
             raise not_found("app")
-        return Show(EndAppPage(END_APP, request.csrf, line))
+        return Show(EndAppPage(END_APP, line))
 
     async def end(self, request: SignedInRequest) -> Outcome:
         """Revoke the access of one app: its grants, their tokens and the consent."""
@@ -174,7 +172,7 @@ class Apps(Struct, frozen=True):
         apps = await self._apps(request)
         if not apps:
             return SeeOther(APPS)
-        return Show(EndAppsPage(END_APPS, request.csrf, apps))
+        return Show(EndAppsPage(END_APPS, apps))
 
     async def end_all(self, request: SignedInRequest) -> Outcome:
         """Revoke the access of all apps."""

@@ -48,7 +48,6 @@ class EmailPage(Struct, frozen=True):
     template: ClassVar[str] = "account/email_address/email_address.html"
 
     action: str
-    csrf: str
     address_now: str
     verified: bool
     #: Whether email can be sent.
@@ -70,7 +69,6 @@ class EmailLinkPage(Struct, frozen=True):
     template: ClassVar[str] = "account/email_address/link.html"
 
     action: str
-    csrf: str
     link: str
     what: str
     username: str
@@ -134,7 +132,6 @@ class Email(Struct, frozen=True):
         user = request.user
         context = EmailPage(
             action=EMAIL,
-            csrf=request.csrf,
             address_now=user.email,
             verified=user.email_verified_at is not None,
             sends_mail=self.change.outbox.is_on,
@@ -167,7 +164,6 @@ class EmailLink(Struct, frozen=True):
             return self._dead()
         page = EmailLinkPage(
             action=_PATHS[self.kind],
-            csrf=request.csrf,
             link=link,
             what=_WORDS[self.kind],
             username=change.user.username,

@@ -62,7 +62,6 @@ class RecoveryPage(Struct, frozen=True):
     template: ClassVar[str] = "account/security/recovery_codes.html"
 
     action: str
-    csrf: str
     left: int
     since: When | None = None
 
@@ -77,7 +76,6 @@ class RecoveryCodesPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     download: str
-    csrf: str
     sealed: str
     codes: tuple[str, ...]
 
@@ -106,7 +104,7 @@ class RecoveryCodes(Struct, frozen=True):
                 return None
             codes = tx.credentials.recovery_codes_of(uid)
             since = None if codes.made_at is None else When(codes.made_at, now)
-            return RecoveryPage(RECOVERY_CODES, request.csrf, codes.left, since)
+            return RecoveryPage(RECOVERY_CODES, codes.left, since)
 
         context = await self.store.read(read)
         # Without a second factor, recovery codes are not needed.
@@ -145,7 +143,7 @@ def show_codes(factors: Factors, request: SignedInRequest, codes: tuple[str, ...
         uid=request.user.uid, browser="", expires_at=later(request.now, _SHOWN), codes=codes
     )
     sealed = seal_ticket(shown, _RECOVERY_CODES, factors.keyring.sealer, factors.random)
-    return Show(RecoveryCodesPage(DOWNLOAD, request.csrf, sealed, codes))
+    return Show(RecoveryCodesPage(DOWNLOAD, sealed, codes))
 
 
 NEW = "/account/security/authenticator/new"
@@ -173,7 +171,6 @@ class NewAuthenticatorPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     action: str
-    csrf: str
     setup: str
     #: The dark squares of the QR code as an SVG path, in a square of so many units.
     picture: str
@@ -259,7 +256,7 @@ class AuthenticatorApp(Struct, frozen=True):
         last = await self.store.read(is_last)
         if last is None:
             return SeeOther(SECURITY)
-        return Show(RemovePage(REMOVE, request.csrf, Removed.AUTHENTICATOR, last=last))
+        return Show(RemovePage(REMOVE, Removed.AUTHENTICATOR, last=last))
 
     async def remove(self, request: SignedInRequest) -> Outcome:
         """Remove the authenticator app."""
@@ -276,7 +273,6 @@ class AuthenticatorApp(Struct, frozen=True):
         picture, size = qr_code(address)
         context = NewAuthenticatorPage(
             action=NEW,
-            csrf=request.csrf,
             setup=seal_ticket(setup, _PURPOSE, self.browsers.keyring.sealer, self.browsers.random),
             picture=picture,
             size=size,

@@ -100,7 +100,6 @@ class RemovePage(Struct, frozen=True):
     template: ClassVar[str] = "account/security/remove.html"
 
     action: str
-    csrf: str
     what: Removed
     #: The name of the passkey.
     name: str = ""
@@ -128,7 +127,6 @@ class ConfirmPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str
-    csrf: str
     person: SignedInPerson
     #: For password managers.
     username: str
@@ -237,7 +235,6 @@ class Confirm(Struct, frozen=True):
             question = passkeys.ask(PURPOSE, bound, request.now, uid=user.uid, of=keys)
         context = ConfirmPage(
             action=f"{CONFIRM}?to={to}" if to else CONFIRM,
-            csrf=request.csrf,
             person=shown_user(request.signed_in),
             username=user.username,
             by_password=not guarded and FactorKind.PASSWORD in kinds,

@@ -68,7 +68,6 @@ class SecurityPage(Struct, frozen=True):
 
     template: ClassVar[str] = "account/security/overview.html"
 
-    csrf: str
     devices_action: str
     #: None if the account has no password.
     password_since: When | None
@@ -153,7 +152,6 @@ class Security(Struct, frozen=True):
             for each in tx.devices.of(uid, now)
         )
         return SecurityPage(
-            csrf=request.csrf,
             devices_action=DEVICES,
             password_since=None if since is None else When(since, now),
             passkeys=passkeys,

@@ -55,7 +55,6 @@ class NewPasskeyPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
 
     action: str
-    csrf: str
     #: The options of the browser's API, as JSON.
     options: str
     #: The suggested name, or the one that was typed.
@@ -73,7 +72,6 @@ class PasskeyPage(Struct, frozen=True):
     template: ClassVar[str] = "account/security/passkey.html"
 
     action: str
-    csrf: str
     shown_name: str
     name: str
     since: When
@@ -183,7 +181,6 @@ class Passkeys(Struct, frozen=True):
         return Show(
             RemovePage(
                 action,
-                request.csrf,
                 Removed.PASSKEY,
                 name=passkey.name,
                 last=last,
@@ -225,7 +222,6 @@ class Passkeys(Struct, frozen=True):
         bound = self.browsers.cookies.browser_fingerprint(request.browser) or ""
         context = NewPasskeyPage(
             action=NEW,
-            csrf=request.csrf,
             options=self.factors.passkeys.ask_to_register(user, present, bound, request.now),
             name=name,
             wrong_name=wrong_name,
@@ -240,7 +236,6 @@ def _passkey_page(
     used = passkey.last_used_at
     context = PasskeyPage(
         action=PASSKEY.replace("{id}", passkey.id),
-        csrf=request.csrf,
         shown_name=passkey.name,
         name=name,
         since=When(passkey.created_at, request.now),

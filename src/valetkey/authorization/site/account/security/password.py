@@ -56,7 +56,6 @@ class PasswordPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
-    csrf: str
     #: Shown, and used by password managers.
     username: str
     #: The least number of characters in a new password.
@@ -112,7 +111,7 @@ class Password(Struct, frozen=True):
         if FactorKind.PASSWORD not in kinds:
             return SeeOther(SECURITY)
         impossible = FactorKind.PASSKEY not in kinds
-        return Show(RemovePage(REMOVE, request.csrf, Removed.PASSWORD, impossible=impossible))
+        return Show(RemovePage(REMOVE, Removed.PASSWORD, impossible=impossible))
 
     async def remove(self, request: SignedInRequest) -> Outcome:
         """Remove the password."""
@@ -137,7 +136,6 @@ class Password(Struct, frozen=True):
         wait = 0 if refusal is None else refusal.retry_after
         context = PasswordPage(
             action=PASSWORD,
-            csrf=request.csrf,
             username=user.username,
             shortest=SHORTEST,
             since=None if since is None else When(since, now),

@@ -230,7 +230,6 @@ class DeclarationPages(Struct, frozen=True):
             action=f"{kind.place}/new" if item is None else kind.address(item.name, "edit"),
             back=kind.place,
             above=texts.title,
-            csrf=request.csrf,
             title=texts.new if item is None else texts.edit,
             submit=texts.create if item is None else translatable("Save changes"),
             fields=tuple(fields),

@@ -276,7 +276,5 @@ class NewClient(Struct, frozen=True):
         status: int = 200,
     ) -> Show:
         mark = self.ids.mark(request.actor.session_id, client_id)
-        page = NewAppPage(
-            NEW, request.csrf, client_id, mark, form, preset, back=CLIENTS, frame=_FRAME
-        )
+        page = NewAppPage(NEW, client_id, mark, form, preset, back=CLIENTS, frame=_FRAME)
         return Show(page, status)

@@ -96,7 +96,6 @@ class GroupPage(Struct, frozen=True):
     apps: tuple[Link, ...]
     members: tuple[MemberLine, ...]
     ways: tuple[Offer, ...]
-    csrf: str
     #: The URL that adds a member; "" if the role may not.
     add_action: str
     new_url: str
@@ -231,7 +230,6 @@ class GroupPages(Struct, frozen=True):
             ),
             members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
             ways=_BUTTONS.offers(seen.group, request.powers, place),
-            csrf=request.csrf,
             add_action=f"{place}/members" if may else "",
             new_url=with_query(NEW, {"in": seen.group.name})
             if may and not seen.group.parent

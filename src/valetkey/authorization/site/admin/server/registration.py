@@ -63,7 +63,6 @@ class RegistrationPage(Struct, frozen=True):
     template: ClassVar[str] = "admin/server/registration.html"
 
     action: str
-    csrf: str
     mode: str
     people: str
     unused_days: int
@@ -165,7 +164,6 @@ class Registration(Struct, frozen=True):
         settings = self.services.settings
         page = RegistrationPage(
             action=REGISTRATION,
-            csrf=request.csrf,
             mode=str(settings.registration.mode),
             people=str(settings.portal.who),
             unused_days=Lifetime(settings.registration.unused_lifetime) // _DAY,

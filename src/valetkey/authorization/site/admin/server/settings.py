@@ -90,7 +90,6 @@ class BrandFormPage(Struct, frozen=True):
 
     action: str
     back: str
-    csrf: str
     name: str
     accent: str
     logo_url: str
@@ -140,7 +139,7 @@ class SettingsPages(Struct, frozen=True):
         """Show the form with the current brand."""
         base = brand_of(self.services.settings.brand)
         own = await self.services.store.read(lambda tx: tx.brand.all())
-        page = _form(request.csrf, {**dict.fromkeys(base, ""), **own})
+        page = _form({**dict.fromkeys(base, ""), **own})
         return Show(page)
 
     async def change(self, request: AdminRequest) -> Outcome:
@@ -153,7 +152,7 @@ class SettingsPages(Struct, frozen=True):
             await call.operation.run(call)
         except InvalidInput as invalid:
             faults = tuple((each.field, _BRAND_FAULTS[each.field]) for each in invalid.faults)
-            return Show(_form(request.csrf, typed, faults), _BAD_REQUEST)
+            return Show(_form(typed, faults), _BAD_REQUEST)
         return SeeOther(f"{SETTINGS}?changed=1")
 
 
@@ -182,13 +181,10 @@ def shown(value: object, unit: str) -> str:
     return f"{text} {unit}" if unit else text
 
 
-def _form(
-    csrf: str, said: dict[BrandField, str], faults: tuple[tuple[str, str], ...] = ()
-) -> BrandFormPage:
+def _form(said: dict[BrandField, str], faults: tuple[tuple[str, str], ...] = ()) -> BrandFormPage:
     return BrandFormPage(
         action=BRAND,
         back=SETTINGS,
-        csrf=csrf,
         name=said[BrandField.NAME],
         accent=said[BrandField.ACCENT],
         logo_url=said[BrandField.LOGO_URL],
@@ -219,7 +215,6 @@ class MailPage(Struct, frozen=True):
     template: ClassVar[str] = "admin/server/mail.html"
 
     action: str
-    csrf: str
     transport: str
     server: str
     sender: str
@@ -259,7 +254,6 @@ class Mail(Struct, frozen=True):
         outbox = self.services.outbox
         page = MailPage(
             action=MAIL,
-            csrf=request.csrf,
             transport=server.transport_of(outbox),
             server=outbox.settings.host,
             sender=outbox.settings.from_address,

@@ -105,7 +105,6 @@ class NewTokenPage(Struct, frozen=True):
 
     action: str
     back: str
-    csrf: str
     choices: tuple[tuple[str, str], ...]
     name: str = ""
     chosen: tuple[str, ...] = ()
@@ -232,7 +231,6 @@ class ApiTokens(Struct, frozen=True):
         page = NewTokenPage(
             action=NEW,
             back=TOKENS,
-            csrf=request.csrf,
             choices=_choices(request.user),
             name=form.get("name") or "",
             chosen=form.all("permission"),

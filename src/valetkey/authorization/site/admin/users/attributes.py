@@ -120,7 +120,6 @@ def _form(
         action=f"{place}/attributes",
         back=place,
         above=user.name or user.username,
-        csrf=request.csrf,
         title=translatable("Edit attributes"),
         submit=translatable("Save changes"),
         fields=tuple(_field(each, texts[each.name], faults) for each in declared),

@@ -66,7 +66,6 @@ class ImportPage(Struct, frozen=True):
 
     action: str
     back: str
-    csrf: str
     mebibytes: int
     users: int
     columns: tuple[str, ...]
@@ -94,7 +93,6 @@ class ImportStatePage(Struct, frozen=True):
 
     action: str
     back: str
-    csrf: str
     file: str
     state: str
     is_running: bool
@@ -171,7 +169,6 @@ class UserImports(Struct, frozen=True):
         page = ImportStatePage(
             action=address,
             back=IMPORT,
-            csrf=request.csrf,
             file=found.file,
             state=found.state.value,
             is_running=found.state.is_running,
@@ -211,7 +208,6 @@ class UserImports(Struct, frozen=True):
         page = ImportPage(
             action=IMPORT,
             back=USERS,
-            csrf=request.csrf,
             mebibytes=self.settings.import_size,
             users=self.settings.import_users,
             columns=COLUMNS,

@@ -94,7 +94,6 @@ class OwnerPage(Struct, frozen=True):
     action: str
     account_action: str
     sign_in_url: str
-    csrf: str
     #: Characters in a new password, at least.
     shortest: int
     person: SignedInPerson | None = None
@@ -236,7 +235,6 @@ class OwnerLinks(Struct, frozen=True):
             OWNER,
             OWNER_ACCOUNT,
             f"{SIGN_IN}?to={OWNER}",
-            request.csrf,
             SHORTEST,
             None if signed_in is None else shown_user(signed_in),
             protected=protected,
@@ -246,7 +244,7 @@ class OwnerLinks(Struct, frozen=True):
 
     async def _over(self) -> Show:
         has_owner = await self.browsers.store.read(lambda tx: tx.people.has_owner())
-        page = OwnerPage("", "", "", "", SHORTEST, over=True, has_owner=has_owner)
+        page = OwnerPage("", "", "", SHORTEST, over=True, has_owner=has_owner)
         return Show(page, _NOT_FOUND, (self._forget(),))
 
     async def _known(self, request: Request) -> OwnerLink | None:

@@ -47,7 +47,6 @@ class RolesPage(Struct, frozen=True):
     template: ClassVar[str] = "admin/users/roles.html"
 
     action: str
-    csrf: str
     holders: tuple[HolderLine, ...]
     #: Whether the viewer may give roles.
     gives: bool
@@ -122,7 +121,6 @@ class RoleHolders(Struct, frozen=True):
         holders = await self.store.scan(find_holders)
         page = RolesPage(
             action=ROLES,
-            csrf=request.csrf,
             holders=tuple(_line(each, me, request.now, gives=gives) for each in holders),
             gives=gives,
             roles=tuple((role.value, ROLE_WORDS[role]) for role in Role),

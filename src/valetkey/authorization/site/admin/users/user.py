@@ -121,7 +121,6 @@ class UserPage(Struct, frozen=True):
     #: The directory that disabled the user by SCIM; "" for none.
     disabled_by: str = ""
     api_roles: RolesPart = NO_ROLES
-    csrf: str = ""
 
 
 _NEWS = minutes(5)
@@ -196,7 +195,6 @@ class UserPages(Struct, frozen=True):
             api_roles=roles_part(
                 extras.roles, extras.apis, "", f"{place}/api-roles" if may_assign else ""
             ),
-            csrf=request.csrf,
             preview_url=with_query(PREVIEW, {"person": f"uid:{uid}"}),
         )
         return Show(replace(page, done=_MESSAGES.get(said, page.done)))

@@ -58,7 +58,6 @@ class FixPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     line: FindingLine
     #: How many users are connected with the app.
     people: int = 0
@@ -102,7 +101,7 @@ class Health(Struct, frozen=True):
         if finding is None:
             return SeeOther(head.at("health"))
         action, line = f"{head.at('health')}/{wanted}", _line(finding, now)
-        return Show(FixPage(head, action, request.csrf, line, people))
+        return Show(FixPage(head, action, line, people))
 
     async def fix(self, request: AppRequest) -> Outcome:
         """Apply the fix if it is still needed. Refused (not found) for users outside the team."""

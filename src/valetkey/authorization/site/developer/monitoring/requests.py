@@ -239,7 +239,6 @@ class AddRedirectUriPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     reference: str
     redirect_uri: str
     place: str
@@ -310,7 +309,6 @@ class Failures(Struct, frozen=True):
             AddRedirectUriPage(
                 head,
                 f"{head.at('failures')}/{reference}/add",
-                request.csrf,
                 reference,
                 uri,
                 place.partition("://")[2] or place,

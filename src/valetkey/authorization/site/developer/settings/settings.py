@@ -83,7 +83,6 @@ class SettingsPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     version: str
     form: AppForm
     legacy: tuple[LegacySwitch, ...] = ()
@@ -100,7 +99,6 @@ class DropGrantTypePage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     grant_type: str
 
 
@@ -172,7 +170,7 @@ class Settings(Struct, frozen=True):
     async def ask_to_drop(self, request: AppRequest) -> Outcome:
         """Ask before a legacy grant type is removed."""
         name, head = _legacy(request.client, request.query), request.head
-        return Show(DropGrantTypePage(head, head.at("legacy"), request.csrf, name.value))
+        return Show(DropGrantTypePage(head, head.at("legacy"), name.value))
 
     async def drop(self, request: AppRequest) -> Outcome:
         """Remove the legacy grant type."""
@@ -211,7 +209,6 @@ def _form(
     context = SettingsPage(
         app=head,
         action=head.at("settings"),
-        csrf=request.csrf,
         version=version or version_of(app.client),
         form=form,
         legacy=tuple(_switches(app.client)),
@@ -346,4 +343,4 @@ class RegisterApp(Struct, frozen=True):
         status: int = 200,
     ) -> Show:
         mark = self._ids.mark(request.session.id, client_id)
-        return Show(NewAppPage(NEW_APP, request.csrf, client_id, mark, form, preset), status)
+        return Show(NewAppPage(NEW_APP, client_id, mark, form, preset), status)

@@ -78,7 +78,6 @@ class TryPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     callback: str
     redirect_uris: tuple[str, ...]
     scopes: tuple[str, ...]
@@ -100,7 +99,6 @@ class TryRequestPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     trial: str
     url: str
     parameters: tuple[Parameter, ...]
@@ -122,7 +120,6 @@ class TryAnswerPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     trial: str
     code: str
     parameters: tuple[Parameter, ...]
@@ -140,7 +137,6 @@ class TryTokensPage(Struct, frozen=True):
 
     app: AppHead
     action: str
-    csrf: str
     status: int
     request: tuple[Parameter, ...]
     parameters: tuple[Parameter, ...]
@@ -259,7 +255,6 @@ class TryIt(Struct, frozen=True):
             TryTokensPage(
                 head,
                 head.at("try/userinfo"),
-                request.csrf,
                 answer.status,
                 request=sent,
                 parameters=tuple(
@@ -337,7 +332,6 @@ class TryIt(Struct, frozen=True):
         context = TryPage(
             head,
             head.at("try"),
-            request.csrf,
             self._callback,
             client.redirect_uris,
             self._scopes(client),
@@ -354,7 +348,6 @@ class TryIt(Struct, frozen=True):
         context = TryRequestPage(
             head,
             head.at("try/answer"),
-            request.csrf,
             state,
             append_query(f"{self.issuer}{AUTHORIZE}", pairs),
             tuple(Parameter(name, masked(name, value)) for name, value in pairs),
@@ -373,7 +366,6 @@ class TryIt(Struct, frozen=True):
             TryAnswerPage(
                 head,
                 head.at("try/exchange"),
-                request.csrf,
                 state,
                 code,
                 tuple(Parameter(n, masked(n, said[n])) for n in _ANSWERS if n in said),
