@@ -49,10 +49,11 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import fresh_id, same
 from valetkey.kernel.webhook import fresh_webhook_secret
+from valetkey.kernel.words import translatable
 
 NOT_OWNER = Refusal(
     ErrorCode.FORBIDDEN,
-    "only an owner of this app can do this; contact an owner",
+    translatable("only an owner of this app can do this; contact an owner"),
     "developer.owner",
 )
 _NO_APP = Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "account.app")

@@ -6,7 +6,7 @@ import msgspec
 
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
-from valetkey.authorization.actions.admin.permissions import Permission, Person
+from valetkey.authorization.actions.admin.permissions import Permission, UserActor
 from valetkey.authorization.model.account.user import LARGEST_UID, ApiToken, Uid
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
@@ -125,7 +125,7 @@ def list_tokens(tx: Transaction, call: Call) -> Result:
 
 def make_token(tx: Transaction, call: Call) -> NewToken | Faults:
     """Issue a token for the user who calls, in the console or with another token."""
-    if not isinstance(call.actor, Program | Person):
+    if not isinstance(call.actor, Program | UserActor):
         raise _no_such_token()
     return _issue(tx, call, call.input(TokenWanted), call.actor.uid)
 

@@ -4,7 +4,7 @@ import csv
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from io import StringIO
 
-from valetkey.authorization.actions.admin.events import harmless
+from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.model.account.user_import import ImportRow, RowState
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
@@ -67,5 +67,5 @@ async def _rows(store: Store, import_id: str, after: int) -> Sequence[ImportRow]
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     written = StringIO()
-    csv.writer(written).writerows([harmless(cell) for cell in line] for line in lines)
+    csv.writer(written).writerows([escape_formula(cell) for cell in line] for line in lines)
     return written.getvalue().encode()
