@@ -17,7 +17,7 @@ from valetkey.config.environment import environment
 from valetkey.config.load import find_file, load
 from valetkey.config.settings import Settings
 from valetkey.database.engine import NOTICES, DatabaseUnavailable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message, Receive, Send
 from valetkey.web.router import App
@@ -55,7 +55,7 @@ class Application:
         begun = [await receive()]
         try:
             self._app = await self._start()
-        except (Mistake, DatabaseUnavailable) as reason:
+        except (OperatorError, DatabaseUnavailable) as reason:
             await send({"type": "lifespan.startup.failed", "message": str(reason)})
             return
 

@@ -13,7 +13,7 @@ from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, minutes
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
@@ -45,10 +45,10 @@ def test_a_keyring_of_another_database_is_said_at_the_start(tmp_path: Path) -> N
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         for _ in range(2):
             with pytest.raises(
-                Mistake, match="is not the keyring that this database was made with"
+                OperatorError, match="is not the keyring that this database was made with"
             ):
                 await prepare(it.settings, runtime)
-            with pytest.raises(Mistake, match="restore the keyring"):
+            with pytest.raises(OperatorError, match="restore the keyring"):
                 await composition.build(it.settings, runtime, SCOPES)
             it.clock.forward(days(90))
 
@@ -71,14 +71,14 @@ def test_keyring_and_credential_may_come_from_the_environment(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_a_credential_that_could_be_guessed_is_a_mistake(tmp_path: Path) -> None:
+def test_a_credential_that_could_be_guessed_is_an_operator_error(tmp_path: Path) -> None:
     given = Settings()
     settings = replace(
         given,
         resource=replace(given.resource, credential_text=Secret(CREDENTIAL[:20])),
         source=Source(None, tmp_path, {}),
     )
-    with pytest.raises(Mistake, match="credential_text"):
+    with pytest.raises(OperatorError, match="credential_text"):
         asyncio.run(prepare(settings, SYSTEM))
 
 
@@ -104,7 +104,7 @@ def test_a_database_without_its_keyring_gets_no_other(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         path = keyring_path(it.settings)
         path.unlink()
-        with pytest.raises(Mistake, match="and no keyring at"):
+        with pytest.raises(OperatorError, match="and no keyring at"):
             await prepare(it.settings, SYSTEM)
         assert not path.exists()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.config.agreement import is_loopback, missing_files
-from valetkey.config.load import Mistakes, load
+from valetkey.config.load import OperatorErrors, load
 from valetkey.config.paths import certificate_files, credential_path, keyring_path
 
 PUBLIC = '[authorization]\nurl = "https://auth.example"\nlisten = "0.0.0.0:443"\n'
@@ -16,8 +16,8 @@ def problems(directory: Path, text: str) -> list[str]:
     file.write_text(text, encoding="utf-8")
     try:
         load(file, {})
-    except Mistakes as mistakes:
-        return [problem.path for problem in mistakes.problems]
+    except OperatorErrors as errors:
+        return [problem.path for problem in errors.problems]
     return []
 
 

@@ -5,7 +5,7 @@ import pytest
 from valetkey.config.catalogue import catalogue, explain, reasons
 from valetkey.config.load import load
 from valetkey.config.settings import Origin
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 def test_every_setting_has_a_reason_and_a_valid_default() -> None:
@@ -46,5 +46,5 @@ def test_a_section_and_a_variable_name_settings_too() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(Mistake, match=r"did you mean tokens\.access_token_lifetime"):
+    with pytest.raises(OperatorError, match=r"did you mean tokens\.access_token_lifetime"):
         explain(load(None, {}), "token.access_lifetime")

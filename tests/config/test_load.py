@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.config.load import Mistakes, find_file, load
+from valetkey.config.load import OperatorErrors, find_file, load
 from valetkey.config.settings import Origin, Profile, Settings
 from valetkey.kernel.moment import hours, minutes
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 NOTHING: dict[str, str] = {}
 
@@ -19,7 +19,7 @@ def written(directory: Path, text: str) -> Path:
 
 
 def problems(directory: Path, text: str, environment: dict[str, str] | None = None) -> list[str]:
-    with pytest.raises(Mistakes) as caught:
+    with pytest.raises(OperatorErrors) as caught:
         load(written(directory, text), environment or {})
     return [str(problem) for problem in caught.value.problems]
 
@@ -135,7 +135,7 @@ def test_a_setting_in_the_wrong_section_is_sent_to_its_own(tmp_path: Path) -> No
 
 
 def test_lowercase_variable_is_not_silently_ignored() -> None:
-    with pytest.raises(Mistakes, match="did you mean VALETKEY__LOG__LEVEL"):
+    with pytest.raises(OperatorErrors, match="did you mean VALETKEY__LOG__LEVEL"):
         load(None, {"valetkey__log__level": "debug"})
 
 
@@ -165,12 +165,12 @@ def test_unreadable_configuration_file_is_refused(
 ) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_bytes(content)
-    with pytest.raises(Mistake, match=said):
+    with pytest.raises(OperatorError, match=said):
         load(file, NOTHING)
 
 
-def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(Mistake, match=r"none\.toml cannot be read: no such file"):
+def test_a_file_that_is_not_there_is_an_operator_error(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=r"none\.toml cannot be read: no such file"):
         load(tmp_path / "none.toml", NOTHING)
 
 
@@ -201,7 +201,7 @@ def test_wrong_destination_or_retention_is_refused_without_password(
     tmp_path: Path, wrong: str
 ) -> None:
     (tmp_path / "valetkey.toml").write_text(wrong)
-    with pytest.raises(Mistakes) as refused:
+    with pytest.raises(OperatorErrors) as refused:
         load(tmp_path / "valetkey.toml", {})
     assert "canary" not in str(refused.value)
 

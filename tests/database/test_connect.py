@@ -7,7 +7,7 @@ import pytest
 
 from valetkey.database.connect import connect
 from valetkey.database.engine import DatabaseUnavailable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 def _close(url: str, directory: Path) -> None:
@@ -36,10 +36,10 @@ def test_an_absolute_path_has_a_fourth_slash(tmp_path: Path) -> None:
         "postgresql://a?hunter2=b",
     ],
 )
-def test_a_url_that_names_no_database_is_a_mistake_that_does_not_repeat_it(
+def test_a_url_that_names_no_database_is_an_operator_error_that_does_not_repeat_it(
     url: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(OperatorError) as caught:
         connect(url, directory=tmp_path)
     assert "hunter2" not in str(caught.value)
     assert caught.value.setting == "database"

@@ -16,7 +16,7 @@ from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, ConstraintViolated, Engine
 from valetkey.database.migrate import find, migrate
 from valetkey.database.statement import split
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 Package = Callable[..., str]
 _FIRST = "CREATE TABLE a (id BIGINT PRIMARY KEY); INSERT INTO a (id) VALUES (1);"
@@ -83,7 +83,7 @@ def test_a_file_that_fails_leaves_nothing_of_any_file(engine: Engine, package: P
 
 def test_an_applied_file_must_not_change(engine: Engine, package: Package) -> None:
     _migrate(engine, package({"0001_initial.sql": _FIRST}))
-    with pytest.raises(Mistake, match=r"0001_initial\.sql is not the file"):
+    with pytest.raises(OperatorError, match=r"0001_initial\.sql is not the file"):
         _migrate(engine, package({"0001_initial.sql": f"{_FIRST} "}))
 
 
@@ -94,7 +94,7 @@ def test_line_ends_do_not_count_as_a_change(engine: Engine, package: Package) ->
 
 def test_a_database_of_newer_software_is_refused(engine: Engine, package: Package) -> None:
     _migrate(engine, package({"0001_initial.sql": _FIRST, "0002_note.sql": _SECOND}))
-    with pytest.raises(Mistake, match=r"newer software \(0002_note\.sql\)"):
+    with pytest.raises(OperatorError, match=r"newer software \(0002_note\.sql\)"):
         _migrate(engine, package({"0001_initial.sql": _FIRST}))
 
 
@@ -106,7 +106,7 @@ def test_unless_the_newer_file_was_made_to_overlap(engine: Engine, package: Pack
 def test_a_database_has_one_owner(engine: Engine, package: Package) -> None:
     _migrate(engine, package({"0001_initial.sql": _FIRST}))
     other = package({"0001_initial.sql": "CREATE TABLE c (id BIGINT)"}, "another_package")
-    with pytest.raises(Mistake, match="belongs to migrations_of_a_test"):
+    with pytest.raises(OperatorError, match="belongs to migrations_of_a_test"):
         _migrate(engine, other)
 
 

@@ -20,7 +20,7 @@ from valetkey.database.engine import (
     Row,
 )
 from valetkey.database.postgres import Postgres
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 T = TypeVar("T")
 
@@ -77,14 +77,14 @@ def test_promised_database_options_are_enabled(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_database_that_cannot_keep_every_text_is_a_mistake(postgres_url: str) -> None:
+def test_a_database_that_cannot_keep_every_text_is_an_operator_error(postgres_url: str) -> None:
     async def story() -> None:
         with psycopg.connect(postgres_url, autocommit=True) as raw:
             utf8 = raw.info.dbname
             name = f"{utf8}_latin"
             raw.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1'".encode())
         engine = Postgres(postgres_url.replace(utf8, name), size=1)
-        with pytest.raises(Mistake, match="ENCODING 'UTF8'"):
+        with pytest.raises(OperatorError, match="ENCODING 'UTF8'"):
             await engine.write(_asking("SELECT 1"))
         await engine.close()
         with psycopg.connect(postgres_url, autocommit=True) as raw:

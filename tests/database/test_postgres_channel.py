@@ -10,7 +10,7 @@ from tests.support.pgbouncer import pooling_transactions
 from valetkey.database.engine import Connection, DatabaseUnavailable, Row, Timeouts
 from valetkey.database.postgres import Postgres
 from valetkey.database.postgres_connection import open_channel, parse_url
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _TIMEOUTS = Timeouts()
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL DEFAULT '')"
@@ -156,7 +156,7 @@ def test_the_url_may_set_what_libpq_knows(postgres_url: str) -> None:
 def test_a_backup_is_left_to_pg_dump(postgres_url: str) -> None:
     async def story() -> None:
         engine = Postgres(postgres_url, size=1)
-        with pytest.raises(Mistake, match=r"pg_dump --format=custom --file=copy\.dump"):
+        with pytest.raises(OperatorError, match=r"pg_dump --format=custom --file=copy\.dump"):
             await engine.backup("copy.dump")
         await engine.close()
 

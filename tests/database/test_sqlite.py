@@ -25,7 +25,7 @@ from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import open_writer
 from valetkey.database.sqlite_files import create_file
 from valetkey.database.sqlite_writer import Checkpoints
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
 _INSERT = "INSERT INTO a (id) VALUES (:id)"
@@ -84,7 +84,7 @@ def test_a_backup_is_the_whole_database_and_never_overwrites(tmp_path: Path) -> 
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: [db.run(_TABLE), db.run(_INSERT, id=7)])
         await engine.backup(str(tmp_path / "copy.db"))
-        with pytest.raises(Mistake, match="exists already"):
+        with pytest.raises(OperatorError, match="exists already"):
             await engine.backup(str(tmp_path / "copy.db"))
         with pytest.raises(DatabaseUnavailable):
             await engine.backup(str(tmp_path / "no such folder" / "copy.db"))

@@ -10,7 +10,7 @@ import pytest
 
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.sqlite import SQLite
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
 
@@ -41,7 +41,7 @@ def test_files_that_others_may_read_are_refused(tmp_path: Path, end: str) -> Non
         file = tmp_path / f"a.db{end}"
         for mode in (0o640, 0o604, 0o620, 0o602):
             file.chmod(mode)
-            with pytest.raises(Mistake, match=f"run: chmod 600 {file}$"):
+            with pytest.raises(OperatorError, match=f"run: chmod 600 {file}$"):
                 SQLite(tmp_path / "a.db")
         file.chmod(0o600)
         another = SQLite(tmp_path / "a.db")

@@ -13,7 +13,7 @@ from tests.support.wait import CEILING, until
 from valetkey.fetch.address import AT_ONCE_SITE, AT_ONCE_THERE
 from valetkey.fetch.outbound import LARGEST, REMEMBERED, Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.tracing import TRACES
 
 
@@ -263,7 +263,7 @@ def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
 
     for there in (file, tmp_path / "absent.pem"):
         fetch, _ = door(ca_file=there)
-        with pytest.raises(Mistake, match=r"fetch\.ca_file"):
+        with pytest.raises(OperatorError, match=r"fetch\.ca_file"):
             fetch.prepare()
 
 

@@ -15,7 +15,7 @@ from valetkey.kernel.keyring import (
     create_or_read_secret_file,
     replace_secret_file,
 )
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
 _KEY = "A" * 43
@@ -60,7 +60,7 @@ def test_a_new_sealing_key_seals_and_the_old_still_opens() -> None:
     ],
 )
 def test_a_line_that_is_not_understood_is_named_and_not_repeated(text: str, problem: str) -> None:
-    with pytest.raises(Mistake, match=problem) as mistake:
+    with pytest.raises(OperatorError, match=problem) as mistake:
         Keyring.parse(text)
     assert "hunter2" not in str(mistake.value)
     assert _KEY not in str(mistake.value)
@@ -104,7 +104,7 @@ def test_a_file_that_others_may_read_is_refused_and_says_what_to_run(
     path = tmp_path / "keyring"
     path.write_text(_GOOD)
     path.chmod(mode)
-    with pytest.raises(Mistake, match="run: chmod 600"):
+    with pytest.raises(OperatorError, match="run: chmod 600"):
         create_or_read(path, SYSTEM.random)
 
 
@@ -131,18 +131,18 @@ def _foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_directory, _pipe, _endless, _dangling, _foreign])
-def test_what_is_no_file_of_secrets_is_a_mistake_and_no_fault(
+def test_what_is_no_file_of_secrets_is_an_operator_error_and_no_fault(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "keyring"
     make(path)
-    with pytest.raises(Mistake, match="keyring"):
+    with pytest.raises(OperatorError, match="keyring"):
         create_or_read(path, SYSTEM.random)
 
 
-def test_a_directory_that_cannot_be_made_is_a_mistake(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_an_operator_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Mistake, match="cannot be used"):
+    with pytest.raises(OperatorError, match="cannot be used"):
         create_or_read(tmp_path / "file" / "keyring", SYSTEM.random)
 
 

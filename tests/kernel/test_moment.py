@@ -12,7 +12,7 @@ from valetkey.kernel.moment import (
     parse_lifetime,
     seconds,
 )
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_lifetime_is_a_number_and_a_unit(text: str, count: int) -> None:
         "1ſ",
     ],
 )
-def test_anything_else_is_the_operators_mistake(text: str) -> None:
-    with pytest.raises(Mistake, match="60s, 10m, 1h or 30d"):
+def test_anything_else_is_an_operator_error(text: str) -> None:
+    with pytest.raises(OperatorError, match="60s, 10m, 1h or 30d"):
         parse_lifetime(text)
 
 

@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, OperatorError, Refusal, Refused
 
 
 def test_every_code_has_exactly_one_status() -> None:
@@ -24,7 +24,7 @@ def test_refusal_prints_only_what_the_client_may_know() -> None:
 
 
 def test_a_mistake_names_its_setting() -> None:
-    mistake = Mistake("must be above zero", "tokens.lifetime")
+    mistake = OperatorError("must be above zero", "tokens.lifetime")
     assert (mistake.message, mistake.setting) == ("must be above zero", "tokens.lifetime")
     assert str(mistake) == "tokens.lifetime: must be above zero"
-    assert str(Mistake("is missing")) == "is missing"
+    assert str(OperatorError("is missing")) == "is missing"

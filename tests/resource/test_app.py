@@ -17,7 +17,7 @@ from valetkey.database.connect import connect
 from valetkey.database.decisions import Decisions
 from valetkey.database.migrate import migrate
 from valetkey.kernel.jose.key import KeySet, SigningKey
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import CLIENT_ID, build, prepare
@@ -179,7 +179,7 @@ def test_without_its_credential_the_server_does_not_start(tmp_path: Path) -> Non
             resource=ResourceSettings(database="sqlite:///r.db"), source=Source(directory=tmp_path)
         )
         await prepare(settings, SYSTEM)
-        with pytest.raises(Mistake, match="start the authorization server once"):
+        with pytest.raises(OperatorError, match="start the authorization server once"):
             await build(settings, SYSTEM)
         file = tmp_path / "resource-server.credential"
         file.write_text(f"{SECRET}\n")
@@ -210,13 +210,13 @@ def test_our_own_issuers_certificate_is_trusted_and_no_other(tmp_path: Path) -> 
     asyncio.run(story())
 
 
-def test_a_database_that_was_not_prepared_is_the_operators_mistake(tmp_path: Path) -> None:
+def test_a_database_that_was_not_prepared_is_an_operator_error(tmp_path: Path) -> None:
     async def story() -> None:
         settings = settings_for(tmp_path, Issuer(Clock(), port=1))
         engine = connect(settings.resource.database, directory=tmp_path)
         await migrate(engine, "valetkey.resource.storage.schema")
         await engine.close()
-        with pytest.raises(Mistake, match="was not prepared"):
+        with pytest.raises(OperatorError, match="was not prepared"):
             await build(settings, SYSTEM)
 
     asyncio.run(story())

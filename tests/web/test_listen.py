@@ -33,7 +33,7 @@ from tests.web import (
     statuses,
 )
 from tests.web.virtual import connected
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.web.connection.bind import bind, listen
 from valetkey.web.connection.incoming_request import Message
@@ -97,13 +97,13 @@ def test_bound_socket_refuses_connections_until_it_listens() -> None:
         socket.create_connection(address).close()
 
 
-def test_address_in_use_is_a_mistake() -> None:
+def test_address_in_use_is_an_operator_error() -> None:
     """Whether the other program listened before this one was bound, or since."""
     with bind("127.0.0.1", 0) as sock, bind("127.0.0.1", sock.getsockname()[1]) as later:
         listen(sock)
-        with pytest.raises(Mistake, match="in use"):
+        with pytest.raises(OperatorError, match="in use"):
             bind("127.0.0.1", sock.getsockname()[1])
-        with pytest.raises(Mistake, match="in use"):
+        with pytest.raises(OperatorError, match="in use"):
             listen(later)
 
 
@@ -216,11 +216,11 @@ def test_unfinished_handshakes_count_as_connections_of_their_address(
         wait_until(lambda: is_answered(server.port, "127.0.0.1"))
 
 
-def test_files_that_are_no_certificate_are_the_operators_mistake(
+def test_files_that_are_no_certificate_are_an_operator_error(
     pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
     for certificate, key in ((tmp_path / "nothing", pair[1]), (pair[1], pair[0])):
-        with pytest.raises(Mistake) as caught:
+        with pytest.raises(OperatorError) as caught:
             tls_context(certificate, key)
         assert caught.value.setting == "tls_certificate"
 
@@ -279,7 +279,7 @@ def test_nothing_is_answered_after_the_end() -> None:
 
 def test_a_server_that_cannot_start_says_why(pair: tuple[Path, Path], tmp_path: Path) -> None:
     server = RunningServer(small_app(), tls_certificate=tmp_path / "nothing", tls_key=pair[1])
-    with pytest.raises(Mistake, match="No such file"), server:
+    with pytest.raises(OperatorError, match="No such file"), server:
         raise AssertionError("it started")
 
 

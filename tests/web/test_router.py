@@ -368,7 +368,7 @@ def test_an_answer_without_content_has_no_length() -> None:
     assert "content-length" not in answer.headers
 
 
-def test_two_routes_of_one_path_are_a_mistake() -> None:
+def test_two_routes_of_one_path_are_an_operator_error() -> None:
     with pytest.raises(ValueError, match="same path"):
         small_app([*ROUTES, ROUTES[0]])
 

@@ -13,7 +13,7 @@ from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.config.environment import environment
 from valetkey.database.engine import DatabaseUnavailable
-from valetkey.kernel.refusal import Mistake, Refused
+from valetkey.kernel.refusal import OperatorError, Refused
 
 _COMMANDS = "valetkey.cli.commands"
 
@@ -137,16 +137,16 @@ def run(arguments: Sequence[str]) -> int:
         path = wrong.ctx.command_path if wrong.ctx else "valetkey"
         say.error(wrong.format_message())
         say.note(f"Try: {path} --help")
-        return Exit.MISTAKE
+        return Exit.INVALID
     except click.ClickException as wrong:
         say.error(wrong.format_message())
-        return Exit.MISTAKE
-    except Mistake as mistake:
-        say.error(str(mistake))
-        return Exit.MISTAKE
+        return Exit.INVALID
+    except OperatorError as error:
+        say.error(str(error))
+        return Exit.INVALID
     except Refused as refused:
         say.error(refused.refusal.description)
-        return Exit.MISTAKE
+        return Exit.INVALID
     except DatabaseUnavailable as reason:
         say.error(f"the database cannot be used: {reason}. Try: valetkey database check")
         return Exit.FAILED

@@ -41,7 +41,7 @@ EVERY = _every.params
 
 
 def settings_of(config: Path | None) -> Settings:
-    """Return the settings that a command uses. Raises Mistake with every problem."""
+    """Return the settings that a command uses. Raises OperatorError with every problem."""
     return load(find_file(config), environment())
 
 

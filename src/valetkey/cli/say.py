@@ -14,7 +14,7 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
-    MISTAKE = 2
+    INVALID = 2
     INTERRUPTED = 130
 
 

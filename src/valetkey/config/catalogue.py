@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 from valetkey.config.rules import Rule
 from valetkey.config.settings import Origin, Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Explained:
 def explain(settings: Settings, named: str = "") -> tuple[Explained, ...]:
     """Return the setting of that path, all of that section, or all for "".
 
-    Raises Mistake for a name that is neither, with the nearest one that is.
+    Raises OperatorError for a name that is neither, with the nearest one that is.
     """
     found = tuple(_explained(settings, setting) for setting in _chosen(named))
     if found:
@@ -138,7 +138,7 @@ def explain(settings: Settings, named: str = "") -> tuple[Explained, ...]:
     names = [*sections(), *catalogue()]
     close = get_close_matches(named, names, 1)
     right = f"did you mean {close[0]}?" if close else f"the sections are {', '.join(sections())}"
-    raise Mistake(f"unknown setting; {right}", named)
+    raise OperatorError(f"unknown setting; {right}", named)
 
 
 def _chosen(named: str) -> Iterator[Setting]:

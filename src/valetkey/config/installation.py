@@ -6,7 +6,7 @@ from valetkey.database.connect import connect, traced
 from valetkey.database.engine import Engine
 from valetkey.database.identity import LAG, is_missing, last_seen, recognise
 from valetkey.database.migrate import migrate
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import Runtime
 
 
@@ -15,7 +15,7 @@ def connect_to(
 ) -> Engine:
     """Open this server's database with the number of connections in `database.connections`.
 
-    Raises Mistake and DatabaseUnavailable: see `connect`.
+    Raises OperatorError and DatabaseUnavailable: see `connect`.
     """
     engine = connect(
         server.database,
@@ -28,14 +28,14 @@ def connect_to(
 
 
 def require_file(settings: Settings, server: ServerSettings, *, begins: bool) -> None:
-    """Raise Mistake if a SQLite file is missing that its server knows, or that has to exist."""
+    """Raise OperatorError for a missing SQLite file that its server knows or that has to exist."""
     file = database_file(settings, server)
     if file is None or file.exists():
         return
     if last_seen(last_seen_path(settings, server)) is not None:
         raise _missing(settings, server, f"{file} is")
     if not begins:
-        raise Mistake(
+        raise OperatorError(
             f"there is no database at {file} yet; begin with `valetkey serve` or `valetkey apply`"
         )
 
@@ -51,15 +51,15 @@ async def open_known(
 ) -> None:
     """Migrate the database and check that it is the one that its server knows.
 
-    Raises Mistake if it is missing, another one or older, and if it has no tables and this start
-    does not begin it.
+    Raises OperatorError if it is missing, another one or older, and if it has no tables and this
+    start does not begin it.
     """
     file = last_seen_path(settings, server)
     known = last_seen(file)
     if (known is not None or not begins) and await is_missing(engine):
         if known is not None:
             raise _missing(settings, server, "the tables are")
-        raise Mistake(
+        raise OperatorError(
             "the database has no tables yet; begin with `valetkey serve` or `valetkey apply`"
         )
     await migrate(engine, schema)
@@ -89,10 +89,10 @@ def lag(settings: Settings, server: ServerSettings) -> int:
     return LAG if database_file(settings, server) is None else 0
 
 
-def _missing(settings: Settings, server: ServerSettings, what: str) -> Mistake:
+def _missing(settings: Settings, server: ServerSettings, what: str) -> OperatorError:
     note = last_seen_path(settings, server)
     name = "authorization" if server is settings.authorization else "resource"
-    return Mistake(
+    return OperatorError(
         f"{what} missing, and the server knows this database (noted in {note}); put it back: "
         "valetkey database restore. To begin with an empty one: valetkey serve --new",
         f"{name}.database",

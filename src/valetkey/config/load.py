@@ -12,7 +12,7 @@ from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.catalogue import Setting, catalogue, sections
 from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, Settings, Source
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 USUAL_FILE = "valetkey.toml"
 """The file that is read when none is named and the working directory has it."""
@@ -22,7 +22,7 @@ _PARTS = 3  # VALETKEY, section, name
 _MEGABYTES = 1
 
 
-class Mistakes(Mistake):
+class OperatorErrors(OperatorError):
     """All errors of a configuration; `problems` has one entry for each."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
@@ -37,8 +37,8 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
     """Return the settings of the file and the environment, which takes precedence.
 
     `path` None means no file: every default, and relative paths start at the working directory.
-    Raises Mistakes with all problems at once, or Mistake if the file cannot be read as TOML.
-    Files that settings name are not looked at.
+    Raises OperatorErrors with all problems at once, or OperatorError if the file cannot be read as
+    TOML. Files that settings name are not looked at.
     """
     reading = _Reading()
     if path:
@@ -51,7 +51,7 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
         if wrong.isdisjoint((problem.path, *problem.about)):
             reading.problems.append(problem)
     if reading.problems:
-        raise Mistakes(str(path) if path else "the configuration", reading.problems)
+        raise OperatorErrors(str(path) if path else "the configuration", reading.problems)
     return settings
 
 
@@ -121,24 +121,27 @@ class _Reading:
 
 
 def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:
-    """Return the content of a TOML file. Raises Mistake for one that is larger or unreadable."""
+    """Return the content of a TOML file.
+
+    Raises OperatorError for one that is larger or unreadable.
+    """
     largest = megabytes << 20
     try:
         with path.open("rb") as file:
             data = file.read(largest + 1)
     except OSError as reason:
         why = (reason.strerror or "no reason given").lower()
-        raise Mistake(f"{path} cannot be read: {why}") from None
+        raise OperatorError(f"{path} cannot be read: {why}") from None
     if len(data) > largest:
-        raise Mistake(f"{path} is larger than {megabytes} MiB")
+        raise OperatorError(f"{path} is larger than {megabytes} MiB")
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError:
-        raise Mistake(f"{path} is not UTF-8 text") from None
+        raise OperatorError(f"{path} is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as reason:
-        raise Mistake(f"{path} is not TOML: {reason}") from None
+        raise OperatorError(f"{path} is not TOML: {reason}") from None
     except RecursionError:
-        raise Mistake(f"{path} is nested too deeply") from None
+        raise OperatorError(f"{path} is nested too deeply") from None
 
 
 def _assembled(reading: _Reading, source: Source) -> Settings:

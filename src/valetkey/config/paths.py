@@ -5,7 +5,7 @@ from pathlib import Path
 
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _SQLITE = "sqlite:///"
 
@@ -78,7 +78,7 @@ def acme_file(settings: Settings, server: ServerSettings, end: str) -> Path:
 
 
 def monitoring_token(settings: Settings) -> str:
-    """Return the bearer token of scrapes and of health in detail, or "". Raises Mistake."""
+    """Return the bearer token of scrapes and of health in detail, or "". Raises OperatorError."""
     wanted = settings.metrics
     if wanted.bearer_token is not None:
         return wanted.bearer_token.reveal()
@@ -89,9 +89,9 @@ def monitoring_token(settings: Settings) -> str:
         token = file.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
         message = f"cannot read {wanted.bearer_token_file}: {type(error).__name__}"
-        raise Mistake(message, "metrics.bearer_token_file") from error
+        raise OperatorError(message, "metrics.bearer_token_file") from error
     if not token:
-        raise Mistake(f"{wanted.bearer_token_file} is empty", "metrics.bearer_token_file")
+        raise OperatorError(f"{wanted.bearer_token_file} is empty", "metrics.bearer_token_file")
     return token
 
 

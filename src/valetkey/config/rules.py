@@ -9,7 +9,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from valetkey.kernel.moment import Lifetime, parse_lifetime
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
 
@@ -68,7 +68,7 @@ def lifetime(low: str, high: str) -> Rule:
     def read(value: object) -> Lifetime:
         try:
             found = parse_lifetime(_string(value))
-        except Mistake:
+        except OperatorError:
             raise InvalidValue(f"{quoted(value)} is not a length of time") from None
         if not least <= found <= most:
             raise InvalidValue(

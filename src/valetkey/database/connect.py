@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from valetkey.database.engine import Connection, Engine, Row, T, Timeouts
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.tracing import Kind, Span
 from valetkey.kernel.waiting import current_span
 
@@ -27,16 +27,16 @@ def connect(
 
     A relative SQLite path is resolved against `directory`. `pool_size` is the maximum number of
     connections that one process opens to a PostgreSQL server. A missing SQLite file is created only
-    if `begins`. Call it after forking, because connections do not survive a fork. Raises `Mistake`
-    for a URL that names no database, and `DatabaseUnavailable` if the file cannot be opened. An
-    unreachable PostgreSQL server is noticed by the first transaction.
+    if `begins`. Call it after forking, because connections do not survive a fork. Raises
+    `OperatorError` for a URL that names no database, and `DatabaseUnavailable` if the file cannot
+    be opened. An unreachable PostgreSQL server is noticed by the first transaction.
     """
     scheme = url.partition("://")[0]
     connector = ENGINES.get(scheme)
     if connector is None:
         # The URL is not repeated: it may contain a password.
         known = ", ".join(f"{name}://" for name in ENGINES)
-        raise Mistake(f"the URL of a database starts with one of {known}", "database")
+        raise OperatorError(f"the URL of a database starts with one of {known}", "database")
     return connector(url, directory, pool_size, begins, timeouts)
 
 
@@ -45,7 +45,7 @@ def _sqlite(url: str, directory: Path, pool_size: int, begins: bool, timeouts: T
 
     name = url.removeprefix("sqlite:///")
     if name == url or not name or name == ":memory:":
-        raise Mistake("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
+        raise OperatorError("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
     # Pyright takes `async def` in a protocol for the built-in coroutine type and nothing wider.
     return SQLite(  # pyright: ignore[reportReturnType]
         directory / name, begins=begins, timeouts=timeouts
@@ -56,7 +56,9 @@ def _postgres(
     url: str, directory: Path, pool_size: int, begins: bool, timeouts: Timeouts
 ) -> Engine:
     if find_spec("psycopg") is None:
-        raise Mistake("PostgreSQL needs its driver: pip install 'valetkey[postgres]'", "database")
+        raise OperatorError(
+            "PostgreSQL needs its driver: pip install 'valetkey[postgres]'", "database"
+        )
     from valetkey.database.postgres import Postgres  # noqa: PLC0415 - an optional driver
 
     return Postgres(  # pyright: ignore[reportReturnType]

@@ -221,7 +221,7 @@ class Engine(Protocol):
     def backup(self, path: str) -> Coroutine[Any, Any, None]:
         """Write a consistent copy to a new file at `path` while other transactions continue.
 
-        Raises `Mistake` if the engine has a better tool of its own for backups.
+        Raises `OperatorError` if the engine has a better tool of its own for backups.
         """
         ...
 

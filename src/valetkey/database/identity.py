@@ -20,7 +20,7 @@ from valetkey.database.engine import (
 )
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 LAG = 30
 """Steps by which the noted number lags where the engine may lose the latest commits."""
@@ -48,18 +48,21 @@ class Seen(Struct, frozen=True):
 
 
 def last_seen(file: Path) -> Seen | None:
-    """Return the content of the file; None without a file. Raises Mistake for an invalid one."""
+    """Return the content of the file; None without a file.
+
+    Raises OperatorError for an invalid one.
+    """
     if not file.exists():
         return None
     match = _LINE.fullmatch(create_or_read_secret_file(file, str).split("\n", 1)[-1].strip())
     if match is None:
         message = f"{file} does not say what was last seen of the database; run: "
-        raise Mistake(f"{message}valetkey database restore")
+        raise OperatorError(f"{message}valetkey database restore")
     return Seen(match[1], int(match[2]), int(match[3]), Instant(int(match[4])))
 
 
 def remember(file: Path, seen: Seen) -> None:
-    """Write `seen` to the file. Raises Mistake if it cannot be written."""
+    """Write `seen` to the file. Raises OperatorError if it cannot be written."""
     replace_secret_file(file, seen.text())
 
 
@@ -95,8 +98,8 @@ def advance(db: Connection, now: Instant) -> tuple[Seen | None, bool]:
 async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, lag: int) -> Seen:
     """Compare the database, whose schema is current, with the file; write a missing file.
 
-    A database without an identity is given the id `fresh`. Raises Mistake if it is a different
-    database from the one in the file, or an older copy of it.
+    A database without an identity is given the id `fresh`. Raises OperatorError if it is a
+    different database from the one in the file, or an older copy of it.
     """
     known = last_seen(file)
 
@@ -116,13 +119,13 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
             f"the database is older than what its server last saw of it (noted in {file}): what "
             f"was revoked since would be valid again. {_NEXT}"
         )
-        raise Mistake(message)
+        raise OperatorError(message)
     if known is not None and found.database != known.database:
         message = f"this is another database than the one that the server knows by {file}. {_NEXT}"
-        raise Mistake(message)
+        raise OperatorError(message)
     if known is None:
         # If the folder is not writable the server continues without the file; `doctor` reports it.
-        with contextlib.suppress(Mistake):
+        with contextlib.suppress(OperatorError):
             remember(file, lagging(found, lag))
     return found
 
@@ -149,7 +152,7 @@ async def is_missing(engine: Engine) -> bool:
         await engine.scan(look)
     except TablesMissing:
         return True
-    except (DatabaseUnavailable, Overloaded, Mistake):
+    except (DatabaseUnavailable, Overloaded, OperatorError):
         raise
     except Exception:  # noqa: BLE001 - SQLite says "no such table" in words of its own
         return True

@@ -14,7 +14,7 @@ from msgspec import Struct
 from valetkey.database.engine import Connection, Engine, Row
 from valetkey.database.identity import is_missing
 from valetkey.database.statement import split
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _NAME = re.compile(r"(?P<number>[0-9]{4})_(?P<what>[a-z0-9_]+)\.sql")
 _TABLE = """
@@ -55,8 +55,8 @@ async def migrate(engine: Engine, package: str) -> None:
     """Apply the missing migrations of `package`: all of them or none.
 
     Any number of processes may start at once: one applies the migrations, the others wait and find
-    them applied. Raises `Mistake` if an applied file was changed, or if the database was made by
-    newer software or belongs to another package, and `DatabaseUnavailable`.
+    them applied. Raises `OperatorError` if an applied file was changed, or if the database was made
+    by newer software or belongs to another package, and `DatabaseUnavailable`.
     """
     await engine.change_schema(lambda db: apply_missing(db, package))
 
@@ -64,7 +64,7 @@ async def migrate(engine: Engine, package: str) -> None:
 def apply_missing(db: Connection, package: str) -> None:
     """Apply the missing migrations in a transaction that may change the schema.
 
-    Raises `Mistake` as `migrate` does.
+    Raises `OperatorError` as `migrate` does.
     """
     migrations = find(package)
     db.run(_TABLE)
@@ -80,7 +80,7 @@ def apply_missing(db: Connection, package: str) -> None:
 async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
     """Return the migrations of `package` that this database lacks, without changing anything.
 
-    Raises `Mistake` as `migrate` does, and `DatabaseUnavailable`.
+    Raises `OperatorError` as `migrate` does, and `DatabaseUnavailable`.
     """
     migrations = find(package)
     if await is_missing(engine):
@@ -137,9 +137,9 @@ def remove_mark(db: Connection, mark: str) -> None:
 def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
     number, owner, name, fingerprint = row
     if name in _MARKS:
-        raise Mistake(_MARKS[name][1])
+        raise OperatorError(_MARKS[name][1])
     if owner != package:
-        raise Mistake(f"this database belongs to {owner}; give {package} one of its own")
+        raise OperatorError(f"this database belongs to {owner}; give {package} one of its own")
     known = next((migration for migration in migrations if migration.number == number), None)
     if known is None:
         if "_before_" not in name:
@@ -147,9 +147,11 @@ def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
                 f"this database was changed by newer software ({name}): upgrade first, or restore "
                 "the backup from before that upgrade with `valetkey database restore`"
             )
-            raise Mistake(message)
+            raise OperatorError(message)
     elif known.hash != fingerprint:
-        raise Mistake(f"{name} is not the file that made this database: restore it, add a new one")
+        raise OperatorError(
+            f"{name} is not the file that made this database: restore it, add a new one"
+        )
 
 
 def _apply(db: Connection, package: str, migration: Migration) -> None:

@@ -14,7 +14,7 @@ from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import open_channel, parse_url
 from valetkey.database.postgres_pool import Pool
 from valetkey.database.postgres_session import Kind
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 # Seconds between two reads of table `revision`.
 _POLLED_EVERY = 0.5
@@ -33,7 +33,10 @@ class Postgres:
     """A PostgreSQL database, as an `engine.Engine`. Connects when it is first used."""
 
     def __init__(self, url: str, *, size: int, timeouts: Timeouts = _TIMEOUTS) -> None:
-        """Use at most `size` connections, and one more to notice changes. Raises `Mistake`."""
+        """Use at most `size` connections, and one more to notice changes.
+
+        Raises `OperatorError`.
+        """
         told = parse_url(url, timeouts)
         self._revision = _Revision(told, timeouts)
         self._pool = Pool(told, size, timeouts, self._revision.advance)
@@ -93,8 +96,10 @@ class Postgres:
         return dict(await self.scan(lambda db: db.rows(_SIZES)))
 
     async def backup(self, path: str) -> None:
-        """Raise `Mistake`: PostgreSQL has its own backup tools."""
-        raise Mistake(f"use PostgreSQL's own: pg_dump --format=custom --file={path} DATABASE_URL")
+        """Raise `OperatorError`: PostgreSQL has its own backup tools."""
+        raise OperatorError(
+            f"use PostgreSQL's own: pg_dump --format=custom --file={path} DATABASE_URL"
+        )
 
     async def close(self) -> None:
         """See `Engine.close`."""
@@ -158,7 +163,7 @@ class _Revision:
                 channel.limit(_SILENT_FOR)
                 channel.send(_SUM)
                 found = channel.rows(channel.finish())
-            except (psycopg.Error, Mistake):
+            except (psycopg.Error, OperatorError):
                 if channel is not None and not channel.recover():
                     channel.close()
                     channel = None

@@ -29,7 +29,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 # Seconds as libpq expects them; the URL may override them.
 _DEFAULTS: Mapping[str, str] = {
@@ -93,12 +93,15 @@ def _milliseconds(seconds: float) -> str:
 
 
 def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
-    """Return the libpq parameters for a URL. Raises `Mistake`, which does not repeat the URL."""
+    """Return the libpq parameters for a URL.
+
+    Raises `OperatorError`, which does not repeat the URL.
+    """
     try:
         told = conninfo_to_dict(url)
     except psycopg.Error:
         text = "write postgresql://user@host/name, and %40 for an @ inside a password"
-        raise Mistake(text, "database") from None
+        raise OperatorError(text, "database") from None
     given = {name: str(value) for name, value in told.items() if value is not None}
     waits = {
         "connect_timeout": str(max(_LEAST_CONNECT_TIMEOUT, round(timeouts.connect))),
@@ -108,7 +111,7 @@ def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
 
 
 def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool = True) -> Channel:
-    """Open a connection with the given time limits. Raises `psycopg.Error` and `Mistake`.
+    """Open a connection with the given time limits. Raises `psycopg.Error` and `OperatorError`.
 
     Files that the URL names, such as `passfile`, `sslrootcert` and `sslcert`, are read each time.
     """
@@ -137,7 +140,7 @@ def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool 
 def _check_encoding(raw: Raw) -> None:
     if raw.info.parameter_status("server_encoding") != "UTF8":
         text = "it does not keep every text: create it with ENCODING 'UTF8'"
-        raise Mistake(text, "database")
+        raise OperatorError(text, "database")
 
 
 def translate_error(problem: psycopg.Error, *, reading: bool) -> Exception:

@@ -27,7 +27,7 @@ from valetkey.database.postgres_connection import (
     translate_error,
 )
 from valetkey.database.queued import QueuedWork, tell
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _RETRIES = 9
 _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
@@ -174,7 +174,7 @@ class Session:
                 self._channel = open_channel(self._told, self._timeouts, prepares=self._prepares)
             except psycopg.Error as problem:
                 return DatabaseUnavailable(f"PostgreSQL: {problem}")
-            except Mistake as problem:
+            except OperatorError as problem:
                 return problem
         return None
 

@@ -31,7 +31,7 @@ from valetkey.database.sqlite_files import OpenFiles, create_file, files_of, req
 from valetkey.database.sqlite_writer import Writer
 from valetkey.database.statement import storable
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 # Seconds a read may wait for a lock. Readers of a write-ahead log do not wait, except while another
 # process recovers or truncates it.
@@ -61,7 +61,7 @@ class SQLite:
     def __init__(self, path: Path, *, begins: bool = True, timeouts: Timeouts = _TIMEOUTS) -> None:
         """Open the file; if it is missing, create it if this `begins` the database.
 
-        Raises `DatabaseUnavailable`, and `Mistake` if other users may read its files.
+        Raises `DatabaseUnavailable`, and `OperatorError` if other users may read its files.
         """
         self._path = path
         try:
@@ -153,7 +153,7 @@ class SQLite:
         }
 
     def backup(self, path: str) -> Coroutine[Any, Any, None]:
-        """See `Engine.backup`; raises `Mistake` if there is a file at `path`."""
+        """See `Engine.backup`; raises `OperatorError` if there is a file at `path`."""
         refuse_nesting()
         return self._on_scanner(lambda: self._copy(Path(path)))
 
@@ -234,7 +234,9 @@ class SQLite:
         try:
             copy(self._path, target, patience=_COPY_PATIENCE)
         except FileExistsError as problem:
-            raise Mistake(f"{target} exists already: name a new file for the backup") from problem
+            raise OperatorError(
+                f"{target} exists already: name a new file for the backup"
+            ) from problem
         except apsw.Error as problem:
             raise translate_error(problem) from problem
         except OSError as problem:

@@ -26,7 +26,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.sqlite_files import files_of, sync
 from valetkey.database.statement import storable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 # Bytes to which the write-ahead log is truncated once it has been copied into the database.
 _LOG_KEPT = 64 * 1024 * 1024
@@ -158,7 +158,7 @@ def copy(path: Path, target: Path, *, patience: float) -> None:
 
 
 def check_backup(backup: Path, package: str) -> None:
-    """Raise Mistake unless the file is a sound database with the tables of `package`."""
+    """Raise OperatorError unless the file is a sound database with the tables of `package`."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         raw = apsw.Connection(f"{backup.absolute().as_uri()}?immutable=1", flags=flags)
@@ -168,11 +168,11 @@ def check_backup(backup: Path, package: str) -> None:
         finally:
             raw.close()
     except apsw.Error:
-        raise Mistake(f"{backup} is not a backup of a Valetkey database") from None
+        raise OperatorError(f"{backup} is not a backup of a Valetkey database") from None
     if owners != [(package,)]:
-        raise Mistake(f"{backup} is a backup of the other server's database")
+        raise OperatorError(f"{backup} is a backup of the other server's database")
     if sound != "ok":
-        raise Mistake(f"{backup} is damaged: {sound}")
+        raise OperatorError(f"{backup} is damaged: {sound}")
 
 
 def _open(path: Path, flags: int, patience: float) -> apsw.Connection:
@@ -332,7 +332,7 @@ def run_work(connection: SQLiteConnection, work: Callable[[Connection], T]) -> T
 def replace_with_backup(backup: Path, path: Path, *, package: str, aside: str) -> None:
     """Copy `backup` to `path`, mode 0600; the previous file is kept with `aside` appended.
 
-    Raises Mistake if the backup is not a database of `package`, and OSError.
+    Raises OperatorError if the backup is not a database of `package`, and OSError.
     """
     check_backup(backup, package)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _ENDS = ("", "-wal", "-shm")
@@ -22,14 +22,14 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def require_private(path: Path) -> None:
-    """Raise Mistake if group or others may read or write one of the files."""
+    """Raise OperatorError if group or others may read or write one of the files."""
     open_to_others = [str(file) for file in files_of(path) if file.stat().st_mode & _OTHERS]
     if open_to_others:
         files = " ".join(open_to_others)
         message = (
             f"{path} holds a server's database and other users can read it; run: chmod 600 {files}"
         )
-        raise Mistake(message)
+        raise OperatorError(message)
 
 
 def create_file(path: Path) -> None:

@@ -18,7 +18,7 @@ from valetkey.database.engine import (
 from valetkey.database.identity import Seen, advance, is_older, lagging, remember
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.waiting import CALLER
 
@@ -88,7 +88,7 @@ class Watch:
             self._look()
             return
         self._last = found
-        with contextlib.suppress(Mistake):
+        with contextlib.suppress(OperatorError):
             remember(self.file, lagging(found, self.lag))
 
 

@@ -23,7 +23,7 @@ from valetkey.fetch.address import (
     resolve_by_system,
 )
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.tracing import TRACES
 from valetkey.kernel.url import Web, parse_url
@@ -120,7 +120,7 @@ class OutboundHttp:
         self._failed: dict[str, tuple[Instant, str]] = {}
 
     def prepare(self) -> None:
-        """Load the certificate file now, if there is one. Raises Mistake if it holds none."""
+        """Load the certificate file now, if there is one. Raises OperatorError if it holds none."""
         if self._ca_file is not None:
             self._tls = trust(self._ca_file)
 
@@ -287,7 +287,7 @@ class OutboundHttp:
 def trust(ca_file: Path | None) -> ssl.SSLContext:
     """Return a TLS 1.2+ client context trusting the system's certificates and those in `ca_file`.
 
-    Raises Mistake if the file holds no certificates.
+    Raises OperatorError if the file holds no certificates.
     """
     context = httpx2.create_ssl_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -296,7 +296,7 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
             context.load_verify_locations(ca_file)
         except OSError as error:
             message = f"{ca_file} is not a PEM file with certificates that can be read"
-            raise Mistake(message, "fetch.ca_file") from error
+            raise OperatorError(message, "fetch.ca_file") from error
     return context
 
 

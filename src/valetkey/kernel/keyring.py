@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.kernel.secret import FingerprintKey, from_base64url, to_base64url
 
@@ -35,7 +35,7 @@ class Keyring:
     def parse(text: str) -> "Keyring":
         """Parse a keyring: one `<kind> <version> <base64url>` a line or between `;`.
 
-        Raises Mistake for any invalid line, without repeating it.
+        Raises OperatorError for any invalid line, without repeating it.
         """
         fingerprint: list[FingerprintKey] = []
         sealing: dict[int, SealingKey] = {}
@@ -44,18 +44,18 @@ class Keyring:
             secret = from_base64url(match[3]) if match else None
             if match is None or secret is None:
                 message = f"line {number} of the keyring is not `<kind> <version> <base64url>`"
-                raise Mistake(message)
+                raise OperatorError(message)
             if match[1] == "fingerprint":
                 fingerprint.append(FingerprintKey(secret))
                 continue
             version = int(match[2])
             if version in sealing:
                 message = f"line {number} of the keyring repeats sealing version {version}"
-                raise Mistake(message)
+                raise OperatorError(message)
             sealing[version] = SealingKey(version, secret)
         if len(fingerprint) != 1 or not sealing:
             message = "a keyring has one `fingerprint` line and at least one `sealing` line"
-            raise Mistake(message)
+            raise OperatorError(message)
         return Keyring(fingerprint[0], Sealer(tuple(sealing[v] for v in sorted(sealing)[::-1])))
 
     def with_new_sealing_key(self, random: Callable[[int], bytes]) -> "Keyring":
@@ -98,7 +98,7 @@ class _Newer:
         self._seen = state
         try:
             keyring = Keyring.parse(_read(self._path))
-        except (Mistake, OSError):
+        except (OperatorError, OSError):
             return ()
         same = hmac.compare_digest(keyring.fingerprint_key.key, self._own.key)
         return keyring.sealer.keys if same else ()
@@ -117,8 +117,8 @@ def create_or_read_secret_file(
 ) -> str:
     """Read the file; if it is missing, write `make()` with mode 0600 and sync it.
 
-    Of racing processes one writes and all read its value. Raises Mistake when other users may read
-    the file or the directory cannot be written.
+    Of racing processes one writes and all read its value. Raises OperatorError when other users may
+    read the file or the directory cannot be written.
     """
     with _explained(path):
         if not path.exists():
@@ -148,18 +148,18 @@ def _read(path: Path, largest: int = _LARGEST) -> str:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_size > largest:
             message = f"{path} is not a file of secrets"
-            raise Mistake(message)
+            raise OperatorError(message)
         # As in PostgreSQL: a file that root prepared for the server may be readable by its group.
         forbidden = 0o077 if state.st_uid == os.geteuid() else 0o037
         if state.st_mode & forbidden:
             message = f"{path} holds secrets and other users can read it; run: chmod 600 {path}"
-            raise Mistake(message)
+            raise OperatorError(message)
         data = file.read(largest)
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:
         message = f"{path} is not a file of secrets"
-        raise Mistake(message) from None
+        raise OperatorError(message) from None
 
 
 def _write_draft(path: Path, text: str) -> Path:
@@ -198,4 +198,4 @@ def _explained(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         message = f"{path} cannot be used: {error.strerror or error}"
-        raise Mistake(message) from error
+        raise OperatorError(message) from error

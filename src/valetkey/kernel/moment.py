@@ -3,7 +3,7 @@
 import re
 from typing import NewType
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 Instant = NewType("Instant", int)
 """Whole seconds since 1970 in UTC. A record is live while `expires_at > now`, everywhere."""
@@ -41,14 +41,14 @@ def days(count: int) -> Lifetime:
 def parse_lifetime(text: str) -> Lifetime:
     """Parse a duration such as `60s`, `10m`, `1h` or `30d`; zero is not allowed.
 
-    Raises Mistake, because operators write lifetimes.
+    Raises OperatorError, because operators write lifetimes.
     """
     # fullmatch: `$` would accept a trailing newline; int() alone would accept full-width digits and
     # "1_0".
     match = _LIFETIME.fullmatch(text)
     if match is None:
         message = "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"
-        raise Mistake(message)
+        raise OperatorError(message)
     return Lifetime(int(match[1]) * _UNIT[match[2]])
 
 

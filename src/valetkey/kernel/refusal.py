@@ -1,4 +1,4 @@
-"""Errors as values: refusals for clients, mistakes for operators.
+"""Errors as values for clients (`Refusal`), and as exceptions for operators (`OperatorError`).
 
 `raise Refused` rolls the transaction back, if there is one. `return Refusal` commits the
 transaction and answers the client with the error.
@@ -120,8 +120,8 @@ class Refused(Exception):
         return cls(Refusal(code, description, check, expected, received, retry_after, about))
 
 
-class Mistake(Exception):
-    """An operator's error: one sentence that says what would be valid, and the setting's name."""
+class OperatorError(Exception):
+    """What an operator has to correct: one sentence that says what would be valid, and where."""
 
     def __init__(self, message: str, setting: str = "") -> None:
         """Store `message` about `setting`, spelled as in the configuration file."""

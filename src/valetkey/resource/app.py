@@ -18,7 +18,7 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.database.watch import Readiness, Watch
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
@@ -64,7 +64,7 @@ _SCHEMA = "valetkey.resource.storage.schema"
 async def prepare(settings: Settings, runtime: Runtime) -> None:
     """Create the tables and the cursor key; safe to repeat and to run concurrently.
 
-    Raises Mistake and DatabaseUnavailable.
+    Raises OperatorError and DatabaseUnavailable.
     """
     require_file(settings, settings.resource, begins=True)
     engine = connect_to(settings, settings.resource)
@@ -83,7 +83,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
 
     With a `ledger` that workers share, they share each caller's allowance too.
 
-    Raises Mistake if the credential is missing, and DatabaseUnavailable.
+    Raises OperatorError if the credential is missing, and DatabaseUnavailable.
     """
     objects = objects_of(settings)
     credential = Credential(CLIENT_ID, _secret(settings))
@@ -190,7 +190,7 @@ def _secret(settings: Settings) -> Secret:
 
     def missing() -> str:
         message = f"{path} is missing: start the authorization server once, or copy it from there"
-        raise Mistake(message, "resource.credential")
+        raise OperatorError(message, "resource.credential")
 
     return Secret(create_or_read_secret_file(path, missing).strip())
 
@@ -218,7 +218,7 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
     key = from_base64url(kept.find(PAGE_KEY))
     if not key:
         message = "the resource server's database was not prepared"
-        raise Mistake(message, "resource.database")
+        raise OperatorError(message, "resource.database")
     return key, Memory(
         keys=kept.find(KEY_SET).encode(),
         revocations=kept.revocations(now),

@@ -14,7 +14,7 @@ def scopes_of(settings: Settings) -> Mapping[str, str]:
 
     Scopes of objects that belong to clients have the sentence "": users are not asked for them.
 
-    Raises Mistakes if a file in the directory of objects is invalid.
+    Raises OperatorErrors if a file in the directory of objects is invalid.
     """
     if not settings.resource.enabled:
         return MappingProxyType(dict(settings.resource.scopes))

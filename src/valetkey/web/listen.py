@@ -15,7 +15,7 @@ from typing import Self, cast
 import uvicorn
 import uvloop
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
 from valetkey.web.connection.bind import BACKLOG, bind, listen
 from valetkey.web.connection.gate import Gate, Limits
@@ -36,7 +36,7 @@ _DEFAULTS = Limits()
 
 
 def tls_context(certificate: Path, key: Path, protocols: Sequence[str] = _HTTP) -> ssl.SSLContext:
-    """Return a context for TLS 1.2 (AEAD only) and 1.3. Raises Mistake for unusable files."""
+    """Return a context for TLS 1.2 (AEAD only) and 1.3. Raises OperatorError for unusable files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
@@ -46,7 +46,7 @@ def tls_context(certificate: Path, key: Path, protocols: Sequence[str] = _HTTP) 
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or "certificate and key do not fit together"
-        raise Mistake(f"cannot use this certificate: {reason}", "tls_certificate") from error
+        raise OperatorError(f"cannot use this certificate: {reason}", "tls_certificate") from error
     return context
 
 
@@ -71,7 +71,7 @@ async def serve(
     seconds after that are cut off. The certificate is loaded again when its files change.
     While the file `tls_challenge` exists, an authority that validates the host name is shown the
     certificate in it (RFC 8737). Connections from proxies that `app` trusts are not
-    counted by address. Raises Mistake for an unusable certificate.
+    counted by address. Raises OperatorError for an unusable certificate.
     """
     tls = None
     if tls_certificate is not None and tls_key is not None:
@@ -122,7 +122,7 @@ async def _renew(
             # Checked in another context first: a mismatched pair would be loaded by half.
             tls_context(certificate, key)
             tls.load_cert_chain(certificate, key)
-        except (Mistake, OSError) as problem:
+        except (OperatorError, OSError) as problem:
             log.error("certificate.refused", file=str(certificate), reason=str(problem))
         else:
             log.info("certificate.renewed", file=str(certificate))

@@ -9,10 +9,10 @@ import requests
 from tests.attacks.raw import only, request, say
 from tests.support.live import CALLBACK, PASSWORD, Answer, LiveServers, basic, secret_of
 from tests.support.wait import CEILING, wait_until
-from valetkey.config.load import Mistakes, load
+from valetkey.config.load import OperatorErrors, load
 from valetkey.database.decisions import Decision
 from valetkey.kernel.jose import jwt
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _ENDPOINTS = ("/oauth/token", "/token", "/oauth/introspect", "/oauth/revoke")
 
@@ -195,7 +195,7 @@ def test_qs_07_plain_http_stays_on_loopback(tmp_path: Path, section: str) -> Non
         ("http://192.0.2.1:8499", "192.0.2.1:8499"),
         ("http://[::]:8499", "[::]:8499"),
     ):
-        with pytest.raises((Mistake, Mistakes)):
+        with pytest.raises((OperatorError, OperatorErrors)):
             load(written(url, listen), {})
     load(written("https://as.example", "0.0.0.0:8499", "tls_proxy = true"), {})
 

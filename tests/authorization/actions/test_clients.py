@@ -14,7 +14,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import days
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
@@ -188,7 +188,7 @@ def test_a_credential_that_came_back_does_not_end_with_its_overlap(tmp_path: Pat
         for text, status in (("a" * 40, 200), ("b" * 40, 401)):
             form = {"client_id": RESOURCE_SERVER, "client_secret": text, "token": "x"}
             assert (await it.post("/oauth/introspect", form)).status == status
-        with pytest.raises(Mistake, match="32"):
+        with pytest.raises(OperatorError, match="32"):
             await keep(Secret("short"))
 
     run(tmp_path, story)

@@ -26,7 +26,7 @@ from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.keyring import Keyring
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
@@ -144,5 +144,5 @@ def test_unrequestable_scope_is_a_settings_error(tmp_path: Path) -> None:
         portal=PortalSettings(scopes=("nonsense",)),
     )
     foundation = build_foundation(settings, SYSTEM, {"notes:read": "read your notes"})
-    with pytest.raises(Mistake, match="nonsense"):
+    with pytest.raises(OperatorError, match="nonsense"):
         foundation.portal()

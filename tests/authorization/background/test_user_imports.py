@@ -46,7 +46,7 @@ from valetkey.authorization.model.event.event import DoneBy, by_cli, by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM, Runtime
 
 _HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="
@@ -284,7 +284,7 @@ def test_discarded_file_and_file_with_a_late_fault_are_cleared(tmp_path: Path) -
         assert await imports.move(discarded, ImportState.STOPPED)
         assert not await imports.move(discarded, ImportState.IMPORTING)
         late = f'{_file(300)}broken,"'
-        with pytest.raises(Mistake, match="is not CSV"):
+        with pytest.raises(OperatorError, match="is not CSV"):
             await imports.checked(late)
         await imports.finish()
         assert await _kept(it) == 0
@@ -314,7 +314,7 @@ def test_open_imports_are_bounded_and_old_ones_swept(tmp_path: Path) -> None:
         finished = await imports.imported(_file(10))
         assert await it.store.write(begin)
         checked = [await imports.checked(_file(10, 10)) for _ in range(MOST_OPEN - 1)]
-        with pytest.raises(Mistake, match="too many imports"):
+        with pytest.raises(OperatorError, match="too many imports"):
             await imports.checked(_file(1, 50))
         assert "im_upload" in await sweep(UPLOAD_LIFETIME)
         assert set(await sweep(1)) == {finished, *checked}

@@ -16,7 +16,7 @@ from tests.support.wait import CEILING
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.agreement import disagreements
-from valetkey.config.load import Mistakes, load
+from valetkey.config.load import OperatorErrors, load
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
@@ -132,10 +132,10 @@ def test_without_any_api_tokens_are_for_userinfo(tmp_path: Path) -> None:
     assert found == (("orders:read", "see, = yes"), ("sync", ""))
     for wrong in ('["orders"]', '["a b=c"]', '["#=c"]', '["=c"]', f'["x={"y" * 201}"]'):
         file.write_text(f"[resource]\nenabled = false\nscopes = {wrong}\n")
-        with pytest.raises(Mistakes):
+        with pytest.raises(OperatorErrors):
             load(file, {})
     file.write_text('[resource]\nscopes = ["orders:read=see your orders"]\n')
-    with pytest.raises(Mistakes, match=r"resource\.scopes"):
+    with pytest.raises(OperatorErrors, match=r"resource\.scopes"):
         load(file, {})
 
 

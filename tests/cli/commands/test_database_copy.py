@@ -22,7 +22,7 @@ from valetkey.database.copying.database_copy import DatabaseCopy, Side
 from valetkey.database.copying.dialect import DIALECTS
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.migrate import migrate
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.person import Person
 
@@ -273,12 +273,12 @@ def test_copy_that_is_killed_anywhere_is_never_used_half_filled_and_continues(sh
     ran = shop.copy("sqlite.toml", "postgres.toml", "--yes", "--server", "authorization")
     assert ran.code == 0, ran.err
     assert asyncio.run(state(target, shop.here)) is None
-    with pytest.raises(Mistake, match="was copied"):
+    with pytest.raises(OperatorError, match="was copied"):
         asyncio.run(used(source, shop.here))
 
 
 async def used(url: str, here: Path) -> None:
-    """Open the database as a server does. Raises Mistake if it refuses."""
+    """Open the database as a server does. Raises OperatorError if it refuses."""
     engine = connect(url, directory=here)
     try:
         await migrate(engine, SCHEMAS["authorization"])
@@ -295,7 +295,7 @@ async def state(url: str, here: Path) -> int | None:
             await engine.write(lambda db: db.run("UPDATE turns SET taken = taken"))
         finally:
             await engine.close()
-    except (Mistake, DatabaseUnavailable):
+    except (OperatorError, DatabaseUnavailable):
         engine = connect(url, directory=here)
         try:
             row = await engine.row("SELECT count(*) FROM uids")

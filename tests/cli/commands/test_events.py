@@ -99,7 +99,9 @@ def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> No
     assert "notes" not in people.out
 
 
-def test_an_unknown_event_or_folder_is_a_mistake_and_no_event_is_none(tmp_path: Path) -> None:
+def test_an_unknown_event_or_folder_is_an_operator_error_and_no_event_is_none(
+    tmp_path: Path,
+) -> None:
     ran = events(tmp_path)
     assert ran.code == 2
     assert "there is no database here" in ran.err

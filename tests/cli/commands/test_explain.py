@@ -57,7 +57,9 @@ def test_a_refusal_of_each_server_is_explained_without_secrets(tmp_path: Path) -
     assert "invalid_client" in people.out
 
 
-def test_an_unknown_reference_is_a_failure_and_a_wrong_one_a_mistake(tmp_path: Path) -> None:
+def test_an_unknown_reference_is_a_failure_and_a_wrong_one_an_operator_error(
+    tmp_path: Path,
+) -> None:
     configure(tmp_path)
     unknown = valetkey("explain", "VK-7F3K-9QXM-2RTD", here=tmp_path)
     assert unknown.code == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.cli.demo.site import CLUB, DESK, PRINTER, DemoSite, known_secrets, prepare_demo
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 def site(directory: Path) -> DemoSite:
@@ -43,9 +43,9 @@ def test_folder_is_private(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("do not touch")
-    with pytest.raises(Mistake, match="not empty"):
+    with pytest.raises(OperatorError, match="not empty"):
         known_secrets(tmp_path)
     (tmp_path / "apply.toml").write_text("[[users]]\nusername = 'bob'\n")
-    with pytest.raises(Mistake, match="not what a demo wrote"):
+    with pytest.raises(OperatorError, match="not what a demo wrote"):
         known_secrets(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["apply.toml", "thesis.txt"]

@@ -16,7 +16,7 @@ from valetkey.database.engine import Connection, DatabaseUnavailable
 from valetkey.database.identity import Seen
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 SCHEMA = "valetkey.authorization.storage.schema"
 NOW = Instant(1_800_000_000)
@@ -149,16 +149,16 @@ def test_unfinished_target_is_refused_by_servers_and_finished_source_too(
 ) -> None:
     async def story() -> None:
         copy = await begun(sides)
-        with pytest.raises(Mistake, match="is not finished"):
+        with pytest.raises(OperatorError, match="is not finished"):
             await migrate(sides[1].engine, SCHEMA)
         await copy.copy(quiet)
         await copy.check(quiet)
         seen = await copy.retire()
-        with pytest.raises(Mistake, match="is not finished"):
+        with pytest.raises(OperatorError, match="is not finished"):
             await migrate(sides[1].engine, SCHEMA)
-        with pytest.raises(Mistake, match="was copied to another one"):
+        with pytest.raises(OperatorError, match="was copied to another one"):
             await migrate(sides[0].engine, SCHEMA)
-        with pytest.raises(Mistake, match="complete"):
+        with pytest.raises(OperatorError, match="complete"):
             await sides[0].engine.change_schema(lambda db: release_source(db, sides[0].dialect))
         # Another process continues after a crash at the worst moment.
         copy = await again(sides)
@@ -224,7 +224,7 @@ def test_row_that_was_changed_or_lost_on_the_way_is_found(sides: tuple[Side, Sid
         copy = await again(sides)
         await copy.copy(quiet)
         await sides[1].engine.change_schema(lambda db: db.run(sql))
-        with pytest.raises(Mistake, match=wrong):
+        with pytest.raises(OperatorError, match=wrong):
             await copy.check(quiet)
         await sides[0].engine.change_schema(lambda db: release_source(db, sides[0].dialect))
 
@@ -248,14 +248,14 @@ def test_copy_elsewhere_and_to_a_database_in_use_are_refused(
             connect(f"sqlite:///{tmp_path}/third.db", directory=tmp_path), DIALECTS["sqlite"]
         )
         try:
-            with pytest.raises(Mistake, match="being copied to another one"):
+            with pytest.raises(OperatorError, match="being copied to another one"):
                 await DatabaseCopy(sides[0], third, SCHEMA).inspect()
             await migrate(third.engine, SCHEMA)
-            with pytest.raises(Mistake, match="not empty"):
+            with pytest.raises(OperatorError, match="not empty"):
                 await DatabaseCopy(sides[0], third, SCHEMA).inspect()
-            with pytest.raises(Mistake, match="not finished"):
+            with pytest.raises(OperatorError, match="not finished"):
                 await DatabaseCopy(sides[1], third, SCHEMA).inspect()
-            with pytest.raises(Mistake, match="not empty"):
+            with pytest.raises(OperatorError, match="not empty"):
                 await DatabaseCopy(sides[0], sides[0], SCHEMA).inspect()
         finally:
             await third.engine.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.resource.objects.books import BOOK, DIARY, TASK, write_objects
-from valetkey.config.load import Mistakes
+from valetkey.config.load import OperatorErrors
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings, Source
 from valetkey.resource.objects import OBJECTS
@@ -120,7 +120,7 @@ def test_a_file_that_declares_nothing_is_named_with_its_reason(
     assert problem.path == "resource.objects"
     assert problem.wrong.startswith(f"{folder}/{name.replace('_', '.')}: ")
     assert said in problem.wrong
-    with pytest.raises(Mistakes, match=r"resource\.objects"):
+    with pytest.raises(OperatorErrors, match=r"resource\.objects"):
         objects_of(_settings(tmp_path))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.resource.api import Api, serving, settings_for
 from tests.resource.objects.books import DIARY, TASK, write_objects
 from tests.sdk.issuer import Clock, Issuer
-from valetkey.config.load import Mistakes, load
+from valetkey.config.load import OperatorErrors, load
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.resource.requests.allowance import Allowances
@@ -181,7 +181,7 @@ def test_without_origins_there_is_no_cors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("origin", ["*", "null", "https://*.example", "https://a.example/x", "a"])
 def test_only_exact_origins_can_be_named(origin: str) -> None:
-    with pytest.raises(Mistakes, match="cors_origins"):
+    with pytest.raises(OperatorErrors, match="cors_origins"):
         load(None, {"VALETKEY__RESOURCE__CORS_ORIGINS": origin})
 
 

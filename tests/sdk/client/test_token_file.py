@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.client.token_file import TokenFile, Tokens
 
@@ -47,7 +47,7 @@ def test_a_file_that_others_may_read_is_not_trusted(tmp_path: Path) -> None:
     with file.locked():
         file.write(TOKENS)
     file.path.chmod(0o640)
-    with pytest.raises(Mistake, match="chmod 600"):
+    with pytest.raises(OperatorError, match="chmod 600"):
         file.read()
 
 

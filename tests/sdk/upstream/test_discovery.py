@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
 from valetkey.sdk.upstream.discovery import ServerMetadata, discover
 
@@ -52,7 +52,7 @@ def test_both_places_of_the_document_are_known(issuer: str, url: str) -> None:
 
 
 def test_issuer_mismatch_is_refused() -> None:
-    with pytest.raises(Mistake, match="another issuer"):
+    with pytest.raises(OperatorError, match="another issuer"):
         _discover("https://as.example", {OAUTH: {"issuer": "https://as.example/"}})
 
 

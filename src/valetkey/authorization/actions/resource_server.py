@@ -13,7 +13,7 @@ from valetkey.config.paths import credential_path
 from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret, same
 
@@ -26,7 +26,7 @@ def keep_registered(
 ) -> None:
     """Let the resource server authenticate with this credential; does nothing if it can already.
 
-    Raises Mistake for a credential that could be guessed.
+    Raises OperatorError for a credential that could be guessed.
     """
     client = tx.clients.find(RESOURCE_SERVER)
     if client is None:
@@ -44,7 +44,7 @@ def keep_registered(
         tx, client, credential, now, others_live=_OVERLAP, replaces_oldest=True
     )
     if faults:
-        raise Mistake(f"{faults[0].detail}", "resource.credential_text")
+        raise OperatorError(f"{faults[0].detail}", "resource.credential_text")
 
 
 def credential_in_file(settings: Settings) -> Secret | None:

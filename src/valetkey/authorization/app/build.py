@@ -73,7 +73,7 @@ _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey, NoThread)
 async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
     """Build the server. `prepare` has run before, in this process or another.
 
-    Raises Mistake if the keyring cannot decrypt what the database keeps sealed.
+    Raises OperatorError if the keyring cannot decrypt what the database keeps sealed.
     """
     foundation = build_foundation(settings, runtime, scopes, begins=False)
     store, keyring = foundation.store, foundation.keyring

@@ -258,7 +258,7 @@ def resource_server_routes(
 def registration_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[Route, ...]:
     """Return the routes of registration (RFC 7591, RFC 7592), served in every mode.
 
-    Raises Mistake if the settings name a scope that no user can grant.
+    Raises OperatorError if the settings name a scope that no user can grant.
     """
     settings = foundation.settings.registration
     registrar, store = foundation.self_registrar(), foundation.store

@@ -42,7 +42,7 @@ from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
@@ -73,7 +73,7 @@ class Foundation(Struct, frozen=True):
 
     @property
     def keep_events(self) -> Retention:
-        """The retention of the audit log. Raises Mistake for events that do not exist."""
+        """The retention of the audit log. Raises OperatorError for events that do not exist."""
         return retention(self.settings.log.keep_events, dict(self.settings.log.keep_events_of))
 
     @property
@@ -151,13 +151,13 @@ class Foundation(Struct, frozen=True):
     def self_registrar(self) -> SelfRegistrar:
         """Return the registrar of dynamically registered clients.
 
-        Raises Mistake if the settings give them a scope that users cannot be asked for.
+        Raises OperatorError if the settings give them a scope that users cannot be asked for.
         """
         settings = self.settings.registration
         for name in settings.scopes:
             if name not in self.asked_of_people:
                 known = ", ".join(self.asked_of_people)
-                raise Mistake(f'"{name}" is not one of {known}', "registration.scopes")
+                raise OperatorError(f'"{name}" is not one of {known}', "registration.scopes")
         algorithms = self.settings.tokens.signing_algorithms
         rules = SelfRules(
             grant_types=settings.grant_types,
@@ -183,13 +183,14 @@ class Foundation(Struct, frozen=True):
     def portal(self) -> Portal:
         """Return the registrar of developers' apps.
 
-        Raises Mistake if the settings let them request a scope that users cannot be asked for.
+        Raises OperatorError if the settings let them request a scope that users cannot be asked
+        for.
         """
         settings = self.settings.portal
         for name in settings.scopes:
             if name not in self.asked_of_people:
                 known = ", ".join(self.asked_of_people)
-                raise Mistake(f'"{name}" is not one of {known}', "portal.scopes")
+                raise OperatorError(f'"{name}" is not one of {known}', "portal.scopes")
         return Portal(
             self.registrar(PORTAL_CHANNEL),
             settings,
@@ -242,7 +243,7 @@ class Foundation(Struct, frozen=True):
         return MailOutbox(self.settings.mail, self.keyring, self.runtime.random)
 
     async def require_own_keyring(self) -> None:
-        """Raise Mistake unless this is the keyring that the database was created with.
+        """Raise OperatorError unless this is the keyring that the database was created with.
 
         With another keyring every stored secret and session would be invalid.
         """
@@ -255,7 +256,7 @@ class Foundation(Struct, frozen=True):
             if self.settings.authorization.keyring_text is not None
             else str(keyring_path(self.settings))
         )
-        raise Mistake(
+        raise OperatorError(
             f"{place} is not the keyring that this database was made with; put that one back: "
             "valetkey key restore FILE",
             "authorization.keyring",
@@ -264,16 +265,16 @@ class Foundation(Struct, frozen=True):
     async def keep_keys(self, now: Instant) -> None:
         """Create and retire signing keys as scheduled.
 
-        Raises Mistake where the keyring does not open what the database keeps sealed.
+        Raises OperatorError where the keyring does not open what the database keeps sealed.
         """
         try:
             await self.keys.keep(now)
         except NoSigningKey as error:
-            raise Mistake(f"{error}: restore the keyring that belongs to it") from error
+            raise OperatorError(f"{error}: restore the keyring that belongs to it") from error
 
 
 def check_grant_types(settings: Settings) -> None:
-    """Raise Mistake if the settings allow a grant type that is unknown or cannot be allowed."""
+    """Raise OperatorError if the settings allow an unknown or a forbidden grant type."""
     registrable = [name for name, rules in RULES.items() if rules.for_self_registration]
     portal = [name for name, rules in RULES.items() if rules.for_portal]
     for setting, offered, allowed in (
@@ -282,14 +283,16 @@ def check_grant_types(settings: Settings) -> None:
     ):
         for name in offered:
             if name not in allowed:
-                raise Mistake(f'"{name}" is not one of {", ".join(allowed)}', setting)
+                raise OperatorError(f'"{name}" is not one of {", ".join(allowed)}', setting)
 
 
 def check_scopes(settings: Settings) -> None:
-    """Raise Mistake if `resource.scopes` gives an API a scope of this server itself."""
+    """Raise OperatorError if `resource.scopes` gives an API a scope of this server itself."""
     for name, _ in settings.resource.scopes:
         if name in IDENTITY_SCOPES or name in CLIENT_SCOPE:
-            raise Mistake(f'"{name}" is a scope of the authorization server', "resource.scopes")
+            raise OperatorError(
+                f'"{name}" is a scope of the authorization server', "resource.scopes"
+            )
 
 
 def build_foundation(
@@ -300,7 +303,7 @@ def build_foundation(
     The description of a client's own scopes is "". A missing keyring or SQLite file is created only
     if this `begins` an installation.
 
-    Raises Mistake if the keyring is unusable, or if database or keyring is missing.
+    Raises OperatorError if the keyring is unusable, or if database or keyring is missing.
     """
     check_grant_types(settings)
     check_scopes(settings)
@@ -339,7 +342,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
         await open_known(settings, settings.authorization, foundation.store.engine, SCHEMA, runtime)
         await foundation.require_own_keyring()
         # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
-        with contextlib.suppress(Mistake):
+        with contextlib.suppress(OperatorError):
             Endings(endings_path(settings)).compact()
         now = runtime.now()
         await foundation.keep_keys(now)
@@ -359,13 +362,13 @@ def _keyring(settings: Settings, runtime: Runtime, *, begins: bool) -> Keyring:
         return Keyring.parse(text.reveal())
     path, database = keyring_path(settings), database_file(settings, settings.authorization)
     if database is not None and database.exists() and not path.exists():
-        raise Mistake(
+        raise OperatorError(
             f"there is a database, {database}, and no keyring at {path}; put the one back that "
             "belongs to it: valetkey key restore FILE",
             "authorization.keyring",
         )
     if not begins and not path.exists():
-        raise Mistake(
+        raise OperatorError(
             f"there is no keyring at {path}; begin with `valetkey serve` or `valetkey apply`, or "
             "put the one back that belongs to the database: valetkey key restore FILE",
             "authorization.keyring",

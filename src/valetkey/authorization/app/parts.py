@@ -257,7 +257,7 @@ def make_server(
 ) -> Server:
     """Build the parts that the authorization endpoint and the pages share.
 
-    Raises Mistake for an invalid theme.
+    Raises OperatorError for an invalid theme.
     """
     settings = foundation.settings
     brand = brand_of(settings)
@@ -290,7 +290,7 @@ def make_server(
 
 
 def brand_of(settings: Settings) -> Brand:
-    """Return the configured brand. Raises Mistake for an invalid theme."""
+    """Return the configured brand. Raises OperatorError for an invalid theme."""
     said = settings.brand
     theme = read_theme(settings.source.directory / said.theme) if said.theme else None
     docs = start_of(settings.docs.url)

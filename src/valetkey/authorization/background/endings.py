@@ -11,7 +11,7 @@ from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
 
@@ -45,7 +45,7 @@ class EndingsFile(Struct, frozen=True):
         """Record endings until cancelled; `doctor` reports a folder that is not writable."""
         try:
             endings = Endings(self.file)
-        except Mistake:
+        except OperatorError:
             return
         mark = None
         while True:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from valetkey.config.sections.mail import MailTls
 from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import import_lazily
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class MailServer:
 
     @staticmethod
     def of(settings: Settings) -> "MailServer":
-        """Read password and CA file. Raises Mistake if one cannot be read."""
+        """Read password and CA file. Raises OperatorError if one cannot be read."""
         mail, directory = settings.mail, settings.source.directory
         password = "" if mail.password is None else mail.password.reveal()
         if mail.password_file:
@@ -63,7 +63,7 @@ class MailServer:
             try:
                 tls.load_verify_locations(cadata=text)
             except ssl.SSLError as error:
-                raise Mistake("it holds no certificates", "mail.ca_file") from error
+                raise OperatorError("it holds no certificates", "mail.ca_file") from error
         return MailServer(settings, password, tls)
 
     async def send(self, message: EmailMessage) -> None:
@@ -148,4 +148,4 @@ def _read(file: Path, setting: str) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise Mistake(f"{file} cannot be read", setting) from error
+        raise OperatorError(f"{file} cannot be read", setting) from error

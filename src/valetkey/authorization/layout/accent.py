@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 TEXT = 4.5
 """Minimum contrast of text."""
@@ -51,9 +51,9 @@ def accent_shades(accent: str, ground: str) -> AccentColors:
 
 
 def check_accent(accent: str) -> None:
-    """Raise Mistake unless it is `#rrggbb`: it is written into the stylesheet."""
+    """Raise OperatorError unless it is `#rrggbb`: it is written into the stylesheet."""
     if _HEX.fullmatch(accent) is None:
-        raise Mistake('write the color as "#" and six hexadecimal digits', "brand.accent")
+        raise OperatorError('write the color as "#" and six hexadecimal digits', "brand.accent")
 
 
 def contrast(one: str, other: str) -> float:

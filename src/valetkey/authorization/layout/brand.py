@@ -12,8 +12,8 @@ class Brand(Struct, frozen=True):
 
     The logo is shown only if `logo_url` is a path.
 
-    Raises Mistake for an accent that is not `#rrggbb`. Text and border colors are computed from
-    it, so every accent gives readable pages, light and dark.
+    Raises OperatorError for an accent that is not `#rrggbb`. Text and border colors are computed
+    from it, so every accent gives readable pages, light and dark.
     """
 
     name: str = "Valetkey"

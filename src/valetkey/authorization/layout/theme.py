@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.layout.language import LANGUAGES, Language, translations
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 STYLE, TEMPLATES, TRANSLATIONS = "style.css", "templates", "translations"
 ABOUT = "languages.toml"
@@ -59,9 +59,12 @@ class Theme(Struct, frozen=True):
 
 
 def read_theme(directory: Path) -> Theme:
-    """Return the theme in this directory. Raises Mistake, with the file, if it cannot be served."""
+    """Return the theme in this directory.
+
+    Raises OperatorError, with the file, if it cannot be served.
+    """
     if not directory.is_dir():
-        raise Mistake(f"{directory} is not a directory", "brand.theme")
+        raise OperatorError(f"{directory} is not a directory", "brand.theme")
     for entry in sorted(directory.iterdir()):
         if entry.name not in _PARTS and not entry.name.startswith((".", "README")):
             known = ", ".join(sorted(_PARTS))
@@ -165,8 +168,8 @@ def _text(file: Path, most: int) -> str:
         raise _wrong(file, "it is not text in UTF-8") from error
 
 
-def _wrong(file: Path, what: str) -> Mistake:
-    return Mistake(f"{file}: {what}", "brand.theme")
+def _wrong(file: Path, what: str) -> OperatorError:
+    return OperatorError(f"{file}: {what}", "brand.theme")
 
 
 @cache

@@ -29,7 +29,7 @@ from valetkey.authorization.layout.render import (
 )
 from valetkey.authorization.layout.theme import TEMPLATES, Theme
 from valetkey.authorization.layout.viewer import Viewer
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _TEXT = "2026-01-01"
 """Stands for any text; those that are days must be days."""
@@ -39,7 +39,7 @@ _ABOVE = "valetkey.authorization"
 
 
 def check_theme(brand: Brand) -> None:
-    """Render every page that the theme changes. Raises Mistake with the file and the line."""
+    """Render every page that the theme changes. Raises OperatorError with the file and the line."""
     theme = brand.theme
     if theme is None or not theme.templates:
         return
@@ -192,5 +192,5 @@ def _place(error: Exception, theme: Theme) -> tuple[str, int] | None:
     return (ours[-1].filename, ours[-1].lineno or 0) if ours else None
 
 
-def _broken(file: str | None, line: int, what: str | None) -> Mistake:
-    return Mistake(f"{file}, line {line}: {what}", "brand.theme")
+def _broken(file: str | None, line: int, what: str | None) -> OperatorError:
+    return OperatorError(f"{file}, line {line}: {what}", "brand.theme")

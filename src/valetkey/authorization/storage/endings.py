@@ -27,7 +27,7 @@ class Endings:
     """The recorded endings, and the file to append to."""
 
     def __init__(self, file: Path) -> None:
-        """Read the file; create it if it is missing. Raises Mistake."""
+        """Read the file; create it if it is missing. Raises OperatorError."""
         self._file = file
         text = _read(file) if file.exists() else ""
         # A line without a line end was cut short by a crash; its event is read again.

@@ -15,10 +15,10 @@ from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.config.agreement import Problem
-from valetkey.config.load import Mistakes, read_toml
+from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
 from valetkey.kernel.moment import parse_lifetime
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 
 MEGABYTES = 8
@@ -57,7 +57,7 @@ class _InvalidValue(Exception):
 
 
 def read_site(path: Path) -> DeclaredObjects:
-    """Return the content of the file. Raises Mistakes with everything that is invalid in it.
+    """Return the content of the file. Raises OperatorErrors with everything that is invalid in it.
 
     The rules for clients and users are not checked here.
     """
@@ -99,7 +99,7 @@ def read_site(path: Path) -> DeclaredObjects:
         if not client.text("client_id") and not client.text("name")
     ]
     if problems:
-        raise Mistakes(str(path), problems)
+        raise OperatorErrors(str(path), problems)
     return DeclaredObjects(
         users, clients, apis, attributes, groups, roles, claims, webhooks, str(name)
     )
@@ -194,8 +194,8 @@ def _number(value: object) -> int:
 def _lifetime(value: object) -> int:
     try:
         return parse_lifetime(_text(value))
-    except Mistake as mistake:
-        raise _InvalidValue(mistake.message) from None
+    except OperatorError as error:
+        raise _InvalidValue(error.message) from None
 
 
 def _address(value: object) -> Mapping[str, str]:

@@ -25,8 +25,8 @@ from valetkey.cli.applying.step import Action, InvalidEntry, Step, unfit
 from valetkey.cli.register.keeper import account_keeper, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
-from valetkey.config.load import Mistakes
-from valetkey.kernel.refusal import Mistake
+from valetkey.config.load import OperatorErrors
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import fresh_id
 
 
@@ -66,7 +66,7 @@ async def prepare(
 ) -> Prepared:
     """Hash new passwords and draw new secrets; `progress` is called after each user.
 
-    Raises Mistakes for unacceptable passwords and sector identifiers.
+    Raises OperatorErrors for unacceptable passwords and sector identifiers.
     """
     problems: list[Problem] = []
     users: list[user.WantedUser] = []
@@ -85,7 +85,7 @@ async def prepare(
     for wanted in site.clients:
         problems += await _sector_problems(opened, wanted)
     if problems:
-        raise Mistakes(str(source), problems)
+        raise OperatorErrors(str(source), problems)
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     random = opened.runtime.random
     apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
@@ -114,7 +114,7 @@ async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Pr
 
 
 async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
-    """Return what would be done, without doing it. Raises Mistakes with every problem."""
+    """Return what would be done, without doing it. Raises OperatorErrors with every problem."""
 
     def try_out(tx: Transaction) -> Sequence[Step]:
         raise _Enough(_carry_out(tx, opened, prepared))
@@ -130,7 +130,7 @@ async def carry_out(
 ) -> Sequence[Step]:
     """Apply everything or nothing, and return what was done.
 
-    Raises Mistakes, and Mistake if more would be pruned than was `planned`.
+    Raises OperatorErrors, and OperatorError if more would be pruned than was `planned`.
     """
     agreed = {step.line for step in planned if step.action is Action.REMOVE}
 
@@ -140,7 +140,9 @@ async def carry_out(
             step.line for step in steps if step.action is Action.REMOVE and step.line not in agreed
         ]
         if more:
-            raise Mistake(f"nothing was changed: {more[0]!r} is not in the plan; run it again")
+            raise OperatorError(
+                f"nothing was changed: {more[0]!r} is not in the plan; run it again"
+            )
         return steps
 
     return await opened.store.write(apply)
@@ -185,7 +187,7 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
         except InvalidEntry as unfit:
             problems += unfit.problems
     if problems:
-        raise Mistakes(str(prepared.source), problems)
+        raise OperatorErrors(str(prepared.source), problems)
     return steps
 
 

@@ -15,7 +15,7 @@ from valetkey.cli.applying.step import Action, Step
 from valetkey.cli.register.keeper import confirm, confirm_by_typing
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
 
@@ -63,7 +63,9 @@ def command(
     site = read_site(file)
     _warn_of_readers(file, site)
     if (prune or adopt) and not site.name:
-        raise Mistake(f'{file} has no name; write name = "…" at its top to let it own objects')
+        raise OperatorError(
+            f'{file} has no name; write name = "…" at its top to let it own objects'
+        )
 
     async def apply_file(opened: Opened) -> tuple[bool, Sequence[Step]]:
         prepared = await _prepare(opened, file, site, adopts=adopt, prunes=prune)
@@ -82,7 +84,7 @@ def command(
     applied, steps = with_store(settings, apply_file, begins=True, acts=by_apply)
     _tell(steps, applied=applied, as_json=as_json)
     if not applied and not only_plan:
-        raise Mistake("nothing was changed: add --yes to run without a terminal")
+        raise OperatorError("nothing was changed: add --yes to run without a terminal")
     return Exit.OK
 
 

@@ -28,7 +28,7 @@ from valetkey.cli.register.keeper import (
 )
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.kernel.moment import Lifetime, parse_lifetime
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
@@ -209,7 +209,9 @@ def secret(
     Example: valetkey client secret printer --others-live 0
     """
     if generate == bool(client_id):
-        raise Mistake("name a client, or use --generate to print a secret for a client to come")
+        raise OperatorError(
+            "name a client, or use --generate to print a secret for a client to come"
+        )
     if generate:
         made = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
         say.as_json({"client_secret": made.reveal()}) if as_json else say.line(made.reveal())

@@ -15,10 +15,10 @@ from valetkey.cli.say import Exit
 from valetkey.config import rules
 from valetkey.config.agreement import Problem, missing_files
 from valetkey.config.catalogue import Explained, explain
-from valetkey.config.load import Mistakes
+from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Origin, Settings
 from valetkey.fetch.outbound import trust
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.resource.objects.declared.directory import read_directory
 from valetkey.web.listen import tls_context
 
@@ -51,16 +51,16 @@ def check(config: Path | None, as_json: bool) -> int:
             *_read_as_serve_does(settings),
             *_foreign_logo(settings),
         )
-    except Mistakes as mistakes:
-        problems = mistakes.problems
+    except OperatorErrors as errors:
+        problems = errors.problems
     if as_json:
         found = [{"setting": p.path, "wrong": p.wrong, "right": p.right} for p in problems]
         say.as_json({"ok": not problems, "problems": found})
     elif problems:
-        raise Mistakes(str(config or "the configuration"), problems)
+        raise OperatorErrors(str(config or "the configuration"), problems)
     else:
         say.line("The configuration is right. Next: valetkey serve")
-    return Exit.MISTAKE if problems else Exit.OK
+    return Exit.INVALID if problems else Exit.OK
 
 
 def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
@@ -82,8 +82,8 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
         try:
             if is_there:
                 read()
-        except Mistake as mistake:
-            yield Problem(setting, mistake.message, "correct it, or leave the setting out")
+        except OperatorError as error:
+            yield Problem(setting, error.message, "correct it, or leave the setting out")
 
 
 def _foreign_logo(settings: Settings) -> Iterator[Problem]:

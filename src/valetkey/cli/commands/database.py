@@ -20,19 +20,20 @@ from valetkey.config.installation import forget_missing, open_known, require_fil
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.identity import is_missing
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
 
 def forget_missing_databases(settings: Settings, names: Sequence[str]) -> None:
     """Forget the missing databases of the servers of these names.
 
-    Raises Mistake where none is missing: left in a unit file, the option would undo what it is for.
+    Raises OperatorError where none is missing: left in a unit file, the option would undo what it
+    is for.
     """
     asked = [(name, server) for name, server in servers(settings) if name in names]
     forgotten = [name for name, each in asked if asyncio.run(forget_missing(settings, each))]
     if not forgotten:
-        raise Mistake("no known database is missing; leave --new out")
+        raise OperatorError("no known database is missing; leave --new out")
     for name in forgotten:
         say.note(f"{name}: begins with an empty database")
 
@@ -110,7 +111,7 @@ def backup(directory: Path, config: Path | None, as_json: bool) -> int:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as reason:
-        raise Mistake(f"{directory}: {(reason.strerror or 'no').lower()}") from None
+        raise OperatorError(f"{directory}: {(reason.strerror or 'no').lower()}") from None
     when = stamp(SYSTEM.now())
     files = [
         asyncio.run(_backup(settings, server, directory.absolute() / f"{name}-{when}.db"))
@@ -121,7 +122,7 @@ def backup(directory: Path, config: Path | None, as_json: bool) -> int:
         say.as_json([str(file) for file in files])
         return Exit.OK
     if not files:
-        raise Mistake("there is no database yet; `valetkey serve` makes both")
+        raise OperatorError("there is no database yet; `valetkey serve` makes both")
     for file in files:
         say.line(f"{file}  {size(file)}")
     say.note(

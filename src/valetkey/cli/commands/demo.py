@@ -11,7 +11,7 @@ from valetkey.cli.demo.running import Running, run
 from valetkey.cli.demo.walking.walk import walk as tell
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 @click.command()
@@ -36,9 +36,9 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
     Example: valetkey demo --walk
     """
     if as_json and not walk:
-        raise Mistake("--json goes with --walk")
+        raise OperatorError("--json goes with --walk")
     if verbose and not walk:
-        raise Mistake("--verbose goes with --walk")
+        raise OperatorError("--verbose goes with --walk")
     if sys.stderr.isatty():
         say.note(say.faint("Starting two servers, an app and a second API …"))
     context = click.get_current_context()

@@ -17,7 +17,7 @@ from valetkey.cli.doctoring.finding import Finding, error, ok, told, warning
 from valetkey.cli.doctoring.reach import reach
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import missing_files, servers
-from valetkey.config.load import Mistakes
+from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 
@@ -78,8 +78,8 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
 async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
     try:
         settings = options.settings_of(config)
-    except Mistakes as mistakes:
-        for problem in mistakes.problems:
+    except OperatorErrors as errors:
+        for problem in errors.problems:
             yield error("configuration", str(problem))
         return
     for finding in _configuration(settings):

@@ -24,7 +24,7 @@ from valetkey.cli.register.store import Opened, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _USUAL = 50
 _AT_ONCE = 10_000
@@ -65,7 +65,7 @@ def command(
     settings = options.settings_of(config)
     begun = any(is_begun(settings, server) for _, server in servers(settings))
     if settings.source.file is None and not begun:
-        raise Mistake("there is no database here; name the configuration with --config FILE")
+        raise OperatorError("there is no database here; name the configuration with --config FILE")
     found = asyncio.run(
         read_logs(settings, None if after is None else _place(after), limit, object_ or "")
     )
@@ -178,7 +178,7 @@ def _checkpoints(text: bytes) -> Sequence[Checkpoint]:
     try:
         return [msgspec.json.decode(line, type=Checkpoint) for line in text.splitlines() if line]
     except msgspec.DecodeError as problem:
-        raise Mistake(f"this is not a file of checkpoints: {problem}") from None
+        raise OperatorError(f"this is not a file of checkpoints: {problem}") from None
 
 
 def _place(after: str) -> str | Instant:

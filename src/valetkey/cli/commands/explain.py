@@ -18,7 +18,7 @@ from valetkey.config.settings import Settings
 from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _REFERENCE = re.compile(
     r"VK-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})"
@@ -56,7 +56,7 @@ def command(reference: str, config: Path | None, as_json: bool) -> int:
     settings = options.settings_of(config)
     begun = any(is_begun(settings, server) for _, server in servers(settings))
     if settings.source.file is None and not begun:
-        raise Mistake("there is no database here; name the configuration with --config FILE")
+        raise OperatorError("there is no database here; name the configuration with --config FILE")
     told = asyncio.run(_find(settings, _plain(reference)))
     if told is None:
         say.error(
@@ -77,7 +77,7 @@ def _plain(reference: str) -> str:
     letters = letters.removeprefix("VK")[:_LETTERS]
     found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
     if _REFERENCE.fullmatch(found) is None:
-        raise Mistake("a reference looks like VK-7F3K-9QXM-2RTD")
+        raise OperatorError("a reference looks like VK-7F3K-9QXM-2RTD")
     return found
 
 

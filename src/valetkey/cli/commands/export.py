@@ -9,7 +9,7 @@ from valetkey.cli import options, say
 from valetkey.cli.applying.export import exported
 from valetkey.cli.applying.file import MEGABYTES, NAME
 from valetkey.cli.register.store import Opened, with_store
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 @click.command()
@@ -26,7 +26,7 @@ def command(users: bool, name: str, config: Path | None) -> None:
     Example: valetkey export --name site > apply.toml
     """
     if name and NAME.fullmatch(name) is None:
-        raise Mistake("a name has up to 80 letters, digits and . _ -", "--name")
+        raise OperatorError("a name has up to 80 letters, digits and . _ -", "--name")
 
     def write(tx: Transaction) -> str:
         return "\n".join(exported(tx, name, users=users))

@@ -11,7 +11,7 @@ from valetkey.cli.operations.command import group
 from valetkey.cli.register.importing import import_users
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.accounts import SignUp
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 @click.command()
@@ -31,12 +31,12 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
     """
     settings = options.settings_of(config)
     if settings.accounts.sign_up is SignUp.OFF:
-        raise Mistake(
+        raise OperatorError(
             'accounts cannot be created; set sign_up = "invitation" in [accounts]',
             "accounts.sign_up",
         )
     if not is_mailable(email):
-        raise Mistake("email cannot be delivered to this address")
+        raise OperatorError("email cannot be delivered to this address")
 
     async def invite_user(opened: Opened) -> str:
         invitations = opened.foundation.people_invitations
@@ -49,7 +49,7 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
 
     url = with_store(settings, invite_user)
     if not url:
-        raise Mistake("this address already has an account")
+        raise OperatorError("this address already has an account")
     is_sent = settings.mail.is_on
     if as_json:
         say.as_json({"email": email, "link": url, "mailed": is_sent})

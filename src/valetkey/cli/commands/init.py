@@ -27,7 +27,7 @@ from valetkey.config.paths import database_file
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.identity import is_missing
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"
 _PROXY, _OWN, _ACME = "proxy", "own", "acme"
@@ -72,7 +72,7 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
     """
     file = directory / USUAL_FILE
     if file.exists():
-        raise Mistake(f"{file} exists; remove it, or name another directory")
+        raise OperatorError(f"{file} exists; remove it, or name another directory")
     ask = _Dialogue(given, asks=not no_input and sys.stdin.isatty())
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     document: _Document = {"authorization": {}, "resource": {}}
@@ -109,13 +109,13 @@ class _Dialogue:
         self._given, self._asks = given, asks
 
     def __call__(self, name: str, question: str, default: str | None = None) -> str:
-        """Return the answer. Raises Mistake if a required answer cannot be asked for."""
+        """Return the answer. Raises OperatorError if a required answer cannot be asked for."""
         said = self._given.get(name)
         if said is not None:
             return said
         if not self._asks:
             if default is None:
-                raise Mistake(f"--{name.replace('_', '-')} is needed, since nothing is asked")
+                raise OperatorError(f"--{name.replace('_', '-')} is needed, since nothing is asked")
             return default
         self.asked += 1
         answer: str = click.prompt(question, default=default, show_default=bool(default))
@@ -128,7 +128,7 @@ def _until_valid(ask: "_Dialogue", step: Callable[[], _T]) -> _T:
         before = ask.asked
         try:
             return step()
-        except (Mistake, DatabaseUnavailable) as wrong:
+        except (OperatorError, DatabaseUnavailable) as wrong:
             if ask.asked == before:
                 raise
             say.error(str(wrong))
@@ -173,7 +173,7 @@ def _tls(document: _Document, ask: "_Dialogue") -> _Check:
         return _nothing
     kind = ask("tls", "TLS ends at a proxy, here with your own certificate, or by ACME", _PROXY)
     if kind not in {_PROXY, _OWN, _ACME}:
-        raise Mistake(f"write {_PROXY}, {_OWN} or {_ACME}")
+        raise OperatorError(f"write {_PROXY}, {_OWN} or {_ACME}")
     ports = [_port(str(document[name]["url"])) for name in ("authorization", "resource")]
     if ports[0] == ports[1]:
         ports[1] = 8443
@@ -220,12 +220,12 @@ async def _empty(settings: Settings) -> None:
         file = database_file(settings, server)
         if file is not None:
             if file.exists():
-                raise Mistake(f"{file} exists: an installation begins with empty databases")
+                raise OperatorError(f"{file} exists: an installation begins with empty databases")
             continue
         engine = open_database(settings, server, begins=True)
         try:
             if not await is_missing(engine):
-                raise Mistake(f"{name}: the database has tables already")
+                raise OperatorError(f"{name}: the database has tables already")
         finally:
             await engine.close()
 
@@ -250,13 +250,13 @@ def _email(document: _Document, ask: "_Dialogue") -> _Check:
 async def _mail_answers(settings: Settings) -> None:
     finding = await mail(settings)
     if finding.level is Level.ERROR:
-        raise Mistake(f"{finding.found} {finding.fix}")
+        raise OperatorError(f"{finding.found} {finding.fix}")
 
 
 def _owner_email(ask: "_Dialogue") -> str:
     email = ask("owner_email", "Email address of the first owner")
     if not is_mailable(email):
-        raise Mistake(f"{email} is not an email address")
+        raise OperatorError(f"{email} is not an email address")
     return email
 
 
@@ -268,7 +268,7 @@ def _owner_username(ask: "_Dialogue", email: str) -> str:
     usual = next((each for each in named if not username_fault(each)), None)
     username = ask("owner_username", "Username of the first owner", usual)
     if fault := username_fault(username):
-        raise Mistake(f"the username {username} cannot be used: it has to be {fault}")
+        raise OperatorError(f"the username {username} cannot be used: it has to be {fault}")
     return username
 
 
@@ -281,7 +281,7 @@ def _readable(*files: str) -> None:
         try:
             Path(name).read_bytes()
         except OSError as reason:
-            raise Mistake(f"{name}: {(reason.strerror or 'unreadable').lower()}") from None
+            raise OperatorError(f"{name}: {(reason.strerror or 'unreadable').lower()}") from None
 
 
 def _port(url: str) -> int:
@@ -289,7 +289,7 @@ def _port(url: str) -> int:
         parts = urlsplit(url)
         return parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
-        raise Mistake(f"{url} is not a URL") from None
+        raise OperatorError(f"{url} is not a URL") from None
 
 
 def _settings(directory: Path, document: Mapping[str, Mapping[str, object]]) -> Settings:
@@ -310,11 +310,11 @@ def _toml(document: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a new file that only its owner can read. Raises Mistake if it exists."""
+    """Write a new file that only its owner can read. Raises OperatorError if it exists."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise Mistake(f"{file} exists; remove it, or name another directory") from None
+        raise OperatorError(f"{file} exists; remove it, or name another directory") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         out.write(text)
         out.flush()

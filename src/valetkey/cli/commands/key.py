@@ -21,7 +21,7 @@ from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
@@ -109,10 +109,10 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
     """
     settings = options.settings_of(config)
     if kind != "signing" and (at_once or algorithm):
-        raise Mistake("--now and --algorithm are for signing keys")
+        raise OperatorError("--now and --algorithm are for signing keys")
     only = None if algorithm is None else Algorithm(algorithm)
     if only is not None and only not in settings.tokens.signing_algorithms:
-        raise Mistake(f"it does not name {only}", "tokens.signing_algorithms")
+        raise OperatorError(f"it does not name {only}", "tokens.signing_algorithms")
     confirm(_QUESTION[kind, at_once], yes=yes)
 
     async def rotate_keys(opened: Opened) -> str:
@@ -144,7 +144,7 @@ def backup(file: Path, config: Path | None) -> None:
     path = keyring_path(settings)
     if settings.authorization.keyring_text is None and not path.exists():
         # A new keyring would decrypt nothing, and be taken for a backup until it is needed.
-        raise Mistake(f"there is no keyring at {path}; is this the right configuration?")
+        raise OperatorError(f"there is no keyring at {path}; is this the right configuration?")
 
     async def read_backup(opened: Opened) -> keys.Backup:
         return keys.Backup(opened.keyring, credential_in_file(settings))
@@ -158,7 +158,7 @@ def backup(file: Path, config: Path | None) -> None:
             os.fsync(opened_file.fileno())
     except OSError as reason:
         why = (reason.strerror or "no reason given").lower()
-        raise Mistake(f"{file} cannot be written: {why}") from None
+        raise OperatorError(f"{file} cannot be written: {why}") from None
     say.line(f"{file} contains the keyring. Store it separately from the databases.")
 
 
@@ -176,7 +176,9 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
     """
     settings = options.settings_of(config)
     if settings.authorization.keyring_text is not None:
-        raise Mistake("VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it")
+        raise OperatorError(
+            "VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it"
+        )
     saved = keys.Backup.parse(_read(file))
     database = database_file(settings, settings.authorization)
     if database is not None and not database.exists():
@@ -238,7 +240,7 @@ def _read(file: Path) -> str:
         with file.open("rb") as opened:
             return opened.read(_LARGEST).decode("ascii")
     except (OSError, UnicodeDecodeError):
-        raise Mistake(f"{file} cannot be read as a backup of keys") from None
+        raise OperatorError(f"{file} cannot be read as a backup of keys") from None
 
 
 def _keyring_file(settings: Settings) -> str | None:

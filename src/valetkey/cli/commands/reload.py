@@ -12,7 +12,7 @@ from valetkey.cli.serving.recheck import fixed, require_right
 from valetkey.config.agreement import servers
 from valetkey.config.paths import process_path
 from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _SUPERVISOR = b"valetkey.cli.serving.parent"
 
@@ -33,7 +33,7 @@ def command(config: Path | None) -> int:
     settings = options.settings_of(config)
     running = {process: names for process, names in _running(settings).items() if names}
     if not running:
-        raise Mistake(
+        raise OperatorError(
             "no server runs here with this configuration; where it runs under another user or in a "
             "container, send SIGHUP to the process of `valetkey serve`"
         )

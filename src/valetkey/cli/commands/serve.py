@@ -18,10 +18,10 @@ from valetkey.cli.serving.slots import has_terminal
 from valetkey.config.agreement import missing_files, servers
 from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment
-from valetkey.config.load import Mistakes
+from valetkey.config.load import OperatorErrors
 from valetkey.config.paths import certificate_files, monitoring_token, process_path
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
 from valetkey.web.connection.bind import bind, bind_named, listen
@@ -53,16 +53,18 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     settings = options.settings_of(config)
     names = (server,) if server else tuple(name for name, _ in servers(settings))
     if server == "resource" and not settings.resource.enabled:
-        raise Mistake("it is false, so there is no resource server to run", "resource.enabled")
+        raise OperatorError(
+            "it is false, so there is no resource server to run", "resource.enabled"
+        )
     if problems := (*missing_files(settings, names), *wrong_objects(settings)):
-        raise Mistakes(str(settings.source.file or "the configuration"), problems)
+        raise OperatorErrors(str(settings.source.file or "the configuration"), problems)
     if new:
         import_module(_ANEW).forget_missing_databases(settings, names)
     chosen = [(name, part) for name, part in servers(settings) if name in names]
     for name, part in servers(settings):
         if name not in names and urlsplit(part.url).port == 0:
             wrong = "the server chooses its port when both start together; name the port"
-            raise Mistake(wrong, f"{name}.url")
+            raise OperatorError(wrong, f"{name}.url")
     given = _activated()
     sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
@@ -141,9 +143,9 @@ def _scraped(settings: Settings) -> socket.socket | None:
         listening = bind(host.strip("[]"), int(port))
         listen(listening)
         return listening
-    except Mistake as mistake:
+    except OperatorError as error:
         advice = "stop what listens there, or choose another"
-        raise Mistake(f"{mistake.message}; {advice}", "metrics.listen") from None
+        raise OperatorError(f"{error.message}; {advice}", "metrics.listen") from None
 
 
 def _activated() -> Sequence[socket.socket]:
@@ -164,9 +166,9 @@ def _bound(
     try:
         named = urlsplit(server.url).hostname or ""
         return bind_named(named, host.strip("[]"), int(port))
-    except Mistake as mistake:
+    except OperatorError as error:
         advice = "stop what listens there, or choose another"
-        raise Mistake(f"{mistake.message}; {advice}", f"{name}.listen") from None
+        raise OperatorError(f"{error.message}; {advice}", f"{name}.listen") from None
 
 
 def _url(server: ServerSettings, listening: socket.socket) -> str:

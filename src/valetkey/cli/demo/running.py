@@ -25,7 +25,7 @@ from valetkey.cli.say import Exit
 from valetkey.cli.serving.slots import Server, collect_orphans
 from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
 from valetkey.web.connection.bind import bind_named, listen
 
@@ -61,7 +61,7 @@ def run(keep: Path | None, work: Work) -> int:
     """Start everything in `keep` or a temporary folder, run `work`, stop everything.
 
     Returns the exit code of `work`, 130 if it was interrupted, or that of a server that did not
-    start. Raises Mistake for an unusable folder, and what `work` raises.
+    start. Raises OperatorError for an unusable folder, and what `work` raises.
     """
     with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)
@@ -184,7 +184,7 @@ def _answering(app: HTTPServer) -> Generator[None]:
 def _bound(name: str, port: int) -> tuple[socket.socket, ...]:
     try:
         return _listening(name, port)
-    except Mistake:
+    except OperatorError:
         return _listening(name, 0)
 
 

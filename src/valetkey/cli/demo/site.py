@@ -18,7 +18,7 @@ from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
@@ -140,12 +140,14 @@ class DemoSite:
 def known_secrets(directory: Path) -> Mapping[str, str]:
     """Return the apps' secrets: those of an earlier demo in this folder, otherwise new ones.
 
-    Raises Mistake for a folder that holds something else.
+    Raises OperatorError for a folder that holds something else.
     """
     file = directory / _CONTENT
     if not file.exists():
         if directory.exists() and any(directory.iterdir()):
-            raise Mistake(f"{directory} is not empty, and no demo was kept there; name another")
+            raise OperatorError(
+                f"{directory} is not empty, and no demo was kept there; name another"
+            )
         return {
             name: fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random).reveal()
             for name in _WITH_SECRET
@@ -155,7 +157,7 @@ def known_secrets(directory: Path) -> Mapping[str, str]:
         if wanted.secret is not None:
             found[wanted.text("client_id")] = wanted.secret.reveal()
     if not found.keys() >= set(_WITH_SECRET):
-        raise Mistake(f"{file} is not what a demo wrote; name another folder")
+        raise OperatorError(f"{file} is not what a demo wrote; name another folder")
     return found
 
 

@@ -14,7 +14,7 @@ from valetkey.cli.register.store import foundation_as_it_is, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Connection, DatabaseUnavailable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
 _PAGE = "how-to/operate/alerts/database-failing"
@@ -33,7 +33,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
             else:
                 for each in await _other(settings, name, server):
                     yield told(each, console=False)
-        except (DatabaseUnavailable, Mistake) as reason:
+        except (DatabaseUnavailable, OperatorError) as reason:
             yield error(f"{name} database", str(reason), page=_PAGE)
 
 

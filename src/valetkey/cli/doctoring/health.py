@@ -15,7 +15,7 @@ from valetkey.database.engine import DatabaseUnavailable, Engine
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import applied, find, migrate
 from valetkey.database.watch import prove_writable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
 _WRITES_NOT = "It answers, but cannot be written to: see its log, standbys, locks and disk."
@@ -42,7 +42,7 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
         if not is_begun(settings, server):
             return Health(name, False, "there is no database yet", "Next: valetkey serve")
         engine = open_database(settings, server)
-    except (DatabaseUnavailable, Mistake) as reason:
+    except (DatabaseUnavailable, OperatorError) as reason:
         return Health(name, False, str(reason))
     is_file = database_file(settings, server) is not None
     is_empty = True
@@ -51,8 +51,8 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
         is_empty = await is_missing(engine)
         advice = "Is its disk full?" if is_file else _WRITES_NOT
         return await _look(engine, name, _file_size(settings, server), is_empty=is_empty)
-    except Mistake as mistake:
-        return Health(name, False, str(mistake))
+    except OperatorError as error:
+        return Health(name, False, str(error))
     except DatabaseUnavailable as reason:
         return Health(name, False, str(reason), advice, is_readable=not is_empty)
     finally:

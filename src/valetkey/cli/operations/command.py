@@ -222,7 +222,7 @@ class _Derived(Struct, frozen=True):
 
 
 async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
-    """Find the client in the path, and on request what ends with it. Raises Mistake."""
+    """Find the client in the path, and on request what ends with it. Raises OperatorError."""
     client = await opened.store.read(lambda tx: client_named(tx, about.path["client_id"]))
     about.named["name"] = client.name
     if ends:
@@ -233,7 +233,10 @@ async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
 
 
 async def _find_user(opened: Opened, about: _About, *, reads: bool, ends: bool) -> None:
-    """Find the user of the path, and on request what ends with the account. Raises Mistake."""
+    """Find the user of the path, and on request what ends with the account.
+
+    Raises OperatorError.
+    """
     said = about.path["uid"]
     if reads:
         user = await opened.store.read(lambda tx: user_named(tx, said))

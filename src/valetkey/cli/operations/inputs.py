@@ -15,7 +15,7 @@ from valetkey.authorization.operations.operation import Parameter
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.cli.register.keeper import refused
 from valetkey.cli.register.store import Opened
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url
 
@@ -105,7 +105,10 @@ class Input(Struct, frozen=True):
         return {each.dest: str(given[each.dest]) for each in leaves if given[each.dest] is not None}
 
     def value(self, given: Mapping[str, object]) -> Any:
-        """Return the input; None if the operation takes none. Raises Mistake with all faults."""
+        """Return the input; None if the operation takes none.
+
+        Raises OperatorError with all faults.
+        """
         if self.kind is None:
             return None
         values: dict[str, Any] = {}
@@ -121,7 +124,7 @@ class Input(Struct, frozen=True):
             try:
                 place[name] = leaf.value(said)
             except msgspec.DecodeError:
-                raise Mistake(f"{leaf.flag}: JSON") from None
+                raise OperatorError(f"{leaf.flag}: JSON") from None
         return self._converted(values)
 
     def named(self, fault: MetadataError) -> MetadataError:
@@ -230,10 +233,10 @@ OPTIONS = _asks.params
 
 
 def obtain(given: Mapping[str, object]) -> Secret:
-    """Return the password given by the options. Raises Mistake for an invalid one."""
+    """Return the password given by the options. Raises OperatorError for an invalid one."""
     from_stdin, generate = given["from_stdin"], given["generate"]
     if from_stdin and generate:
-        raise Mistake("choose one of --password-stdin and --generate-password")
+        raise OperatorError("choose one of --password-stdin and --generate-password")
     if generate:
         return Secret(to_base64url(SYSTEM.random(_BYTES)))
     if from_stdin:
@@ -241,11 +244,11 @@ def obtain(given: Mapping[str, object]) -> Secret:
     elif sys.stdin.isatty():
         text = str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:
-        raise Mistake(
+        raise OperatorError(
             "no terminal to enter a password: use --password-stdin or --generate-password"
         )
     if problem := password_problem(text):
-        raise Mistake(f"the password {problem}")
+        raise OperatorError(f"the password {problem}")
     return Secret(text)
 
 

@@ -33,7 +33,7 @@ async def perform(
 ) -> object:
     """Run an operation and return its value; of a list, the items of all pages.
 
-    Raises Mistake for invalid input, with the fields as they are `named`, and Refused.
+    Raises OperatorError for invalid input, with the fields as they are `named`, and Refused.
     """
     path = {name: quote(value, safe="") for name, value in (arguments or {}).items()}
     asked, items = dict(query or {}), list[object]()

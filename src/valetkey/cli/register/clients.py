@@ -20,7 +20,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 from valetkey.cli.options import shown
 from valetkey.config.catalogue import texts_below
 from valetkey.kernel.moment import Instant, parse_lifetime
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 Command = Callable[..., object]
 
@@ -137,7 +137,7 @@ def read_key_set(file: Path | None) -> str:
         with file.open("rb") as opened:
             return opened.read(_LARGEST).decode()
     except (OSError, UnicodeDecodeError):
-        raise Mistake(f"{file} cannot be read as a JWK set") from None
+        raise OperatorError(f"{file} cannot be read as a JWK set") from None
 
 
 def _told(value: object) -> str:
@@ -169,7 +169,7 @@ def metadata_options(command: Command) -> Command:
 def said(given: Mapping[str, object]) -> Mapping[str, object]:
     """Return the values of the options that were given; an empty value clears the field.
 
-    Raises Mistake where the file of a key set cannot be read.
+    Raises OperatorError where the file of a key set cannot be read.
     """
     values = {name: _value(value) for name, value in given.items() if value not in (None, ())}
     if isinstance(file := values.get("key_set"), Path):

@@ -17,7 +17,7 @@ from valetkey.database.copying.dialect import DIALECTS
 from valetkey.database.copying.handover import release_source
 from valetkey.database.identity import Seen, lagging, last_seen, remember
 from valetkey.kernel.keyring import Keyring
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
 Tell = Callable[[str], None]
@@ -45,8 +45,8 @@ async def copy_databases(
 ) -> Sequence[Copied]:
     """Copy the databases of the named servers, compare them, and switch over.
 
-    `tell` is called with the progress. Raises Mistake, before anything is changed where the two
-    configurations do not fit together.
+    `tell` is called with the progress. Raises OperatorError, before anything is changed where the
+    two configurations do not fit together.
     """
     _check_keyrings(old, new)
     async with AsyncExitStack() as stack:
@@ -83,18 +83,18 @@ async def _copy(moves: Sequence[_Move], tell: Tell) -> Sequence[Copied]:
 async def _inspect(move: _Move) -> None:
     try:
         await move.copy.inspect()
-    except Mistake as wrong:
-        raise Mistake(wrong.message, f"{move.name}.database") from None
+    except OperatorError as wrong:
+        raise OperatorError(wrong.message, f"{move.name}.database") from None
     note = last_seen_path(move.new, move.server)
     known, source = last_seen(note), await move.copy.identity()
     if known is not None and source is not None and known.database != source.database:
         message = f"its server knows another database by {note}; remove that file if it is not used"
-        raise Mistake(message, f"{move.name}.database")
+        raise OperatorError(message, f"{move.name}.database")
 
 
 def _remember(move: _Move, seen: Seen) -> None:
     # Without write access to the folder, the server records it when it starts.
-    with contextlib.suppress(Mistake):
+    with contextlib.suppress(OperatorError):
         note = last_seen_path(move.new, move.server)
         remember(note, lagging(seen, lag(move.new, move.server)))
 
@@ -107,10 +107,12 @@ def _progress(move: _Move, verb: str, tell: Tell) -> Tell:
 async def _open(stack: AsyncExitStack, old: Settings, new: Settings, name: str) -> _Move:
     ours, theirs = dict(servers(old)).get(name), dict(servers(new)).get(name)
     if ours is None or theirs is None:
-        raise Mistake("the resource server is disabled in one of the two files", "resource.enabled")
+        raise OperatorError(
+            "the resource server is disabled in one of the two files", "resource.enabled"
+        )
     if _place(old, ours) == _place(new, theirs):
         message = "both files name the same database; is it set in the environment, too?"
-        raise Mistake(message, f"{name}.database")
+        raise OperatorError(message, f"{name}.database")
     source = await _side(stack, old, name, begins=False)
     target = await _side(stack, new, name, begins=True)
     return _Move(name, new, theirs, DatabaseCopy(source, target, SCHEMAS[name]))
@@ -120,7 +122,7 @@ async def _side(stack: AsyncExitStack, settings: Settings, name: str, *, begins:
     server = dict(servers(settings))[name]
     file = database_file(settings, server)
     if file is not None and not begins and not file.exists():
-        raise Mistake(f"there is no database at {file}", f"{name}.database")
+        raise OperatorError(f"there is no database at {file}", f"{name}.database")
     engine = open_database(settings, server, begins=begins)
     stack.push_async_callback(engine.close)
     return Side(engine, DIALECTS[server.database.partition(":")[0]])
@@ -138,7 +140,7 @@ def _check_keyrings(old: Settings, new: Settings) -> None:
             "both files must lead to the same keyring, or the copy cannot be read: copy "
             f"{keyring_path(old)}, or name it in both files"
         )
-        raise Mistake(message, "authorization.keyring")
+        raise OperatorError(message, "authorization.keyring")
 
 
 def _keyring(settings: Settings) -> str:
@@ -150,4 +152,4 @@ def _keyring(settings: Settings) -> str:
         return Keyring.parse(file.read_text(encoding="utf-8")).text()
     except OSError as reason:
         why = (reason.strerror or "cannot be read").lower()
-        raise Mistake(f"{file}: {why}", "authorization.keyring") from None
+        raise OperatorError(f"{file}: {why}", "authorization.keyring") from None

@@ -23,7 +23,7 @@ from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _SHOWN = 20
 _PAUSE = 0.05
@@ -135,7 +135,7 @@ def _content(file: Path, settings: AccountSettings) -> bytes:
         content = opened.read(most + 1)
     if len(content) > most:
         said = f"the file has more than {settings.import_size} MiB: split it"
-        raise Mistake(said, "accounts.import_size")
+        raise OperatorError(said, "accounts.import_size")
     return content
 
 

@@ -19,7 +19,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened
 from valetkey.cli.say import Exit
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 
 T = TypeVar("T")
@@ -42,19 +42,21 @@ def fresh_client_secret(opened: Opened) -> Secret:
     return fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
 
 
-def refused(faults: Iterable[MetadataError]) -> Mistake:
-    """Return a Mistake with every error, each with the name of its field."""
+def refused(faults: Iterable[MetadataError]) -> OperatorError:
+    """Return a OperatorError with every error, each with the name of its field."""
     lines = [f"{fault.field}: {fault.detail}" for fault in faults]
     if len(lines) == 1:
-        return Mistake(lines[0])
-    return Mistake(f"{len(lines)} things are to be mended:" + "".join(f"\n  {x}" for x in lines))
+        return OperatorError(lines[0])
+    return OperatorError(
+        f"{len(lines)} things are to be mended:" + "".join(f"\n  {x}" for x in lines)
+    )
 
 
 async def chosen_user(opened: Opened, name: str) -> User:
     """Return the account that the name identifies, after printing which one it is.
 
-    `name` is `uid:1002`, `name:ada`, `email:ada@example.com` or a bare word. Raises Mistake if
-    there is none, or if a bare word could be several accounts.
+    `name` is `uid:1002`, `name:ada`, `email:ada@example.com` or a bare word. Raises OperatorError
+    if there is none, or if a bare word could be several accounts.
     """
     user = await opened.store.read(lambda tx: user_named(tx, name))
     say.note(f"Account: {summary(user)}")
@@ -62,21 +64,21 @@ async def chosen_user(opened: Opened, name: str) -> User:
 
 
 def user_named(tx: Transaction, name: str) -> User:
-    """Return the account that the name identifies. Raises Mistake as `chosen_user` does."""
+    """Return the account that the name identifies. Raises OperatorError as `chosen_user` does."""
     found = resolve_users(tx, name)
     if len(found) > 1:
         lines = "".join(f"\n  {summary(user)}" for user in found)
-        raise Mistake(f"{name!r} could be {len(found)} accounts; say which:{lines}")
+        raise OperatorError(f"{name!r} could be {len(found)} accounts; say which:{lines}")
     if not found:
-        raise Mistake(f"there is no account {name!r}; see: valetkey user list")
+        raise OperatorError(f"there is no account {name!r}; see: valetkey user list")
     return found[0]
 
 
 def client_named(tx: Transaction, client_id: str) -> Client:
-    """Return the client with this id. Raises Mistake if there is none."""
+    """Return the client with this id. Raises OperatorError if there is none."""
     found = tx.clients.find(client_id)
     if found is None:
-        raise Mistake(f"there is no client {client_id!r}; see: valetkey client list")
+        raise OperatorError(f"there is no client {client_id!r}; see: valetkey client list")
     return found
 
 
@@ -106,7 +108,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         say.note(question)
-        raise Mistake("nothing was changed: add --yes to run without a terminal")
+        raise OperatorError("nothing was changed: add --yes to run without a terminal")
     if not click.confirm(question, default=False, err=True):
         say.note("Nothing was changed.")
         raise click.exceptions.Exit(Exit.FAILED)
@@ -116,7 +118,7 @@ def confirm_by_typing(question: str, word: str) -> None:
     """Ask the operator on a terminal to type `word`; elsewhere refuse and name `--yes`."""
     if not sys.stdin.isatty():
         say.note(question)
-        raise Mistake("nothing was changed: add --yes to run without a terminal")
+        raise OperatorError("nothing was changed: add --yes to run without a terminal")
     if click.prompt(question, default="", show_default=False, err=True).strip() != word:
         say.note("Nothing was changed.")
         raise click.exceptions.Exit(Exit.FAILED)

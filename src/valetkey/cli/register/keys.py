@@ -18,7 +18,7 @@ from valetkey.cli.register.store import Opened
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
 
 _CREDENTIAL = re.compile(r"^# credential of the resource server: (\S+)$", re.MULTILINE)
@@ -33,7 +33,7 @@ class Backup:
 
     @staticmethod
     def parse(text: str) -> "Backup":
-        """Parse a backup file or a plain keyring file. Raises Mistake."""
+        """Parse a backup file or a plain keyring file. Raises OperatorError."""
         found = _CREDENTIAL.search(text)
         return Backup(Keyring.parse(text), Secret(found[1]) if found else None)
 
@@ -65,12 +65,12 @@ async def rotate_sealing_key(opened: Opened) -> int:
 
     Return its version. Old keys remain for decryption.
 
-    The file is written first, so that it can decrypt everything at any moment. Raises Mistake if
-    the keyring is not a file.
+    The file is written first, so that it can decrypt everything at any moment. Raises OperatorError
+    if the keyring is not a file.
     """
     settings = opened.settings
     if settings.authorization.keyring_text is not None:
-        raise Mistake(
+        raise OperatorError(
             "the keyring comes from VALETKEY__AUTHORIZATION__KEYRING_TEXT; put it into a file, "
             "name that as authorization.keyring, and rotate it there"
         )
@@ -81,7 +81,7 @@ async def rotate_sealing_key(opened: Opened) -> int:
     def anew(sealed: str, where: str, what: str) -> str:
         plain = old.open(sealed, where)
         if plain is None:
-            raise Mistake(f"the keyring does not open {what}: restore the right one")
+            raise OperatorError(f"the keyring does not open {what}: restore the right one")
         return new.seal(plain, where, opened.runtime.random)
 
     def reseal_all(tx: Transaction) -> None:
@@ -111,10 +111,13 @@ async def rotate_sealing_key(opened: Opened) -> int:
 
 
 async def rotate_credential(opened: Opened) -> Path:
-    """Write a new credential to its file; the previous one works for a day. Raises Mistake."""
+    """Write a new credential to its file; the previous one works for a day.
+
+    Raises OperatorError.
+    """
     settings = opened.settings
     if settings.resource.credential_text is not None:
-        raise Mistake(
+        raise OperatorError(
             "the credential comes from VALETKEY__RESOURCE__CREDENTIAL_TEXT; change it there, for "
             "both servers, and restart the authorization server first"
         )

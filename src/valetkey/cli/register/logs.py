@@ -14,7 +14,7 @@ from valetkey.config.settings import Settings
 from valetkey.database.engine import Connection
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.storage.events import EventRecord as ObjectRecord
 from valetkey.resource.storage.events import Events as ObjectEvents
@@ -95,8 +95,8 @@ async def read_logs(
     """Return at most `limit` events of both servers in the order of time.
 
     Those behind the event with the id `after`, or from that instant on; without, the newest. With
-    `object` only what was done to objects of that kind. Raises Mistake for an event that is not
-    there, and DatabaseUnavailable.
+    `object` only what was done to objects of that kind. Raises OperatorError for an event that is
+    not there, and DatabaseUnavailable.
     """
     logs: tuple[_Log, ...] = (_Authorization(), _Objects(object))
     if object:
@@ -135,7 +135,9 @@ async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:
         for found in await _read(settings, log, lambda db, log: [log.find(db, id)]):
             if found is not None:
                 return found
-    raise Mistake(f"there is no event {id!r} here: it was never written, or is too old by now")
+    raise OperatorError(
+        f"there is no event {id!r} here: it was never written, or is too old by now"
+    )
 
 
 async def _read(

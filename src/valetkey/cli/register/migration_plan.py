@@ -48,7 +48,7 @@ class MigrationPlan(Struct, frozen=True):
 
 
 async def plan(settings: Settings, name: str, server: ServerSettings) -> MigrationPlan:
-    """Find the missing migrations; changes nothing. Raises Mistake for a newer database."""
+    """Find the missing migrations; changes nothing. Raises OperatorError for a newer database."""
     engine = open_database(settings, server)
     try:
         migrations = await pending(engine, SCHEMAS[name])

@@ -24,7 +24,7 @@ from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
 from valetkey.database.migrate import migrate
 from valetkey.database.sqlite_connection import replace_with_backup
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
@@ -50,15 +50,15 @@ def replace_database(
 ) -> None:
     """Replace this server's SQLite database by a backup.
 
-    Raises Mistake, with nothing changed, also if the record of what ended after the backup is
+    Raises OperatorError, with nothing changed, also if the record of what ended after the backup is
     missing and the operator does not accept that.
     """
     file = database_file(settings, server)
     if file is None:
-        raise Mistake("PostgreSQL is restored by its own tools; then run this without files")
+        raise OperatorError("PostgreSQL is restored by its own tools; then run this without files")
     if name == "authorization" and file.exists():
         # Note endings since a server last did. A damaged database cannot be read.
-        with contextlib.suppress(DatabaseUnavailable, Mistake, OSError):
+        with contextlib.suppress(DatabaseUnavailable, OperatorError, OSError):
             asyncio.run(_note(settings, server))
     if name == "authorization" and not accept and not endings_path(settings).exists():
         raise _unknown(f"there is no {endings_path(settings)}")
@@ -66,7 +66,7 @@ def replace_database(
         aside = f".before-{SYSTEM.now()}"
         replace_with_backup(backup, file, package=SCHEMAS[name], aside=aside)
     except OSError as reason:
-        raise Mistake(f"{file} cannot be restored: {reason.strerror or reason}") from None
+        raise OperatorError(f"{file} cannot be restored: {reason.strerror or reason}") from None
 
 
 async def _note(settings: Settings, server: ServerSettings) -> None:
@@ -85,7 +85,7 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
 async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
     """End everything that was issued, and disable again what was disabled after the backup.
 
-    Raises Mistake if there is no record of that, unless the operator accepts it.
+    Raises OperatorError if there is no record of that, unless the operator accepts it.
     """
     foundation = foundation_as_it_is(settings)
     engine, store = foundation.store.engine, foundation.store
@@ -127,13 +127,13 @@ async def accept_resource_database(settings: Settings) -> None:
 
 def _known(settings: Settings, server: ServerSettings) -> identity.Seen | None:
     # A file that cannot be read is replaced: its error tells operators to run this command.
-    with contextlib.suppress(Mistake):
+    with contextlib.suppress(OperatorError):
         return identity.last_seen(last_seen_path(settings, server))
     return None
 
 
 def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -> None:
-    with contextlib.suppress(Mistake):
+    with contextlib.suppress(OperatorError):
         file = last_seen_path(settings, server)
         identity.remember(file, identity.lagging(seen, lag(settings, server)))
 
@@ -197,8 +197,8 @@ def _end_again(tx: Transaction, lost: Sequence[Ending], epoch: int, now: Instant
     )
 
 
-def _unknown(why: str) -> Mistake:
-    return Mistake(
+def _unknown(why: str) -> OperatorError:
+    return OperatorError(
         f"{why}: it is unknown which users and clients were disabled, and whose passwords and "
         "secrets were replaced, after the backup. Nothing was changed. To let them be as they were "
         "then, add --accept, and disable those you know of before you start the servers"

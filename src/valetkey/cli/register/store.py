@@ -22,7 +22,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Engine
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.resource.scopes import scopes_of
@@ -97,13 +97,13 @@ def with_store(
     Database and keyring are created only if the command `begins` an installation. The actor of
     events is the operator; `acts` names the tool.
 
-    Raises Mistake if one of them is missing or the database is not the one that its server knows,
-    and DatabaseUnavailable.
+    Raises OperatorError if one of them is missing or the database is not the one that its server
+    knows, and DatabaseUnavailable.
     """
     if not begins and settings.source.file is None:
         file = database_file(settings, settings.authorization)
         if file is not None and not file.exists():
-            raise Mistake(
+            raise OperatorError(
                 f"there is no valetkey.toml here, and no database at {file}; name the "
                 "configuration with --config FILE, or begin a server here with `valetkey serve` or "
                 "`valetkey apply`"
@@ -131,7 +131,7 @@ def with_store(
 def foundation_as_it_is(settings: Settings) -> Foundation:
     """Return the foundation on the existing database; the caller closes its engine.
 
-    Raises Mistake where database or keyring is missing.
+    Raises OperatorError where database or keyring is missing.
     """
     foundation = build_foundation(_addressed(settings), SYSTEM, scopes_of(settings), begins=False)
     return replace(foundation, store=foundation.store.acting(by_cli(operator())))
@@ -145,7 +145,7 @@ def open_database(settings: Settings, server: ServerSettings, *, begins: bool = 
 def is_begun(settings: Settings, server: ServerSettings) -> bool:
     """Return whether the database may exist; only an SQLite file can be checked without asking.
 
-    Raises Mistake where a file is missing that the server knows.
+    Raises OperatorError where a file is missing that the server knows.
     """
     require_file(settings, server, begins=True)
     file = database_file(settings, server)

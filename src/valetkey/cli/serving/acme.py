@@ -25,7 +25,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.fetch.certificate import fresh_key, is_renewal_due, private_key, self_signed
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 from valetkey.web import log
@@ -198,6 +198,6 @@ def _alone(file: Path) -> Generator[bool]:
 if __name__ == "__main__":
     try:
         sys.exit(main(*sys.argv[1:]))
-    except Mistake as mistake:
-        log.error("certificate.not_issued", reason=str(mistake))
-        sys.exit(Exit.MISTAKE)
+    except OperatorError as error:
+        log.error("certificate.not_issued", reason=str(error))
+        sys.exit(Exit.INVALID)

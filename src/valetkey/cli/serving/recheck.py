@@ -17,10 +17,10 @@ from valetkey.cli.say import Exit
 from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.effect import METRICS_LISTEN, PINNED, SHARED
 from valetkey.config.environment import environment
-from valetkey.config.load import Mistakes, load
+from valetkey.config.load import OperatorErrors, load
 from valetkey.config.paths import certificate_files, monitoring_token
 from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _DECLARED = "valetkey.resource.objects.declared.directory"
 
@@ -41,11 +41,11 @@ def _digest(value: object) -> str:
 
 
 def require_right(settings: Settings, before: Mapping[str, str]) -> None:
-    """Raise Mistake if workers could not start with these settings alongside those of `before`."""
+    """Raise OperatorError if workers could not start with these settings beside those before."""
     names = tuple({path.split(".")[0] for path in before})
     problems = (*missing_files(settings, names), *wrong_objects(settings))
     if problems:
-        raise Mistakes(str(settings.source.file or "the configuration"), problems)
+        raise OperatorErrors(str(settings.source.file or "the configuration"), problems)
     monitoring_token(settings)
     if settings.traces.endpoint:
         import_module("valetkey.cli.serving.trace_export").require(settings)
@@ -55,7 +55,9 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
             import_module("valetkey.web.listen").tls_context(*files)
     changed = changed_since(before, settings, SHARED)
     if changed:
-        raise Mistake(f"{', '.join(changed)}: changed, which needs a restart; nothing was reloaded")
+        raise OperatorError(
+            f"{', '.join(changed)}: changed, which needs a restart; nothing was reloaded"
+        )
 
 
 def needs_restart(before: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
@@ -90,9 +92,9 @@ def main(file: str) -> int:
     try:
         settings = load(Path(file) if file else None, environment())
         require_right(settings, before)
-    except Mistake as mistake:
-        say.error(f"reload refused, nothing was changed: {mistake}")
-        return Exit.MISTAKE
+    except OperatorError as error:
+        say.error(f"reload refused, nothing was changed: {error}")
+        return Exit.INVALID
     if waiting := needs_restart(before, settings):
         say.note(f"reloaded, except for what needs a restart: {', '.join(waiting)}")
     return Exit.OK

@@ -27,7 +27,7 @@ from valetkey.cli.serving.vitals import open_descriptors
 from valetkey.config.agreement import is_loopback
 from valetkey.kernel import metrics
 from valetkey.kernel.metrics import Sample, Snapshot
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import same
 from valetkey.web import log
@@ -47,13 +47,13 @@ _PIECE = 256 * 1024
 def begin(scraping: Scraping, token: str) -> None:
     """Start answering scrapes, for as long as this process lives.
 
-    Raises Mistake if other machines could scrape without a token.
+    Raises OperatorError if other machines could scrape without a token.
     """
     scraped = socket.socket(fileno=scraping.descriptor)
     # The socket is that of the start: since then a reload may have changed `metrics.listen`.
     if not token and not is_loopback(str(scraped.getsockname()[0])):
         message = "metrics are served to other machines until a restart, which needs a token"
-        raise Mistake(message, "metrics.bearer_token")
+        raise OperatorError(message, "metrics.bearer_token")
     metrics.BUILD.set(1, version("valetkey"), python_version())
     metrics.STARTED.set(SYSTEM.now())
 

@@ -15,7 +15,7 @@ from valetkey.config.agreement import is_loopback
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import trust
 from valetkey.kernel import metrics
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM, import_lazily, nanoseconds
 from valetkey.kernel.tracing import QUEUED, TRACES, Kind, Span
 from valetkey.web import log
@@ -50,21 +50,23 @@ class _Failed(Exception):
 
 
 def require(settings: Settings) -> None:
-    """Raise Mistake if the settings want traces that this installation cannot send."""
+    """Raise OperatorError if the settings want traces that this installation cannot send."""
     wanted = settings.traces
     if not wanted.endpoint:
         return
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.proto") is None:
-        raise Mistake("traces need a package: pip install 'valetkey[otel]'", "traces.endpoint")
+        raise OperatorError(
+            "traces need a package: pip install 'valetkey[otel]'", "traces.endpoint"
+        )
     parts = urlsplit(wanted.endpoint)
     if wanted.bearer_token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise Mistake("a bearer token is sent by https only", "traces.endpoint")
+        raise OperatorError("a bearer token is sent by https only", "traces.endpoint")
 
 
 def begin(settings: Settings, server: str) -> Callable[[], None]:
     """Start exporting spans of this process, if the settings say so; return what ends it.
 
-    Ending takes at most two seconds; the number of spans left then is logged. Raises Mistake.
+    Ending takes at most two seconds; the number of spans left then is logged. Raises OperatorError.
     """
     require(settings)
     wanted = settings.traces

@@ -32,7 +32,7 @@ from valetkey.config.load import load
 from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
 from valetkey.config.settings import OTHER_DESCRIPTORS, ServerSettings, Settings
 from valetkey.database.engine import NOTICES, DatabaseUnavailable
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
@@ -136,12 +136,12 @@ def run_worker(
 
         listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
         stop_traces()
-    except Mistake as mistake:
+    except OperatorError as error:
         # The process ends anyway; if it were stopped because another failed, its exit code would be
         # 0.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        say.error(f"{name}: {mistake}")
-        return Exit.MISTAKE
+        say.error(f"{name}: {error}")
+        return Exit.INVALID
     except DatabaseUnavailable as reason:
         say.error(f"{name}: the database cannot be used: {reason}")
         return Exit.FAILED

@@ -31,7 +31,7 @@ from valetkey.database.engine import Engine, Row
 from valetkey.database.identity import Seen
 from valetkey.database.migrate import applied, find, pending
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,20 @@ class DatabaseCopy:
     _tables: Sequence[Table] = field(default=(), init=False)
 
     async def inspect(self) -> None:
-        """Raise Mistake if this source cannot be copied to this target; changes nothing."""
+        """Raise OperatorError if this source cannot be copied to this target; changes nothing."""
         handed = await self._handed()
         self._id = await self.source.engine.scan(copy_of)
         present = {each.name for each in await self.target.engine.scan(self.target.dialect.tables)}
         if PROGRESS in present:
             if self._id not in ("", await self.target.engine.scan(copy_of)):
-                raise Mistake(ELSEWHERE)
+                raise OperatorError(ELSEWHERE)
         elif present:
             found = await self.target.engine.scan(identity.find) if handed else None
             if handed is None or found is None or found.database != handed.database:
-                raise Mistake("the target is not empty; name an empty database")
+                raise OperatorError("the target is not empty; name an empty database")
             self.complete = True
         elif self._id:
-            raise Mistake(ELSEWHERE)
+            raise OperatorError(ELSEWHERE)
 
     async def identity(self) -> Seen | None:
         """Return the identity of the source, or the one that it passed on."""
@@ -90,7 +90,7 @@ class DatabaseCopy:
     async def begin(self, fresh: str, now: Instant) -> None:
         """Begin a copy with the id `fresh`, or continue one; the source refuses writes from now on.
 
-        Raises Mistake if the two databases differ in their tables.
+        Raises OperatorError if the two databases differ in their tables.
         """
         source, target = self.source, self.target
         if not self._id:
@@ -104,7 +104,7 @@ class DatabaseCopy:
         self._tables = copied(await source.engine.scan(source.dialect.tables))
         theirs = copied(await target.engine.scan(target.dialect.tables))
         if sorted(self._tables, key=_name) != sorted(theirs, key=_name):
-            raise Mistake("the tables of the two databases differ: one version made both?")
+            raise OperatorError("the tables of the two databases differ: one version made both?")
         for table in self._tables:
             self.total += await source.engine.scan(partial(count, table))
 
@@ -122,7 +122,7 @@ class DatabaseCopy:
                 tell(table.name)
 
     async def check(self, tell: Callable[[str], None]) -> Sequence[TableCheck]:
-        """Compare what both databases have of each table. Raises Mistake for a difference."""
+        """Compare what both databases have of each table. Raises OperatorError for a difference."""
         checks: list[TableCheck] = []
         self.done = 0
         for table in self._tables:
@@ -134,10 +134,10 @@ class DatabaseCopy:
             ours = await digest(self.source.engine, table, add)
             theirs = await digest(self.target.engine, table, lambda _: None)
             if ours != theirs:
-                raise Mistake(_difference(table.name, ours, theirs))
+                raise OperatorError(_difference(table.name, ours, theirs))
             checks.append(TableCheck(table.name, ours.rows, ours.checksum))
         if self.done != self.total:
-            raise Mistake(f"the source has {self.total} rows, and {self.done} were copied")
+            raise OperatorError(f"the source has {self.total} rows, and {self.done} were copied")
         return checks
 
     async def retire(self) -> Seen:
@@ -156,11 +156,11 @@ class DatabaseCopy:
     async def _handed(self) -> Seen | None:
         """Return the identity that the source passed on; None before.
 
-        Raises Mistake unless its tables are those of this version.
+        Raises OperatorError unless its tables are those of this version.
         """
         present = await self.source.engine.scan(self.source.dialect.tables)
         if not present:
-            raise Mistake("the source has no tables")
+            raise OperatorError("the source has no tables")
         known = {each.number for each in find(self.package)}
         if "installation" in {each.name for each in present}:
             handed = await self.source.engine.scan(moved)
@@ -169,9 +169,11 @@ class DatabaseCopy:
         if missing := await pending(self.source.engine, self.package):
             names = ", ".join(each.name for each in missing)
             message = f"the source's tables are older than this version ({names}); run: "
-            raise Mistake(f"{message}valetkey database migrate")
+            raise OperatorError(f"{message}valetkey database migrate")
         if await self.source.engine.scan(applied) - known:
-            raise Mistake("the source's tables are those of a newer version: copy it with that one")
+            raise OperatorError(
+                "the source's tables are those of a newer version: copy it with that one"
+            )
         return None
 
     async def _page(self, table: Table, after: Key | None) -> Sequence[Row]:

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from valetkey.database.engine import Connection
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 SELF = frozenset({"installation", "migrations", "probe"})
 """Tables that describe the database itself; each database has its own content in them."""
@@ -48,13 +48,14 @@ def tables_of(
 ) -> tuple[Table, ...]:
     """Return the tables; one that refers to others comes after them.
 
-    Raises Mistake for a column that is neither TEXT nor BIGINT, and for a table without a key.
+    Raises OperatorError for a column that is neither TEXT nor BIGINT, and for a table without a
+    key.
     """
     found: dict[str, list[Column]] = {}
     for each in columns:
         if each.type.upper() not in _TYPES:
             message = f"column {each.table}.{each.name} is {each.type}: only text and bigint"
-            raise Mistake(f"{message} can be copied")
+            raise OperatorError(f"{message} can be copied")
         found.setdefault(each.table, []).append(each)
     parents: dict[str, set[str]] = {name: set() for name in sorted(found)}
     for name, parent in references:
@@ -76,7 +77,7 @@ def _table(name: str, columns: Sequence[Column], parents: frozenset[str]) -> Tab
     named = sorted(columns, key=lambda each: each.name)
     key = sorted((each for each in columns if each.place >= 0), key=lambda each: each.place)
     if not key:
-        raise Mistake(f"table {name} has no primary key and cannot be copied")
+        raise OperatorError(f"table {name} has no primary key and cannot be copied")
     return Table(
         name,
         tuple(each.name for each in named),

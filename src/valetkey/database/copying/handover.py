@@ -14,7 +14,7 @@ from valetkey.database.engine import Connection
 from valetkey.database.identity import Seen
 from valetkey.database.migrate import MOVED, UNFINISHED, apply_missing, put_mark, remove_mark
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
 _UNFROZEN = frozenset({"installation", "probe"})
@@ -38,12 +38,12 @@ def begin_target(
 ) -> Sequence[Table]:
     """Make the tables, empty and marked, in an empty database or one of an unfinished copy.
 
-    Return them. Raises Mistake for any other database.
+    Return them. Raises OperatorError for any other database.
     """
     present = {each.name for each in dialect.tables(db)}
     if present:
         if PROGRESS not in present:
-            raise Mistake("the target is not empty; name an empty database")
+            raise OperatorError("the target is not empty; name an empty database")
         remove_mark(db, UNFINISHED)
     apply_missing(db, package)
     tables = copied(dialect.tables(db))
@@ -57,12 +57,15 @@ def begin_target(
 
 
 def freeze_source(db: Connection, dialect: Dialect, copy: str, now: Instant) -> None:
-    """Refuse writes from now on, for the copy of this id. Raises Mistake if another one does."""
+    """Refuse writes from now on, for the copy of this id.
+
+    Raises OperatorError if another one does.
+    """
     other = copy_of(db)
     if other == copy:
         return
     if other:
-        raise Mistake(ELSEWHERE)
+        raise OperatorError(ELSEWHERE)
     dialect.refuse_writes(db, _frozen(db, dialect))
     _put_copy(db, copy, now)
 
@@ -70,7 +73,7 @@ def freeze_source(db: Connection, dialect: Dialect, copy: str, now: Instant) -> 
 def release_source(db: Connection, dialect: Dialect) -> bool:
     """Accept writes again, unless the copy was completed; return whether there was one."""
     if moved(db) is not None:
-        raise Mistake("the copy is complete: the servers use the other database")
+        raise OperatorError("the copy is complete: the servers use the other database")
     if not copy_of(db):
         return False
     dialect.accept_writes(db, _frozen(db, dialect))
@@ -81,10 +84,10 @@ def release_source(db: Connection, dialect: Dialect) -> bool:
 def retire_source(db: Connection, dialect: Dialect, package: str, copy: str) -> Seen:
     """Pass on the identity: no server uses this database from now on. Return the identity.
 
-    Raises Mistake if the copy was cancelled.
+    Raises OperatorError if the copy was cancelled.
     """
     if copy_of(db) != copy:
-        raise Mistake("the copy was cancelled meanwhile; begin again")
+        raise OperatorError("the copy was cancelled meanwhile; begin again")
     seen = moved(db)
     if seen is not None:
         return seen
@@ -94,14 +97,14 @@ def retire_source(db: Connection, dialect: Dialect, package: str, copy: str) -> 
     dialect.refuse_writes(db, ("migrations",))
     seen = moved(db)
     if seen is None:
-        raise Mistake("the source has no identity; start its servers once")
+        raise OperatorError("the source has no identity; start its servers once")
     return seen
 
 
 def finish_target(db: Connection, copy: str, seen: Seen) -> Seen:
     """Let servers use the target, by the identity that the source passed on; return it."""
     if copy_of(db) != copy:
-        raise Mistake("the target belongs to another copy")
+        raise OperatorError("the target belongs to another copy")
     remove_mark(db, UNFINISHED)
     db.send(f"DROP TABLE {PROGRESS}")
     db.send("DELETE FROM installation")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.database.copying.dialect import PROGRESS, Table
 from valetkey.database.engine import Connection, Engine, Row
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _ROWS = 1_000
 """Rows of a page at most."""
@@ -70,7 +70,10 @@ def read_page(db: Connection, table: Table, after: Key | None) -> Sequence[Row]:
 def write_page(
     db: Connection, table: Table, rows: Sequence[Row], *, copy: str, after: Key | None
 ) -> None:
-    """Insert rows and note the last one. Raises Mistake if another process wrote this page."""
+    """Insert rows and note the last one.
+
+    Raises OperatorError if another process wrote this page.
+    """
     last = tuple(rows[-1][place] for place in table.places)
     noted = db.run(
         f"UPDATE {PROGRESS} SET last = :last, amount = amount + :amount"
@@ -82,7 +85,7 @@ def write_page(
         after=_noted(after),
     )
     if not noted:
-        raise Mistake("another process works on this copy, or it was begun again")
+        raise OperatorError("another process works on this copy, or it was begun again")
     most = max(1, _PARAMETERS // len(table.columns))
     for first in range(0, len(rows), most):
         _insert(db, table, rows[first : first + most])

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from valetkey.kernel.moment import Instant, Lifetime, later
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 
 _RENEW_BEFORE = 30  # seconds, or half the lifetime of a token that lives less than a minute
@@ -179,7 +179,7 @@ class TokenFile:
     def read(self) -> Tokens | None:
         """Return the stored tokens; None if missing, damaged, or another client's.
 
-        Raises Mistake if other users may read the file.
+        Raises OperatorError if other users may read the file.
         """
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -187,7 +187,7 @@ class TokenFile:
             return None
         with os.fdopen(descriptor, "rb") as file:
             if os.fstat(descriptor).st_mode & _OTHERS:
-                raise Mistake(f"others may read {self.path}: chmod 600 it, or remove it")
+                raise OperatorError(f"others may read {self.path}: chmod 600 it, or remove it")
             content = file.read()
         try:
             written = msgspec.json.decode(content, type=_Written)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.sdk.fetch import Fetcher, HttpClient, Unreachable
 
 
@@ -83,7 +83,7 @@ class ServerMetadata:
 async def discover(issuer: str, http: HttpClient) -> ServerMetadata:
     """Fetch the metadata of the server called `issuer`.
 
-    Raises Unreachable without a usable response, and Mistake if another server answers.
+    Raises Unreachable without a usable response, and OperatorError if another server answers.
     """
     for url in _addresses(issuer):
         answer = await http.get(url)
@@ -95,7 +95,7 @@ async def discover(issuer: str, http: HttpClient) -> ServerMetadata:
             continue
         # RFC 8414 section 3.3: otherwise one server could impersonate another.
         if said.issuer != issuer:
-            raise Mistake(f"{url} is the metadata of another issuer than {issuer}")
+            raise OperatorError(f"{url} is the metadata of another issuer than {issuer}")
         return said
     raise Unreachable(f"no metadata of the issuer {issuer}")
 
@@ -103,8 +103,8 @@ async def discover(issuer: str, http: HttpClient) -> ServerMetadata:
 def find_issuer(url: str, tls: ssl.SSLContext | None = None) -> Issuer:
     """Return the issuer called `url`, as its metadata describes it, when a program starts.
 
-    Blocks for at most 10 seconds. Raises Unreachable and Mistake as `discover` does. Configure the
-    addresses instead to start while the issuer is unreachable.
+    Blocks for at most 10 seconds. Raises Unreachable and OperatorError as `discover` does.
+    Configure the addresses instead to start while the issuer is unreachable.
     """
 
     async def find() -> Issuer:

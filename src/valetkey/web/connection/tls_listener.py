@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
 from valetkey.web.connection.gate import Gate
 from valetkey.web.protocol import HttpProtocol
@@ -131,7 +131,7 @@ class TlsListener:
             return self._context
         try:
             return challenge.context()
-        except Mistake:
+        except OperatorError:
             # The challenge ended meanwhile.
             return self._context
 

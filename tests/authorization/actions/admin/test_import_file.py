@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.import_file import (
 )
 from valetkey.authorization.actions.admin.import_reasons import FAULTS, fault_of_file
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 _HEADING = "username,email"
 
@@ -77,7 +77,7 @@ def test_json_is_read_with_nested_address_and_own_types() -> None:
     ],
 )
 def test_wrong_csv_file_is_refused(content: str | bytes, said: str) -> None:
-    with pytest.raises(Mistake, match=said) as raised:
+    with pytest.raises(OperatorError, match=said) as raised:
         _rows(content)
     assert fault_of_file(str(raised.value)).text in FAULTS
 
@@ -95,7 +95,7 @@ def test_wrong_csv_file_is_refused(content: str | bytes, said: str) -> None:
     ],
 )
 def test_wrong_json_file_is_refused(content: str, said: str) -> None:
-    with pytest.raises(Mistake, match=said) as raised:
+    with pytest.raises(OperatorError, match=said) as raised:
         _rows(content, FileFormat.JSON)
     assert fault_of_file(str(raised.value)).text in FAULTS
 

@@ -12,7 +12,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
 NO_KEYS = KeySet()
@@ -306,7 +306,7 @@ def test_the_id_token_is_signed_as_the_specification_says_where_that_is_possible
 
 def test_unrequestable_scope_is_an_operator_error(tmp_path: Path) -> None:
     for scope in ("nothing:read", "client:read"):
-        with pytest.raises(Mistake, match=r"registration\.scopes"):
+        with pytest.raises(OperatorError, match=r"registration\.scopes"):
             run(tmp_path, _nothing, scopes=(scope,))
 
 

@@ -29,7 +29,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import FingerprintKey
@@ -221,7 +221,7 @@ def test_chain_verifies_after_retention_of_each_kind_has_ended(database: str) ->
 
 def test_retention_of_unknown_or_longer_kind_is_refused() -> None:
     for wrong in ({"nothing": days(1)}, {"mail": days(101)}):
-        with pytest.raises(Mistake):
+        with pytest.raises(OperatorError):
             retention(days(100), wrong)
     narrow = retention(days(9), {"mail.given_up": days(2), "mail": days(3)})
     assert (narrow.of("mail.given_up"), narrow.of("mail.dispatched")) == (days(2), days(3))

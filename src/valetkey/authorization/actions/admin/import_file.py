@@ -14,7 +14,7 @@ from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 LONGEST_ROW = 64 * 1024
 """Maximum size of one row, in characters."""
@@ -108,21 +108,21 @@ def format_of(name: str, content: bytes) -> FileFormat:
 def read_file(form: FileFormat, content: bytes, most: int) -> Iterator[ImportRow]:
     """Read the rows, each unchecked except for duplicates within the file.
 
-    Raises Mistake with what is wrong with the file as a whole, as late as at its last row.
+    Raises OperatorError with what is wrong with the file as a whole, as late as at its last row.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Mistake("the file is not UTF-8: save it as CSV UTF-8") from None
+        raise OperatorError("the file is not UTF-8: save it as CSV UTF-8") from None
     rows = _READERS[form](text)
     seen: dict[str, int] = {}
     count = 0
     for count, (line, data, names) in enumerate(rows, 1):
         if count > most:
-            raise Mistake(f"the file has more than {most} users: split it")
+            raise OperatorError(f"the file has more than {most} users: split it")
         yield _row(count, line, data, names, seen)
     if not count:
-        raise Mistake("the file has no users")
+        raise OperatorError("the file has no users")
 
 
 def decode(kind: ImportKind, data: str) -> ImportedUser | str:
@@ -180,13 +180,13 @@ def _read_csv(text: str) -> _Rows:
             if not any(cells):
                 continue
             if len(cells) > len(columns):
-                raise Mistake(f"row {number} has more cells than the heading")
+                raise OperatorError(f"row {number} has more cells than the heading")
             said = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
             data = msgspec.json.encode(_nested(said)).decode()
             yield number, data, _Names(said.get("username", ""), said.get("email", ""))
     except csv.Error as error:
         why = next((said for part, said in _NOT_CSV if part in str(error)), "")
-        raise Mistake(f"row {number + 1} is not CSV{why}") from None
+        raise OperatorError(f"row {number + 1} is not CSV{why}") from None
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -198,17 +198,17 @@ def _lines(text: str) -> Iterator[str]:
 
 def _check_columns(columns: list[str]) -> None:
     if "password" in columns:
-        raise Mistake('the column "password": only hashes are imported, as "password_hash"')
+        raise OperatorError('the column "password": only hashes are imported, as "password_hash"')
     for name in columns:
         if name not in COLUMNS:
-            raise Mistake(
+            raise OperatorError(
                 f'the column "{printable(name)}" is unknown; known are {", ".join(COLUMNS)}'
             )
         if columns.count(name) > 1:
-            raise Mistake(f'there are two columns "{name}"')
+            raise OperatorError(f'there are two columns "{name}"')
     for name in ("username", "email"):
         if name not in columns:
-            raise Mistake(f'the first row is the heading, and has no "{name}"')
+            raise OperatorError(f'the first row is the heading, and has no "{name}"')
 
 
 def _nested(said: Mapping[str, str]) -> Mapping[str, object]:
@@ -228,7 +228,7 @@ def _read_json(text: str) -> _Rows:
     at = _after_space(text, 0)
     if not text.startswith("[", at):
         _end_of_element(text, at)
-        raise Mistake("the file is not a JSON array of objects")
+        raise OperatorError("the file is not a JSON array of objects")
     at = _after_space(text, at + 1)
     number = 0
     while number or not text.startswith("]", at):
@@ -254,16 +254,16 @@ def _end_of_element(text: str, at: int) -> int:
     try:
         return _JSON.raw_decode(text, at)[1]
     except RecursionError:
-        raise Mistake("the file is not a JSON array of objects") from None
+        raise OperatorError("the file is not a JSON array of objects") from None
     except json.JSONDecodeError as error:
         raise _not_json(text, error.pos) from None
 
 
-def _not_json(text: str, at: int) -> Mistake:
+def _not_json(text: str, at: int) -> OperatorError:
     if not text[at:].strip():
-        return Mistake("the file is not JSON: it ends too early")
+        return OperatorError("the file is not JSON: it ends too early")
     line = text.count("\n", 0, at) + 1
-    return Mistake(f"the file is not JSON: error in line {line}")
+    return OperatorError(f"the file is not JSON: error in line {line}")
 
 
 def _read_ndjson(text: str) -> _Rows:

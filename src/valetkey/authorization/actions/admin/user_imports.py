@@ -31,7 +31,7 @@ from valetkey.authorization.model.event.people import UserImportFinished, UserIm
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refused
+from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
@@ -70,7 +70,7 @@ _BEFORE = {
 }
 
 
-class ImportLimit(Mistake):
+class ImportLimit(OperatorError):
     """Too many imports wait for a decision or are running."""
 
 
@@ -91,8 +91,8 @@ class ImportUpload(Struct, frozen=True):
     ) -> str:
         """Store the rows of a file, and let a worker check them. Returns the id of the import.
 
-        Without `form`, name and content tell the format. Raises Mistake with what is wrong with
-        the file, ImportLimit, and Refused.
+        Without `form`, name and content tell the format. Raises OperatorError with what is wrong
+        with the file, ImportLimit, and Refused.
         """
         form = form or format_of(name, content)
         rows = read_file(form, content, self.most)
@@ -113,7 +113,7 @@ class ImportUpload(Struct, frozen=True):
             while chunk:
                 await self._write(actor, _adding(actor, import_id, chunk))
                 chunk = await _some(rows)
-        except Mistake:
+        except OperatorError:
             await self.move(actor, import_id, ImportState.STOPPED, now)
             raise
         await self.move(actor, import_id, ImportState.CHECKING, now)

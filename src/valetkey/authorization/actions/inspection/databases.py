@@ -20,7 +20,7 @@ from valetkey.database import identity
 from valetkey.database.engine import Connection
 from valetkey.database.watch import replication, server_time
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.words import translatable
 
 _TOLERANCE = 10  # seconds
@@ -141,7 +141,7 @@ def known_database(db: Connection, of: DatabaseOf, now: Instant) -> Findings:
     file, name = last_seen_path(of.settings, of.server), of.name
     try:
         known = identity.last_seen(file)
-    except Mistake:
+    except OperatorError:
         yield NOTE_UNREAD.found(server=name, file=file)
         return
     if known is None:

@@ -8,7 +8,7 @@ from valetkey.authorization.actions.inspection.check import (
 )
 from valetkey.authorization.email.smtp import MailServer, NotDelivered
 from valetkey.config.settings import Settings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.words import translatable
 
 _PAGE = "how-to/operate/send-mail"
@@ -54,8 +54,8 @@ async def mail(settings: Settings) -> Finding:
     server = f"{section.host}:{section.used_port}"
     try:
         await MailServer.of(settings).check()
-    except Mistake as mistake:
-        return MAIL_UNREACHABLE.found(server=server, reason=mistake)
+    except OperatorError as error:
+        return MAIL_UNREACHABLE.found(server=server, reason=error)
     except NotDelivered as failure:
         return MAIL_UNREACHABLE.found(server=server, reason=failure.reason)
     return MAIL_GOOD.found(server=server, tls=section.tls.value)

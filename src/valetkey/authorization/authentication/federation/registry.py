@@ -11,7 +11,7 @@ from valetkey.config.sections.federation import ProviderKind
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 
 _KINDS: dict[ProviderKind, Callable[[ProviderConnection], Provider]] = {
@@ -39,14 +39,14 @@ class Providers(Struct, frozen=True):
 
 
 def providers(settings: Settings, http: OutboundHttp, now: Callable[[], Instant]) -> Providers:
-    """Return the configured providers. Raises Mistake for one without a secret."""
+    """Return the configured providers. Raises OperatorError for one without a secret."""
     told = _by_environment(settings)
     lines = [
         ProviderConnection(each, _secret(settings, each.id, each.secret_file, told), http, now)
         for each in settings.federation.providers
     ]
     if unknown := told.keys() - {line.settings.id for line in lines}:
-        raise Mistake(f'no provider is called "{min(unknown)}"', "federation.secrets")
+        raise OperatorError(f'no provider is called "{min(unknown)}"', "federation.secrets")
     return Providers(tuple(_KINDS[line.settings.kind](line) for line in lines))
 
 
@@ -56,7 +56,9 @@ def _by_environment(settings: Settings) -> dict[str, str]:
         return {}
     pairs = [pair.partition("=") for pair in text.reveal().split(",")]
     if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
-        raise Mistake("write id=secret for each, with commas between them", "federation.secrets")
+        raise OperatorError(
+            "write id=secret for each, with commas between them", "federation.secrets"
+        )
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
@@ -65,12 +67,12 @@ def _secret(settings: Settings, id: str, file: str, told: dict[str, str]) -> Sec
         return Secret(told[id])
     if not file:
         message = f'"{id}" has no secret: name its secret_file'
-        raise Mistake(message, "federation.providers")
+        raise OperatorError(message, "federation.providers")
     path = settings.source.directory / file
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise Mistake(f"{path} cannot be read", "federation.providers") from None
+        raise OperatorError(f"{path} cannot be read", "federation.providers") from None
     if not text or not text.isascii() or not text.isprintable():
-        raise Mistake(f"{path} does not hold a secret", "federation.providers")
+        raise OperatorError(f"{path} does not hold a secret", "federation.providers")
     return Secret(text)

@@ -23,7 +23,7 @@ from valetkey.authorization.model.event import (
 from valetkey.authorization.model.event.event import Event
 from valetkey.kernel.checkpoint import CheckpointKey, verifies
 from valetkey.kernel.moment import Instant, Lifetime
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey, to_base64url
 
@@ -89,16 +89,16 @@ class Retention(Struct, frozen=True):
 def retention(usual: Lifetime, shorter: Mapping[str, Lifetime]) -> Retention:
     """Return the retention by event name; a key of `shorter` is a name, or what its dot follows.
 
-    Raises Mistake for names that no event has, and for times longer than `usual`.
+    Raises OperatorError for names that no event has, and for times longer than `usual`.
     """
     of_name: dict[str, Lifetime] = {}
     # The longer key is the narrower one.
     for key, lifetime in sorted(shorter.items(), key=lambda each: len(each[0])):
         names = [e.name for e in EVENTS if key in {e.name, e.name.partition(".")[0]}]
         if not names:
-            raise Mistake(f'there is no event "{key}"', "log.keep_events_of")
+            raise OperatorError(f'there is no event "{key}"', "log.keep_events_of")
         if lifetime > usual:
-            raise Mistake(f'"{key}" is longer than log.keep_events', "log.keep_events_of")
+            raise OperatorError(f'"{key}" is longer than log.keep_events', "log.keep_events_of")
         of_name.update(dict.fromkeys(names, lifetime))
     return Retention(usual, of_name)
 

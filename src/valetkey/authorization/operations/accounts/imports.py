@@ -34,7 +34,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Done, Moment, Page, Upload, UploadedFile
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Mistake, Refused
+from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
 from valetkey.kernel.replace import replace
 
 _ALL = "/users/imports"
@@ -120,10 +120,10 @@ async def upload(call: Call) -> Result:
     uploads = ImportUpload(services.store, services.random, most)
     try:
         import_id = await uploads.receive(call.actor, name, sent.content, call.now, form)
-    except ImportLimit as mistake:
-        raise Refused.because(ErrorCode.CONFLICT, str(mistake), "import.open") from None
-    except Mistake as mistake:
-        raise Refused.because(ErrorCode.INVALID_REQUEST, str(mistake), "import.file") from None
+    except ImportLimit as error:
+        raise Refused.because(ErrorCode.CONFLICT, str(error), "import.open") from None
+    except OperatorError as error:
+        raise Refused.because(ErrorCode.INVALID_REQUEST, str(error), "import.file") from None
     return Result(UserImportStart(import_id))
 
 

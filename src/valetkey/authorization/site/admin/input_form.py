@@ -321,7 +321,7 @@ def _value(field: str, declared: inspect.Type, text: str) -> object:
                 raise InvalidInput([MetadataError(field, "a JSON object")])
             return cast("dict[str, object]", value or {})
         case inspect.DictType():
-            # Names have no spaces. A name without a text, or twice, is a mistake.
+            # Names have no spaces. A name without a text, or twice, is an error.
             entries = dict(line.split(None, 1) for line in lines)
             if len(entries) != len(lines):
                 raise ValueError(text)

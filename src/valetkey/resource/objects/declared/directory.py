@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from valetkey.config.agreement import Problem
-from valetkey.config.load import Mistakes
+from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
@@ -142,11 +142,11 @@ _NOTES = frozenset((".md", ".txt"))
 def objects_of(settings: Settings) -> tuple[ResourceObject, ...]:
     """Return Valetkey's objects and then those that the settings declare, by name.
 
-    Raises Mistakes with every file that is invalid.
+    Raises OperatorErrors with every file that is invalid.
     """
     found, problems = read_directory(settings)
     if problems:
-        raise Mistakes(f"the directory {SETTING}", problems)
+        raise OperatorErrors(f"the directory {SETTING}", problems)
     return (*OBJECTS, *found)
 
 

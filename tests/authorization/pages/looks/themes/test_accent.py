@@ -14,7 +14,7 @@ from valetkey.authorization.layout.accent import (
 )
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 colours = st.integers(0, 0xFFFFFF).map("#{:06x}".format)
 grounds = st.sampled_from([LIGHT_CARD, DARK_CARD])
@@ -46,7 +46,7 @@ def test_measures_contrast_as_wcag_does() -> None:
 
 @pytest.mark.parametrize("text", ["", "red", "#fff", "#12345g", "#123456\n", "#１23456", "123456"])
 def test_takes_nothing_but_six_hexadecimal_digits(text: str) -> None:
-    with pytest.raises(Mistake, match=r"brand\.accent"):
+    with pytest.raises(OperatorError, match=r"brand\.accent"):
         check_accent(text)
-    with pytest.raises(Mistake):
+    with pytest.raises(OperatorError):
         Brand(accent=text)

@@ -15,7 +15,7 @@ from valetkey.authorization.layout.render import render
 from valetkey.authorization.layout.theme import LARGEST_LOGO, LARGEST_STYLE, read_theme
 from valetkey.authorization.layout.theme_check import check_theme, example, page_kinds
 from valetkey.authorization.layout.viewer import Viewer
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 
 SHIPPED = Path(__file__).parents[5] / "examples" / "theme"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"></svg>'
@@ -100,7 +100,7 @@ def test_a_logo_that_was_named_goes_before_that_of_the_theme(tmp_path: Path) -> 
 def test_xs_07_a_stylesheet_that_loads_from_elsewhere_is_refused(
     tmp_path: Path, style: str
 ) -> None:
-    with pytest.raises(Mistake, match=r"style\.css: .*another server"):
+    with pytest.raises(OperatorError, match=r"style\.css: .*another server"):
         _theme(tmp_path, {"style.css": style})
 
 
@@ -125,10 +125,10 @@ def test_what_is_no_part_of_a_theme_is_told_with_its_file(
     tmp_path: Path, files: dict[str, str], says: str
 ) -> None:
     if "not a directory" in says:
-        with pytest.raises(Mistake, match=says):
+        with pytest.raises(OperatorError, match=says):
             read_theme(tmp_path / "nowhere")
         return
-    with pytest.raises(Mistake, match=says):
+    with pytest.raises(OperatorError, match=says):
         _theme(tmp_path, files)
 
 
@@ -149,7 +149,7 @@ def test_a_broken_template_is_told_with_its_file_and_line(
     start = '{% extends "layout/page.html" %}' if "block" in text else ""
     brand = _theme(tmp_path, {"templates/home.html": start + text})
 
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(OperatorError) as caught:
         check_theme(brand)
 
     assert f"home.html, line {line}: " in caught.value.message

@@ -34,7 +34,7 @@ from valetkey.authorization.site.admin.users.users import IMPORT, USERS
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.accounts import AccountSettings
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs
 
@@ -148,8 +148,8 @@ class UserImports(Struct, frozen=True):
             import_id = await self._uploads.receive(
                 request.actor, file.name, file.content, request.now
             )
-        except Mistake as mistake:
-            return await self._form(request, str(mistake))
+        except OperatorError as error:
+            return await self._form(request, str(error))
         return SeeOther(_address(import_id))
 
     async def show(self, request: AdminRequest) -> Outcome:
