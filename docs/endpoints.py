@@ -1,6 +1,7 @@
 """Generate the endpoint reference from the routes of both servers."""
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from tempfile import TemporaryDirectory
 
@@ -26,6 +27,9 @@ SCIM = "/scim/v2/"
 # Routes of upstream sign-in exist only if a provider is configured.
 _PROVIDER = '[{"id": "other", "issuer": "https://other.example", "client_id": "us"}]'
 
+_SENTENCE = re.compile(r"[^\n]+?\.(?=\s|$)")
+
+# The purpose of routes that are no pages; a page is described by the docstrings of its handlers.
 SENTENCES = {
     "/.well-known/openid-configuration": "Provider metadata (OpenID Connect Discovery 1.0).",
     "/.well-known/oauth-authorization-server": "The same metadata at its OAuth path (RFC 8414).",
@@ -34,8 +38,6 @@ SENTENCES = {
     "/oauth/token": "Token endpoint, for every grant type (RFC 6749, section 3.2).",
     "/token": "Token endpoint for the client credentials grant only.",
     "/oauth/device-authorization": "Device authorization endpoint (RFC 8628).",
-    "/device": "Page where users enter the code that a device displays.",
-    "/device/{user_code}": "Page that shows a device's request, to allow or deny.",
     "/device/{user_code}/qr.svg": "QR code of that page, for devices that cannot draw one.",
     "/oauth/revoke": "Revoke an access token, or a grant by its refresh token (RFC 7009).",
     "/oauth/introspect": "Token introspection (RFC 7662), signed on request (RFC 9701).",
@@ -45,102 +47,15 @@ SENTENCES = {
     "/oauth/uses": "Reports of scopes that apps used. For the resource server and declared APIs.",
     "/oauth/identity": "Account, client and authorizations of a token. For the resource server.",
     "/oauth/userinfo": "Claims about the user of an access token (OpenID Connect Core 5.3).",
-    "/oauth/sign-in": "Sign-in page.",
-    "/oauth/second-factor": "Second step of sign-in, for accounts with a second factor.",
-    "/oauth/consent": "Consent page: the requested permissions, to allow or deny.",
-    "/oauth/switch-account": "Return to the sign-in page to use another account.",
-    "/oauth/sign-out": "Sign-out page.",
     "/oauth/logout": "End session endpoint (OpenID Connect RP-Initiated Logout 1.0).",
     "/oauth/check-session": "Session iframe (OpenID Connect Session Management 1.0).",
     "/oauth/start": "Start sign-in at an app (OpenID Connect Core 4).",
-    "/account/profile": "Edit the profile: names, website, language, time zone, address.",
-    "/account/profile/picture": "Upload a picture.",
-    "/account/profile/picture/remove": "Remove the uploaded picture.",
-    "/account/data": "Download all data of the account as one file. Needs recent authentication.",
-    "/account/delete": "Schedule deletion of the account; signing in again cancels it.",
-    "/account/apps": "Connected apps.",
-    "/account/apps/app": "One connected app: its permissions, when each was used and since when.",
-    "/account/apps/end": "Confirm and revoke the access of an app.",
-    "/account/apps/end-all": "Confirm and revoke the access of all apps.",
-    "/account/sessions": "Signed-in browsers; sign out one of them or all others.",
-    "/account/security": "Sign-in methods: passkeys, authenticator app, recovery codes, password.",
-    "/account/security/password": "Change the password; asks for the current one.",
-    "/account/security/password/remove": "Confirm and remove the password; passkeys remain.",
-    "/account/security/passkeys/new": "Create a passkey.",
-    "/account/security/passkeys/{id}": "One passkey: its name and last use.",
-    "/account/security/passkeys/{id}/remove": "Confirm and remove a passkey.",
-    "/account/security/authenticator/new": "Set up an authenticator app.",
-    "/account/security/authenticator/remove": "Confirm and remove the authenticator app.",
-    "/account/security/recovery-codes": "Number of codes left; create new ones, shown once.",
-    "/account/security/recovery-codes/download": "The codes just created, as a file.",
-    "/account/security/devices": "Forget one trusted browser or all: they need the second factor.",
-    "/account/new": "Sign up, if `accounts.sign_up` allows it.",
-    "/account/new/confirm": "Target of the link in the sign-up email.",
-    "/account/forgotten": "Request a link to reset a password.",
-    "/account/reset": "Target of that link: set a new password.",
-    "/account/email": "Verify or change the email address of the account.",
-    "/account/email/confirm": "Target of the link sent to a new address.",
-    "/account/email/verify": "Target of the link sent to the current address.",
-    "/account/email/undo": "Target of the link sent to the old address: undo the change.",
-    "/account/confirm": "Confirm the user's identity before a sensitive action.",
-    "/account/activity": "Activity of the account, newest first.",
-    "/developer": "Apps that the user registered or whose team they are in.",
-    "/developer/new": "Register an app, if the settings allow it.",
-    "/developer/apps/{client_id}/settings": "Change the settings of an app.",
-    "/developer/apps/{client_id}/secrets": "Client secrets with their last use; create another.",
-    "/developer/apps/{client_id}/secrets/end": "Confirm and revoke a client secret.",
-    "/developer/apps/{client_id}/webhooks": "Webhooks for events of an app.",
-    "/developer/apps/{client_id}/webhooks/new": "Create a webhook; its secret is shown once.",
-    "/developer/apps/{client_id}/webhooks/{webhook_id}": "One webhook and its delivery log.",
-    "/developer/apps/{client_id}/webhooks/{webhook_id}/edit": "Change its URL and events.",
-    "/developer/apps/{client_id}/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, "
-    "replay, rotate the secret, disable, enable, delete.",
-    "/developer/apps/{client_id}/team": "Members of the app's team, and open invitations.",
-    "/developer/apps/{client_id}/team/remove": "Confirm and remove a member from the team.",
-    "/developer/apps/{client_id}/delete": "Delete an app; asks for its name.",
-    "/developer/invitations/{invitation_id}": "Accept or decline an invitation to a team.",
-    "/developer/apps/{client_id}/legacy": "Confirm and remove a deprecated grant type.",
-    "/developer/apps/{client_id}": "Overview of an app: client ID, status and open tasks.",
-    "/developer/apps/{client_id}/requests": "Failed requests of an app, samples of others.",
-    "/developer/apps/{client_id}/quickstart": "A complete app in the language named by `in`.",
-    "/developer/apps/{client_id}/start": "Code samples with the app's own client ID.",
-    "/developer/apps/{client_id}/try": "Try the authorization flow with one's own account.",
-    "/developer/apps/{client_id}/try/answer": "Show the response contained in a pasted URL.",
-    "/developer/apps/{client_id}/try/exchange": "Exchange the code at the token endpoint.",
-    "/developer/apps/{client_id}/try/userinfo": "Call the userinfo endpoint with the token.",
-    "/developer/try/callback": "Redirect URI of these trials; bound to the session.",
-    "/developer/apps/{client_id}/health": "Problems found in the app's settings and requests.",
-    "/developer/apps/{client_id}/health/{fix}": "Confirm and fix one of these problems.",
-    "/developer/apps/{client_id}/usage": "Usage by day.",
-    "/developer/apps/{client_id}/people": "Connected users, as far as the app may know them.",
-    "/developer/apps/{client_id}/failures/{reference}": "One failed request: cause and fix.",
-    "/developer/apps/{client_id}/failures/{reference}/add": "Confirm and add its redirect URI.",
-    "/developer/failures": "Find a failed request by its reference.",
-    "/developer/failures/{reference}": "The same, for links.",
-    "/oauth/sign-in/with/{provider}": "Start sign-in at an upstream provider.",
-    "/oauth/sign-in/with/{provider}/callback": "Redirect URI for that provider.",
-    "/oauth/sign-in/arrived": "First sign-in from a provider: create or link an account.",
-    "/account/connections": "Linked accounts at upstream providers.",
-    "/admin": "Dashboard of the console: numbers and charts. Needs a role.",
-    "/admin/users": "Users: search and filter.",
-    "/admin/users/import": "Upload a file of users; it is checked before anything is imported.",
-    "/admin/users/import/{import_id}": "One import: result of the check, progress, confirmation.",
-    "/admin/users/import/{import_id}/report": "Result of each row of the file, as CSV.",
-    "/admin/users/{uid}": "One user: sign-in methods, sessions, apps and events.",
-    "/admin/users/{uid}/{act}": "Confirm and run an action on a user.",
-    "/admin/roles": "Roles of users; owners assign them.",
-    "/admin/owner": "Target of the link that `valetkey owner` prints: become an owner, once.",
-    "/admin/owner/account": "Create an account for that link.",
     "/language": "Remember the preferred language of the pages.",
     "/account": "Redirect to the front page.",
-    "/": "Front page: the service, or the account of the signed-in user.",
-    "/errors/": "All error codes.",
-    "/errors/{code}": "One error code, explained.",
     "/docs/": "Documentation of this version, unless `docs.url` names another copy.",
     "/docs/{+file}": "A page or file of the documentation.",
     "/logos/{name}": "Copy of an app's logo.",
     "/pictures/{name}": "Picture that a user uploaded.",
-    "/notices/query-string": "Why a secret in a URL must be replaced, and how.",
     "/.well-known/oauth-protected-resource": "Trusted issuer and scopes of the API (RFC 9728).",
     "/forward-auth": "Authenticate a request for a proxy (forward authentication).",
     "/forward-auth/{+rest}": "The same, for proxies that append the request's path.",
@@ -149,57 +64,6 @@ SENTENCES = {
     "/health/ready": "200 while a write transaction commits, otherwise 503.",
     "/v2/": "Reference of this API, with requests in curl, Python and JavaScript.",
     "/v2/openapi.json": "OpenAPI 3.1 document of this API.",
-    "/admin/apis": "APIs by identifier.",
-    "/admin/apis/new": "Declare an API.",
-    "/admin/apis/{api_id}": "One API: scopes, secrets and actions.",
-    "/admin/apis/{api_id}/edit": "Change an API.",
-    "/admin/apis/{api_id}/protect": "Code that protects an API, by framework.",
-    "/admin/apis/{api_id}/{act}": "Confirm and run an action: secrets, disable, enable, delete.",
-    "/admin/webhooks": "Webhooks.",
-    "/admin/webhooks/new": "Create a webhook; its secret is shown once.",
-    "/admin/webhooks/{webhook_id}": "One webhook and its delivery log.",
-    "/admin/webhooks/{webhook_id}/edit": "Change URL, events and description.",
-    "/admin/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, replay, rotate the "
-    "secret, disable, enable, delete.",
-    "/admin/users/{uid}/api-roles": "Assign a role at an API to a user, or remove it.",
-    "/admin/groups/{group}/api-roles": "Assign a role at an API to a group, or remove it.",
-    "/admin/users/{uid}/attributes": "Edit the attributes of a user.",
-    "/admin/attributes": "Declared attributes of accounts.",
-    "/admin/attributes/new": "Declare an attribute.",
-    "/admin/attributes/{attribute}/edit": "Change an attribute.",
-    "/admin/attributes/{attribute}/{act}": "Confirm and delete an attribute.",
-    "/admin/claims": "Declared claims of tokens.",
-    "/admin/claims/new": "Declare a claim.",
-    "/admin/claims/preview": "Preview the tokens of a user for an app and an API.",
-    "/admin/claims/{claim}/edit": "Change a claim.",
-    "/admin/claims/{claim}/{act}": "Confirm and delete a claim.",
-    "/admin/scim": "SCIM credentials.",
-    "/admin/scim/new": "Create a credential; its token is shown once.",
-    "/admin/scim/{credential_id}/{act}": "Confirm and rotate its token, or revoke it.",
-    "/admin/groups": "Groups of users: search.",
-    "/admin/groups/new": "Create a group.",
-    "/admin/groups/{group}": "One group: members, subgroups, apps that require it.",
-    "/admin/groups/{group}/edit": "Rename or move a group, or change its description.",
-    "/admin/groups/{group}/members": "Add a user to a group.",
-    "/admin/groups/{group}/{act}": "Confirm and remove a member, or delete the group.",
-    "/admin/clients": "Apps: search and filter.",
-    "/admin/clients/new": "Register an app; its secret and configuration are shown once.",
-    "/admin/clients/{client_id}": "One app: settings and actions.",
-    "/admin/clients/{client_id}/{act}": "Confirm and run an action: verify, secrets, disable, "
-    "enable, delete.",
-    "/admin/keys": "Signing keys: next, current, retiring.",
-    "/admin/keys/{act}": "Confirm and rotate the signing keys now.",
-    "/admin/keys/{kid}/{act}": "Confirm and reject every token that this key signed.",
-    "/admin/events": "Events: search and filter.",
-    "/admin/events/export": "Confirm and export events as CSV or NDJSON.",
-    "/admin/settings": "Settings, with the source and the reason of each value.",
-    "/admin/settings/brand": "Change name, logo, color and links while the server runs.",
-    "/admin/registration": "Who may register apps; create invitations.",
-    "/admin/registration/invitations/{invitation_id}/withdraw": "Withdraw an invitation.",
-    "/admin/mail": "Status of the email queue; send a test email.",
-    "/admin/tokens": "API tokens of the admin API.",
-    "/admin/tokens/new": "Create an API token.",
-    "/admin/tokens/{token_id}/{act}": "Confirm and revoke an API token.",
     ADMIN_API: "Admin API (OpenAPI 3.1 in `v1/openapi.json`).",
     SCIM: "Provisioning of users and groups (SCIM, RFC 7644), if `scim.enabled` is set.",
     ASSETS: "Stylesheets, scripts and icons; their names change with their content.",
@@ -261,11 +125,24 @@ def _table(routes: Sequence[Route]) -> str:
             "| path | methods | purpose |",
             "|---|---|---|",
             *(
-                f"| `{path}` | {_methods(route)} | {SENTENCES[path]} |"
+                f"| `{path}` | {_methods(route)} | {SENTENCES.get(path) or _purpose(route)} |"
                 for path, route in rows.items()
             ),
         ]
     )
+
+
+def _purpose(route: Route) -> str:
+    """Return the first sentence about each handler of a page."""
+    sentences: dict[str, None] = {}
+    for method, endpoint in route.methods.items():
+        found = _SENTENCE.match(endpoint.__doc__ or "")
+        if found is None:
+            message = f"{route.path} is no page of a feature: write its purpose in SENTENCES"
+            raise ValueError(message)
+        if method != "HEAD":
+            sentences[found[0]] = None
+    return " ".join(sentences)
 
 
 def _path(route: Route) -> str:

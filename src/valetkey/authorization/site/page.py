@@ -232,7 +232,7 @@ class Page(Struct, Generic[R], frozen=True):
     head: bool = True
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
-        """Return the route that answers for this page."""
+        """Return the route that answers for this page; its endpoints are documented by handlers."""
         return _route(server, self, navigation)
 
 
@@ -347,6 +347,7 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
             met = await page.requires(Visit(server.browsers, request))
             return _respond(server.renderer, met, await show(met), navigation)
 
+        get.__doc__ = show.__doc__
         methods |= {"GET": get, "HEAD": get} if page.head else {"GET": get}
     if act is not None:
 
@@ -355,6 +356,7 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
             met = await requires(Visit(server.browsers, request, act))
             return _respond(server.renderer, met, await act.perform(met), navigation)
 
+        post.__doc__ = act.perform.__doc__
         methods["POST"] = post
     limit = 0 if act is None else act.upload
     body = Body.NONE if act is None else Body.UPLOAD if limit else Body.FORM

@@ -184,7 +184,7 @@ class Activity(Struct, frozen=True):
         return (Page(ACTIVITY, signed_in, self.show, title=title, nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show a page of events; `before` names the last event of the previous page."""
+        """Show a page of the account's events; `before` is the last event of the previous page."""
         before, kind = request.query.get("before"), _kind(request.query.get("kind"))
         at, place = (_END, "") if before is None else _parse(before)
         uid = request.user.uid

@@ -129,7 +129,7 @@ class Profile(Struct, frozen=True):
         return (Page(PROFILE, signed_in, self.show, save, title=translatable("Profile"), nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the form. "Saved" is shown only shortly after a change."""
+        """Show the profile form. "Saved" is shown only shortly after a change."""
         recent = request.user.changed_at + _RECENT > request.now
         saved = request.query.get("saved") is not None and recent
         return await self._stored(request, saved=saved)

@@ -59,7 +59,7 @@ class Sessions(Struct, frozen=True):
         return (Page(SESSIONS, signed_in, self.show, Act(self.end), title=title, nav=True),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the list.
+        """Show the list of signed-in browsers.
 
         "Signed out" is shown only if the session has ended, whatever the URL claims.
         """

@@ -135,7 +135,7 @@ class Events(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the log."""
+        """Show a page of the audit log."""
         form, actor = request.query, request.actor
         query, before = _query(form), place_in(form.get("after"))
 

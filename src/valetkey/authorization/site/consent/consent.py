@@ -175,7 +175,7 @@ class ConsentPages(Struct, frozen=True):
         )
 
     async def show(self, request: ConsentRequest) -> Outcome:
-        """Show the page; if another step is due first, return to the authorization endpoint."""
+        """Show the requested access, or return to the authorization endpoint for another step."""
         if not isinstance(request.pending.step, Ask):
             return SeeOther(decides_again(self.server, request.pending.interaction))
         return self._page(request)

@@ -143,7 +143,7 @@ class DevicePages(Struct, frozen=True):
         return (Route(f"{ONE}/qr.svg", {"GET": self.picture}, refuse),)
 
     async def enter(self, request: SignedInRequest) -> Outcome:
-        """Show the form for the code."""
+        """Show the form for the code of a device."""
         return self._enter(request)
 
     async def entered(self, request: SignedInRequest) -> Outcome:

@@ -88,7 +88,7 @@ class UpstreamSignUp(Struct, frozen=True):
         return (Page(ARRIVED, self._arrived, self.show, Act(self.join, opaque=_TEXTS)),)
 
     async def show(self, request: UnlinkedIdentityRequest) -> Outcome:
-        """Show the page."""
+        """Offer to create an account, or to link the identity to an existing one."""
         claimed = request.unlinked.claimed
         return await self._page(request, claimed.username, claimed.name)
 

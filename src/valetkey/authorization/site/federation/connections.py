@@ -86,7 +86,7 @@ class Connections(Struct, frozen=True):
         return (Page(CONNECTIONS, signed_in, self.show, act, title=title, under=SECURITY),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the list, and an account that was authenticated just now."""
+        """Show the linked accounts, and one that was authenticated just now."""
         uid, now = request.user.uid, request.now
         found = await self.federation.server.store.read(lambda tx: _read(tx, uid))
         query = request.query

@@ -92,7 +92,7 @@ class ResetPassword(Struct, frozen=True):
         )
 
     async def show(self, request: VisitorRequest) -> Outcome:
-        """Show the form."""
+        """Show the form that asks for a username or an address."""
         return self._ask(request, "")
 
     async def send(self, request: VisitorRequest) -> Outcome:

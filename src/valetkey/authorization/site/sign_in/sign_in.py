@@ -104,7 +104,7 @@ class SignIn(Struct, frozen=True):
         return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act, head=False),)
 
     async def show(self, request: TargetRequest) -> Outcome:
-        """Show the page. A visitor who is signed in, without an app's request, is redirected."""
+        """Show the sign-in page. A signed-in visitor without an app's request is redirected."""
         target = request.target
         if target.pending is not None:
             return self._page(request, target.pending.asked.login_hint)

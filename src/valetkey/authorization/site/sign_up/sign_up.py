@@ -134,7 +134,7 @@ class CreateAccount(Struct, frozen=True):
         )
 
     async def show(self, request: TargetRequest) -> Outcome:
-        """Show the form, if sign-up is open or the visitor is invited."""
+        """Show the sign-up form, if sign-up is open or the visitor is invited."""
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request)

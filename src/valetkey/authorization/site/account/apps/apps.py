@@ -127,7 +127,7 @@ class Apps(Struct, frozen=True):
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the list. "Access revoked" is shown only if it was, whatever the URL claims."""
+        """Show the connected apps. "Access revoked" is shown only if that happened just now."""
         ended, apps = request.query.get("ended") or "", await self._apps(request)
         return Show(
             AppsPage(

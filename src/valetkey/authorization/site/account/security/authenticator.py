@@ -96,7 +96,7 @@ class RecoveryCodes(Struct, frozen=True):
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the number of codes left."""
+        """Show the number of recovery codes left."""
         uid, now = request.user.uid, request.now
 
         def read(tx: Transaction) -> RecoveryPage | None:
@@ -111,7 +111,7 @@ class RecoveryCodes(Struct, frozen=True):
         return SeeOther(SECURITY) if context is None else Show(context)
 
     async def issue(self, request: SignedInRequest) -> Outcome:
-        """Issue a new set, which replaces the old one, and show it once."""
+        """Issue new recovery codes, which replace the old ones, and show them once."""
         now = request.now
         fresh, key = FreshCodes.draw(self.browsers.random), self.browsers.keyring.fingerprint_key
 
@@ -127,7 +127,7 @@ class RecoveryCodes(Struct, frozen=True):
         return show_codes(self.factors, request, codes) if codes else SeeOther(SECURITY)
 
     async def download(self, request: SignedInRequest) -> Outcome:
-        """Send the codes that a page has just shown, as a file."""
+        """Send the recovery codes that a page has just shown, as a file."""
         sealer = self.browsers.keyring.sealer
         sealed = request.form.get("codes") or ""
         shown = open_ticket(sealed, _Shown, _RECOVERY_CODES, sealer, _SHOWN, request.now)

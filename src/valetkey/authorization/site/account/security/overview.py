@@ -104,7 +104,7 @@ class Security(Struct, frozen=True):
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the overview; `done` in the query only repeats the message of the previous page."""
+        """Show the sign-in methods; `done` in the query repeats the previous page's message."""
         here = self.browsers.cookies.device.read(request.request).partition(".")[0]
         done = request.query.get("done") or ""
         return Show(await self.store.scan(lambda tx: self._read(tx, request, here, done)))

@@ -86,7 +86,7 @@ class Password(Struct, frozen=True):
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the form. "Password changed" is shown only shortly after a change."""
+        """Show the password form. "Password changed" is shown only shortly after a change."""
         changed = request.query.get("changed") is not None
         return await self._form(request, None, changed=changed)
 

@@ -128,7 +128,7 @@ class Apis(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the list."""
+        """Show a page of the APIs."""
         query = {"after": (request.query.get("after") or "")[:_LONGEST]}
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
         found = await value_of(call, ApiList)

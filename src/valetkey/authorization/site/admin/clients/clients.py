@@ -109,7 +109,7 @@ class Clients(Struct, frozen=True):
         return (Page(CLIENTS, administrator(), self.show, title=title, nav=APPS_AND_APIS),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the list. Unknown filter values are ignored."""
+        """Show a page of the apps. Unknown filter values are ignored."""
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "").strip()[:_LONGEST]
         chosen = _chosen(query)

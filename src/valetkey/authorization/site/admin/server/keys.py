@@ -95,7 +95,7 @@ class SigningKeys(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show the keys with the meaning of their dates."""
+        """Show the signing keys with the meaning of their dates."""
         may, done = request.powers.allow(Permission.KEYS), request.query.get("done")
         page = KeysPage(
             algorithms=tuple(_groups(await self._records(request), request.now, may=may)),

@@ -140,7 +140,7 @@ class Registration(Struct, frozen=True):
         return Show(page)
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
-        """Revoke a token. A repeated submit shows the result of the first one."""
+        """Withdraw an invitation. A repeated submit shows the result of the first one."""
         services, actor, path = self.services, request.actor, request.arguments
         call = call_of(services, WITHDRAW_INVITATION, actor, request.now, path)
         try:

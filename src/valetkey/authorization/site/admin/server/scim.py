@@ -109,7 +109,7 @@ class ScimCredentials(Struct, frozen=True):
         return f"{self.services.settings.authorization.url.rstrip('/')}{_ENDPOINT}"
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show the list of credentials."""
+        """Show the SCIM credentials."""
         may = request.powers.allow(Permission.KEYS)
         page = ScimPage(
             listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),

@@ -148,7 +148,7 @@ class ApiTokens(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the list."""
+        """Show a page of the tokens."""
         form, actor = request.query, request.actor
         before = place_in(form.get("after"))
 

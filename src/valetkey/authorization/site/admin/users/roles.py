@@ -81,7 +81,7 @@ class RoleHolders(Struct, frozen=True):
         return (Page(ROLES, administrator(), self.show, choose, title=title, nav=PEOPLE),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show the role holders."""
+        """Show the users with a role."""
         return await self._page(request)
 
     async def choose(self, request: AdminRequest) -> Outcome:

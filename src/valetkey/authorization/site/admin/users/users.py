@@ -79,7 +79,7 @@ class Users(Struct, frozen=True):
         return (Page(USERS, administrator(), self.show, title=title, nav=PEOPLE),)
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the list."""
+        """Show a page of the users."""
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "")[:_LONGEST]
         said, after = query.get("show") or "", query.get("after") or ""

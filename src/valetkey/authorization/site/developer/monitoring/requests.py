@@ -114,7 +114,7 @@ class Requests(Struct, frozen=True):
         return (Page(REQUESTS, member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """Show a page of the list; `before` is the last entry of the previous page.
+        """Show a page of the requests; `before` is the last entry of the previous page.
 
         `show` filters by outcome, `code` by error code.
         """

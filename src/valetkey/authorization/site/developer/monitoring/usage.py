@@ -100,7 +100,7 @@ class Usage(Struct, frozen=True):
         return (Page(f"{APP}/usage", member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """Show the last days, as many as `days` names."""
+        """Show the usage of the last days, as many as `days` names."""
         client_id, now = request.client.id, request.now
         chosen = chosen_range(request.query.get("days"), DAYS)
         today = day_of(now)

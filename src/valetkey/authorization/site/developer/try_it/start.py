@@ -58,7 +58,7 @@ class Start(Struct, frozen=True):
         return (Page(f"{APP}/start", member_of_app, self.show, title=title, nav=True),)
 
     async def show(self, request: AppRequest) -> Outcome:
-        """Show the program in the language that `in` names, or the first."""
+        """Show the example program in the language that `in` names, or the first."""
         client = request.client
         issuer, api = self.issuer, self.api
         snippets = snippets_of(client, issuer, api)
