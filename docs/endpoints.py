@@ -29,7 +29,7 @@ _PROVIDER = '[{"id": "other", "issuer": "https://other.example", "client_id": "u
 
 _SENTENCE = re.compile(r"[^\n]+?\.(?=\s|$)")
 
-# The purpose of routes that are no pages; a page is described by the docstrings of its handlers.
+# A page is described by the docstrings of its handlers, unless it shares them with others.
 SENTENCES = {
     "/.well-known/openid-configuration": "Provider metadata (OpenID Connect Discovery 1.0).",
     "/.well-known/oauth-authorization-server": "The same metadata at its OAuth path (RFC 8414).",
@@ -64,6 +64,30 @@ SENTENCES = {
     "/health/ready": "200 while a write transaction commits, otherwise 503.",
     "/v2/": "Reference of this API, with requests in curl, Python and JavaScript.",
     "/v2/openapi.json": "OpenAPI 3.1 document of this API.",
+    "/developer/apps/{client_id}/webhooks/new": "Create a webhook; its secret is shown once.",
+    "/developer/apps/{client_id}/webhooks/{webhook_id}/edit": "Change its URL and events.",
+    "/developer/apps/{client_id}/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, "
+    "replay, rotate the secret, disable, enable, delete.",
+    "/admin/users/{uid}/{act}": "Confirm and run an action on a user.",
+    "/admin/groups/new": "Create a group.",
+    "/admin/groups/{group}/edit": "Rename or move a group, or change its description.",
+    "/admin/groups/{group}/{act}": "Confirm and remove a member, or delete the group.",
+    "/admin/attributes/{attribute}/{act}": "Confirm and delete an attribute.",
+    "/admin/scim/new": "Create a credential; its token is shown once.",
+    "/admin/scim/{credential_id}/{act}": "Confirm and rotate its token, or revoke it.",
+    "/admin/clients/{client_id}/{act}": "Confirm and run an action: verify, secrets, disable, "
+    "enable, delete.",
+    "/admin/apis/new": "Declare an API.",
+    "/admin/apis/{api_id}/edit": "Change an API.",
+    "/admin/apis/{api_id}/{act}": "Confirm and run an action: secrets, disable, enable, delete.",
+    "/admin/claims/{claim}/{act}": "Confirm and delete a claim.",
+    "/admin/webhooks/new": "Create a webhook; its secret is shown once.",
+    "/admin/webhooks/{webhook_id}/edit": "Change URL, events and description.",
+    "/admin/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, replay, rotate the "
+    "secret, disable, enable, delete.",
+    "/admin/keys/{act}": "Confirm and rotate the signing keys now.",
+    "/admin/keys/{kid}/{act}": "Confirm and reject every token that this key signed.",
+    "/admin/tokens/{token_id}/{act}": "Confirm and revoke an API token.",
     ADMIN_API: "Admin API (OpenAPI 3.1 in `v1/openapi.json`).",
     SCIM: "Provisioning of users and groups (SCIM, RFC 7644), if `scim.enabled` is set.",
     ASSETS: "Stylesheets, scripts and icons; their names change with their content.",

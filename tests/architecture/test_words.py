@@ -32,7 +32,9 @@ def test_every_word_of_a_class_name_is_known_or_explained() -> None:
     known = set(KNOWN.read_text().split())
     used = _words()
     assert house == {"fingerprint", "keyring", "refusal", "voucher"}
-    assert not {used[word] for word in used.keys() - known - house}, "name it by the field's word"
+    assert not {used[word] for word in used.keys() - known - house}, (
+        "use the field's word, or add it to words.txt"
+    )
     assert not known & house
     assert not known - used.keys(), "no class has this word any more"
 

@@ -192,7 +192,7 @@ def test_template_says_nothing_but_the_fields_of_its_page(template: str) -> None
 
     asked = meta.find_undeclared_variables(TEMPLATES.parse(source))
 
-    assert pages, "no example of this page"
+    assert pages, "add an example of this page to tests/authorization/pages/examples"
     assert asked <= set(pages[0].__struct_fields__) | GIVEN | GIVEN_TOO | IMPORTED
 
 
@@ -215,4 +215,4 @@ def test_no_field_of_a_page_is_hidden_by_a_macro_of_that_name(template: str) -> 
                 taken.add(node.name)
     pages = [page for page in EXAMPLES.values() if page.template == template]
 
-    assert not taken & set(pages[0].__struct_fields__)
+    assert not taken & {name for page in pages for name in page.__struct_fields__}

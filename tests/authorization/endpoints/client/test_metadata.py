@@ -38,7 +38,7 @@ async def _served(it: Harness) -> dict[str, object]:
 
 def test_the_document_is_as_reviewed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        assert await _served(it) == json.loads(GOLDEN.read_text())
+        assert await _served(it) == json.loads(GOLDEN.read_text()), f"change {GOLDEN.name} too"
 
     run(tmp_path, story)
 

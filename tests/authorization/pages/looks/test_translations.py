@@ -61,7 +61,8 @@ def _pairs(catalog: Catalog) -> Iterator[tuple[str, str]]:
 def test_every_text_is_translated_and_none_is_left_over(tag: str, english: Catalog) -> None:
     catalog = updated(tag, english)
 
-    assert [message.id for message in missing(catalog)] == []
+    untranslated = [message.id for message in missing(catalog)]
+    assert untranslated == [], f"run `make translations`, then translate them in {tag}.po"
     assert source_of(catalog) == (FOLDER / f"{tag}.po").read_bytes(), "run `make translations`"
 
 
