@@ -51,10 +51,21 @@ class BoundedThreads:
         """Return whether `run` would raise Full now."""
         return self._taken >= self._limit
 
-    def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+    def reserve(self) -> None:
+        """Count a job that is to come: `run` it as `reserved`, or `release` it. Raises Full."""
+        with self._turn:
+            self._require_room()
+            self._taken += 1
+
+    def release(self) -> None:
+        """Stop counting a reserved job that was not run."""
+        self._free()
+
+    def run(self, job: Callable[[], T], *, reserved: bool = False) -> "asyncio.Future[T]":
         """Run `job` on a thread and return its result or raise its exception.
 
-        A job whose future was cancelled before it began is not run. Raises Full.
+        A job whose future was cancelled before it began is not run. Raises Full; one that is
+        `reserved` counts as before then.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -77,11 +88,11 @@ class BoundedThreads:
                 settle(_succeed, result)
 
         with self._turn:
-            if self._closed or self.is_full:
-                raise Full("too much slow work is waiting")
+            if not reserved:
+                self._require_room()
             if not self._has_thread():
                 raise Full("the system starts no thread")
-            self._taken += 1
+            self._taken += not reserved
             self._queue.append((run_queued, lambda: settle(_cancel)))
             self._turn.notify()
         return answer
@@ -98,6 +109,10 @@ class BoundedThreads:
             cancel()
         for thread in self._threads:
             thread.join()
+
+    def _require_room(self) -> None:
+        if self._closed or self.is_full:
+            raise Full("too much slow work is waiting")
 
     def _has_thread(self) -> bool:
         """Start a thread if none is free and the limit allows it; return whether there is any."""

@@ -1,7 +1,8 @@
 """Work beside requests: background jobs, and slow work such as Argon2 in few threads."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -40,17 +41,57 @@ class Offload:
 
         Raises Busy if it is full, or out of memory: the caller is told to try again later.
         """
+        with self.slot() as slot:
+            return await slot.run(function, *args, **kwargs)
+
+    @contextmanager
+    def slot(self) -> Generator["Slot"]:
+        """Take a slot of the queue for one function, before the work that prepares its call.
+
+        Raises Busy if there is none. A slot that was not used is free again after the block.
+        """
+        slot = Slot(self._threads, self._name)
+        try:
+            yield slot
+        finally:
+            slot.leave()
+
+    def close(self) -> None:
+        """Finish the work in progress and drop the queue."""
+        self._threads.close(drop=True)
+
+
+class Slot:
+    """A slot of the queue of an `Offload`; see there."""
+
+    def __init__(self, threads: BoundedThreads, name: str) -> None:
+        """Take it. Raises Busy."""
+        self._threads = threads
+        self._name = name
+        try:
+            threads.reserve()
+        except Full as full:
+            raise Busy(str(full)) from None
+        self._unused = True
+
+    async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call `function` on a thread; return or raise its outcome. Raises Busy: see `Offload`."""
         with current_span().child(self._name):
             try:
-                return await self._threads.run(partial(function, *args, **kwargs))
+                running = self._threads.run(partial(function, *args, **kwargs), reserved=True)
+                # From here on the thread frees the slot.
+                self._unused = False
+                return await running
             except Full as full:
                 raise Busy(str(full)) from None
             except MemoryError:
                 raise Busy("there is no memory for slow work") from None
 
-    def close(self) -> None:
-        """Finish the work in progress and drop the queue."""
-        self._threads.close(drop=True)
+    def leave(self) -> None:
+        """Free the slot, unless it was used."""
+        if self._unused:
+            self._unused = False
+            self._threads.release()
 
 
 _RESTART = 1.0

@@ -3,10 +3,10 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import pbkdf2_hmac
 from pathlib import Path
-from threading import Event
-from typing import ParamSpec, TypeVar
+from threading import Event, Thread
 
 import pytest
 
@@ -18,6 +18,7 @@ from valetkey.authorization.authentication.password import is_current
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
@@ -27,8 +28,6 @@ LIMITS = LimitSettings(
     sign_in_failures=3, sign_in_failures_per_address=5, sign_in_window=minutes(3)
 )
 HOME = "192.0.2.7"
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 _OFFLOAD = Offload(2, 32)
@@ -196,20 +195,6 @@ def test_a_hash_of_old_parameters_is_renewed_at_the_next_sign_in(tmp_path: Path)
     run(tmp_path, story)
 
 
-class _Slow(Offload):
-    """Hashes when the lock is free."""
-
-    def __init__(self, thread: asyncio.Lock) -> None:
-        super().__init__(1, 1)
-        self._free_when = thread
-        self.reached = asyncio.Event()
-
-    async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        self.reached.set()
-        async with self._free_when:
-            return function(*args, **kwargs)
-
-
 async def _again(password: PasswordSignIn, it: Harness) -> User | Refusal:
     return await password.authenticate("alice", PASSWORD, HOME, it.clock.now)
 
@@ -238,25 +223,19 @@ def test_change_during_password_hashing_refuses_the_sign_in(
     tmp_path: Path, meanwhile: Callable[[Transaction], None]
 ) -> None:
     async def story(it: Harness) -> None:
-        thread = asyncio.Lock()
-        await thread.acquire()
-        slow_offload = _Slow(thread)
-        slow = replace(_password_sign_in(it), offload=slow_offload)
-        task = asyncio.create_task(_again(slow, it))
-        await slow_offload.reached.wait()
-        await it.store.write(meanwhile)
-        thread.release()
-        assert isinstance(await task, Refusal)
-        assert await it.events() == ["sign_in.failed"]
+        door = Event()
+        with closing(Offload(1, 1)) as offload:
+            other = asyncio.create_task(offload.run(door.wait))
+            slow = replace(_password_sign_in(it), offload=offload)
+            task = asyncio.create_task(_again(slow, it))
+            await asyncio.sleep(0)
+            await it.store.write(meanwhile)
+            door.set()
+            assert await other
+            assert isinstance(await task, Refusal)
+            assert await it.events() == ["sign_in.failed"]
 
     run(tmp_path, story)
-
-
-class _Full(Offload):
-    """Too many wait already."""
-
-    async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        raise Busy("full")
 
 
 def test_a_full_queue_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -278,15 +257,39 @@ def test_a_full_queue_is_refused_before_anything_is_written(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_unjudged_attempt_under_load_is_not_counted(tmp_path: Path) -> None:
+def test_a_burst_of_sign_ins_writes_nothing_for_those_that_it_refuses(tmp_path: Path) -> None:
+    def transactions() -> float:
+        return sum(counts[-1] for _, counts in metrics.GROUP.samples())
+
     async def story(it: Harness) -> None:
-        full = _Full(1, 1)
-        busy = replace(_password_sign_in(it), limits=LIMITS, offload=full)
-        for _ in range(2 * LIMITS.sign_in_failures_per_address):
-            with pytest.raises(Busy):
-                await busy.authenticate("alice", PASSWORD, HOME, it.clock.now)
+        with closing(Offload(1, 2)) as offload:
+            password = replace(_password_sign_in(it), offload=offload)
+            before = transactions()
+            burst = [
+                password.authenticate(f"n{n}", PASSWORD, HOME, it.clock.now) for n in range(64)
+            ]
+            found = await asyncio.gather(*burst, return_exceptions=True)
+            assert sum(isinstance(each, Busy) for each in found) == 61
+            # Of the others each attempt, and each failure.
+            assert transactions() - before == 6
+
+    run(tmp_path, story)
+
+
+def test_unjudged_attempt_under_load_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def story(it: Harness) -> None:
+        with closing(Offload(1, 1)) as offload, monkeypatch.context() as system:
+            system.setattr(Thread, "start", refuse)
+            busy = replace(_password_sign_in(it), limits=LIMITS, offload=offload)
+            for _ in range(2 * LIMITS.sign_in_failures_per_address):
+                with pytest.raises(Busy):
+                    await busy.authenticate("alice", PASSWORD, HOME, it.clock.now)
         quiet = replace(_password_sign_in(it), limits=LIMITS)
         assert await quiet.authenticate("alice", PASSWORD, HOME, it.clock.now) == ALICE
-        full.close()
 
     run(tmp_path, story)

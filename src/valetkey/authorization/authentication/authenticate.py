@@ -25,7 +25,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey
 from valetkey.web.client_address import network_of
-from valetkey.web.offload import Busy, Offload
+from valetkey.web.offload import Busy, Offload, Slot
 
 _LONGEST_NAME = 320
 _EVERYWHERE = 5
@@ -77,9 +77,22 @@ class PasswordSignIn(Struct, frozen=True):
         `slow_down` with `retry_after` when account or address must wait (nothing is hashed then),
         `invalid_grant` otherwise. `then` runs in the transaction that accepts the password.
         """
-        if self.offload.is_full:
-            # Before anything is written: under a flood only refusals are computed.
-            raise Busy("too many sign-ins wait")
+        # Before anything is written: a burst of sign-ins begins no more of them than it may hash,
+        # and the transactions of other requests do not wait for the rest.
+        with self.offload.slot() as slot:
+            sign_in = username, password, address, now, then, familiar
+            return await self._authenticate(slot, *sign_in)
+
+    async def _authenticate(
+        self,
+        slot: Slot,
+        username: str,
+        password: str,
+        address: str,
+        now: Instant,
+        then: AfterSignIn | None,
+        familiar: Callable[[Uid], str],
+    ) -> User | Refusal:
         places = (self._address_bucket(address), username, familiar, now)
         attempt = await self.store.write(lambda tx: self._count(tx, *places))
         if attempt.wait:
@@ -94,7 +107,7 @@ class PasswordSignIn(Struct, frozen=True):
             )
         prepared = prepare(password)
         try:
-            good = prepared is not None and await self.offload.run(
+            good = prepared is not None and await slot.run(
                 verify, prepared, attempt.stored, self.passwords
             )
         except Busy:
