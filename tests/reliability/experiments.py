@@ -202,7 +202,7 @@ Experiment = Callable[[Path, int, random.Random], Outcome]
 EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
     {
         killed_workers: (6, 1_000),
-        rolling_restarts: (2, 20),
+        rolling_restarts: (1, 20),
         rolling_upgrades: (0, 5),
         restarts_on_a_kept_socket: (1, 20),
         reloads: (1, 20),
