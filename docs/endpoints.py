@@ -266,7 +266,8 @@ def _operation_row(operation: Operation) -> str:
     query = ", ".join(f"`{each.name}`" for each in operation.query)
     narrowed = f" Query: {query}." if query else ""
     guarded = " With `If-Match`." if operation.guarded else ""
+    event = f" Event: `{operation.event.name}`." if operation.event else ""
     return (
         f"| `{operation.method} {operation.path}` | `{operation.permission.value}` |"
-        f" {said}.{narrowed}{guarded} |"
+        f" {said}.{narrowed}{guarded}{event} |"
     )

@@ -161,6 +161,12 @@ def test_operation_has_buttons_or_a_page() -> None:
         assert page.startswith("none: ") or page in pages, page
 
 
+def test_operation_that_changes_something_has_an_event() -> None:
+    without = {each.id for each in (*OPERATIONS, *LOCAL) if each.method != "GET" and not each.event}
+    # An email has its own events; an import is recorded from when it creates users.
+    assert without == {"test_mail", "upload_user_import", "stop_user_import"}
+
+
 def test_operation_has_a_derived_command_or_one_by_hand() -> None:
     derived = {each.id for operations in names().values() for each in operations}
     assert set(COMMANDS_BY_HAND) == {each.id for each in (*OPERATIONS, *LOCAL)} - derived

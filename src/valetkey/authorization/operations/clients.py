@@ -8,6 +8,7 @@ from valetkey.authorization.actions.admin.clients import LEGACY, Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import concerns_sector
+from valetkey.authorization.model.event.clients import ClientChanged, ClientRegistered
 from valetkey.authorization.model.register.client import BY_SECRET, Client, ClientType, ProfileName
 from valetkey.authorization.operations.client_records import (
     ClientChange,
@@ -186,6 +187,7 @@ REGISTER = Operation(
     gives=ClientMade,
     status=201,
     tagged=True,
+    event=ClientRegistered,
     commands=(),
 )
 CHANGE = Operation(
@@ -200,6 +202,7 @@ CHANGE = Operation(
     gives=ClientMade,
     guarded=True,
     tagged=True,
+    event=ClientChanged,
     commands=(),
 )
 

@@ -3,6 +3,7 @@
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.registration import FreshInvitation, WantedInvitation
+from valetkey.authorization.model.event.clients import InvitationIssued, InvitationWithdrawn
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Call,
@@ -79,6 +80,7 @@ INVITE = Operation(
     takes=InvitationWanted,
     gives=InvitationMade,
     status=201,
+    event=InvitationIssued,
     commands=(
         Command(
             "registration invite",
@@ -100,6 +102,7 @@ WITHDRAW_INVITATION = Operation(
     "Withdraw a registration token",
     writes(withdraw_invitation),
     status=204,
+    event=InvitationWithdrawn,
 )
 
 REGISTRATION = (

@@ -8,6 +8,11 @@ from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.server import brand_now
+from valetkey.authorization.model.event.administration import (
+    BrandChanged,
+    SigningKeyRetired,
+    SigningKeyWithdrawn,
+)
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
@@ -184,6 +189,7 @@ ROTATE_KEYS = Operation(
     takes=RotationWanted,
     gives=Keys,
     refuses=(409,),
+    event=SigningKeyRetired,
     recent=True,
     buttons=(
         Button(
@@ -231,6 +237,7 @@ WITHDRAW_KEY = Operation(
     "Refuse everything that a key signed, from now on",
     withdraw_key,
     gives=Done,
+    event=SigningKeyWithdrawn,
     recent=True,
     buttons=(
         Button(
@@ -287,6 +294,7 @@ CHANGE_BRAND = Operation(
     gives=BrandShown,
     guarded=True,
     tagged=True,
+    event=BrandChanged,
     commands=(),
 )
 

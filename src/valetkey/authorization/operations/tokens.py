@@ -8,6 +8,7 @@ from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
 from valetkey.authorization.actions.admin.permissions import Permission, UserActor
 from valetkey.authorization.model.account.user import LARGEST_UID, ApiToken, Uid
+from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
@@ -168,6 +169,7 @@ MAKE_USER_TOKEN = Operation(
     unchecked_write(make_user_token),
     takes=UserTokenWanted,
     gives=NewToken,
+    event=ApiTokenIssued,
     commands=(
         Command(
             "admin-token create",
@@ -196,6 +198,7 @@ MAKE_TOKEN = Operation(
     gives=NewToken,
     status=201,
     refuses=(409,),
+    event=ApiTokenIssued,
     commands=(),
 )
 
@@ -207,6 +210,7 @@ END_TOKEN = Operation(
     "Revoke token",
     unchecked_write(end_token),
     status=204,
+    event=ApiTokenEnded,
     buttons=(
         Button(
             "end",

@@ -11,6 +11,7 @@ from valetkey.authorization.model.event.people import (
     UserChanged,
     UserDisabled,
     UserEnabled,
+    UserRegistered,
     UserRemoved,
 )
 from valetkey.authorization.operations.command import Command, Option
@@ -297,6 +298,7 @@ USERS = (
         gives=UserAnswer,
         status=201,
         tagged=True,
+        event=UserRegistered,
         commands=(
             Command(
                 help="The password is typed, read from standard input, or generated and printed.",
@@ -330,6 +332,7 @@ USERS = (
         guarded=True,
         tagged=True,
         refuses=(409,),
+        event=UserChanged,
         commands=(
             Command(
                 help="Options that are absent change nothing; an empty text removes a claim.",
