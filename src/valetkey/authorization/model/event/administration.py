@@ -1,10 +1,13 @@
 """Events of this server: keys, administration, webhooks."""
 
 from valetkey.authorization.model.event.event import BySystem, ByUser, Event
+from valetkey.kernel.words import translatable
 
 
 class SigningKeyIssued(BySystem, frozen=True):
     """A signing key was published; it signs from `activates_at` on."""
+
+    sentence = translatable("A signing key for %(algorithm)s was published.")
 
     kid: str
     algorithm: str
@@ -14,11 +17,17 @@ class SigningKeyIssued(BySystem, frozen=True):
 class SigningKeyRetired(BySystem, frozen=True):
     """A signing key was retired; it stays published until its last token has expired."""
 
+    sentence = translatable("A signing key was retired.")
+
     kid: str
 
 
 class SigningKeyWithdrawn(Event, frozen=True):
     """A signing key was withdrawn; nothing it signed is valid any more."""
+
+    sentence = translatable(
+        "A signing key was withdrawn; tokens signed with it are no longer valid."
+    )
 
     kid: str
 
@@ -26,11 +35,17 @@ class SigningKeyWithdrawn(Event, frozen=True):
 class KeyringRotated(Event, frozen=True):
     """The key that encrypts stored secrets was replaced and all of them were encrypted again."""
 
+    sentence = translatable(
+        "The keyring was rotated; version %(version)s now encrypts stored secrets."
+    )
+
     version: int
 
 
 class DatabaseRestored(Event, frozen=True):
     """A backup was restored: everything issued before it ended, and a new epoch began."""
+
+    sentence = translatable("A backup of the database was restored.")
 
     epoch: int
     users_disabled: int
@@ -39,6 +54,8 @@ class DatabaseRestored(Event, frozen=True):
 
 class ApiTokenIssued(Event, frozen=True):
     """An admin API token was issued to a user, with these permissions until `expires_at`."""
+
+    sentence = translatable("An API token was created for %(uid)s.")
 
     uid: int
     token_id: str
@@ -49,6 +66,8 @@ class ApiTokenIssued(Event, frozen=True):
 class ApiTokenEnded(ByUser, frozen=True):
     """An admin API token was revoked."""
 
+    sentence = translatable("An API token of %(uid)s was revoked.")
+
     uid: int
     token_id: str
 
@@ -56,11 +75,15 @@ class ApiTokenEnded(ByUser, frozen=True):
 class EventsExported(Event, frozen=True):
     """Events were exported in this format."""
 
+    sentence = translatable("Events were exported as %(format)s.")
+
     format: str
 
 
 class BrandChanged(Event, frozen=True):
     """A setting of the brand changed, such as `name` or `accent`."""
+
+    sentence = translatable("The setting %(field)s of the brand was changed.")
 
     field: str
     before: str
@@ -70,11 +93,15 @@ class BrandChanged(Event, frozen=True):
 class ScimCredentialIssued(Event, frozen=True):
     """A credential for provisioning by SCIM was issued."""
 
+    sentence = translatable("A SCIM credential was issued.")
+
     credential_id: str
 
 
 class ScimCredentialRotated(Event, frozen=True):
     """A SCIM credential got another token; the one before works until `previous_until`."""
+
+    sentence = translatable("A SCIM credential got a new token.")
 
     credential_id: str
     previous_until: int
@@ -83,11 +110,15 @@ class ScimCredentialRotated(Event, frozen=True):
 class ScimCredentialEnded(Event, frozen=True):
     """A SCIM credential was ended."""
 
+    sentence = translatable("A SCIM credential was revoked.")
+
     credential_id: str
 
 
 class WebhookCreated(Event, frozen=True):
     """A webhook was created for these events; none means every event."""
+
+    sentence = translatable("A webhook was created.")
 
     webhook_id: str
     events: tuple[str, ...]
@@ -97,6 +128,8 @@ class WebhookCreated(Event, frozen=True):
 class WebhookChanged(Event, frozen=True):
     """Address, events or description of a webhook were changed."""
 
+    sentence = translatable("A webhook was changed: %(fields)s.")
+
     webhook_id: str
     fields: tuple[str, ...]
     client_id: str | None = None
@@ -105,6 +138,8 @@ class WebhookChanged(Event, frozen=True):
 class WebhookRemoved(Event, frozen=True):
     """A webhook was deleted; what waited for it is not sent."""
 
+    sentence = translatable("A webhook was deleted.")
+
     webhook_id: str
     client_id: str | None = None
 
@@ -112,12 +147,16 @@ class WebhookRemoved(Event, frozen=True):
 class WebhookEnabled(Event, frozen=True):
     """A webhook was enabled again."""
 
+    sentence = translatable("A webhook was enabled.")
+
     webhook_id: str
     client_id: str | None = None
 
 
 class WebhookDisabled(BySystem, frozen=True):
     """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
+
+    sentence = translatable("A webhook was disabled: %(because)s.")
 
     webhook_id: str
     because: str
@@ -127,12 +166,16 @@ class WebhookDisabled(BySystem, frozen=True):
 class WebhookSecretIssued(Event, frozen=True):
     """A webhook got a new signing secret; the one before also signs for another day."""
 
+    sentence = translatable("A webhook got a new signing secret.")
+
     webhook_id: str
     client_id: str | None = None
 
 
 class WebhookMessageRequested(Event, frozen=True):
     """An operator had a test message or an earlier event sent to a webhook."""
+
+    sentence = translatable("A message was sent to a webhook on request.")
 
     webhook_id: str
     event_id: str

@@ -104,6 +104,8 @@ class Event(Struct, frozen=True):
     """
 
     name: ClassVar[str]
+    sentence: ClassVar[str] = ""
+    """What people read, marked for translation; `%(uid)s` is filled with the field `uid`."""
     usual_actor: ClassVar[Written | None] = None
     affects_tokens: ClassVar[bool] = True
     """Whether it may change what is answered about a token that was issued before.

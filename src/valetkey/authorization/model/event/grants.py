@@ -7,10 +7,13 @@ recorded have none.
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByClient, ByUser
+from valetkey.kernel.words import translatable
 
 
 class ConsentGiven(ByUser, frozen=True):
     """A user allowed a client this scope, at these APIs, and individually requested claims."""
+
+    sentence = translatable("%(uid)s allowed the app %(client_id)s to use their account.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -23,6 +26,8 @@ class ConsentGiven(ByUser, frozen=True):
 class ConsentDenied(ByUser, frozen=True):
     """A user declined a consent request."""
 
+    sentence = translatable("%(uid)s denied access to the app %(client_id)s.")
+
     affects_tokens: ClassVar[bool] = False
     uid: int | None
     client_id: str
@@ -31,12 +36,16 @@ class ConsentDenied(ByUser, frozen=True):
 class ConsentWithdrawn(ByUser, frozen=True):
     """A user withdrew a consent; the client must ask again."""
 
+    sentence = translatable("%(uid)s revoked access for the app %(client_id)s.")
+
     uid: int
     client_id: str
 
 
 class CodeIssued(ByUser, frozen=True):
     """An authorization code was issued; `pkce` says whether the request had a code challenge."""
+
+    sentence = translatable("The app %(client_id)s got an authorization code for %(uid)s.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -47,6 +56,8 @@ class CodeIssued(ByUser, frozen=True):
 
 class CodeRedeemed(ByClient, frozen=True):
     """A code was redeemed: the grant began and its first access token was issued."""
+
+    sentence = translatable("The app %(client_id)s got access to the account %(uid)s.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -60,12 +71,20 @@ class CodeRedeemed(ByClient, frozen=True):
 class CodeReplayed(ByClient, frozen=True):
     """A code was used twice; its grant was revoked."""
 
+    sentence = translatable(
+        "The app %(client_id)s used an authorization code twice; the grant was revoked."
+    )
+
     client_id: str
     grant_id: str
 
 
 class CodeSpoiled(ByClient, frozen=True):
     """A code came with a wrong verifier or redirect URI from its client; the code is void."""
+
+    sentence = translatable(
+        "The app %(client_id)s used an authorization code incorrectly; the code is void."
+    )
 
     client_id: str
     grant_id: str
@@ -75,6 +94,8 @@ class CodeSpoiled(ByClient, frozen=True):
 class DeviceCodeIssued(ByClient, frozen=True):
     """A device asked for authorization and shows a user code."""
 
+    sentence = translatable("The app %(client_id)s requested access on a device.")
+
     affects_tokens: ClassVar[bool] = False
     client_id: str
     grant_id: str
@@ -82,6 +103,8 @@ class DeviceCodeIssued(ByClient, frozen=True):
 
 class DeviceCodeAllowed(ByUser, frozen=True):
     """A user entered the code of a device and allowed its client this scope."""
+
+    sentence = translatable("%(uid)s allowed the app %(client_id)s access on a device.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -92,6 +115,8 @@ class DeviceCodeAllowed(ByUser, frozen=True):
 
 class DeviceCodeRedeemed(ByClient, frozen=True):
     """A device code was redeemed: the grant began and its first access token was issued."""
+
+    sentence = translatable("The app %(client_id)s got access to the account %(uid)s on a device.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -105,6 +130,8 @@ class DeviceCodeRedeemed(ByClient, frozen=True):
 class DeviceCodeSpoiled(ByClient, frozen=True):
     """An allowed device code was redeemed after what it depends on had ended; the code is void."""
 
+    sentence = translatable("The app %(client_id)s used a device code that is no longer valid.")
+
     client_id: str
     grant_id: str
     check: str
@@ -112,6 +139,8 @@ class DeviceCodeSpoiled(ByClient, frozen=True):
 
 class AccessTokenIssued(ByClient, frozen=True):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
+
+    sentence = translatable("The app %(client_id)s got an access token.")
 
     affects_tokens: ClassVar[bool] = False
     client_id: str
@@ -126,6 +155,10 @@ class AccessTokenIssued(ByClient, frozen=True):
 class IdentityAssertionIssued(ByClient, frozen=True):
     """A client got an assertion about a user for the authorization server `audience`."""
 
+    sentence = translatable(
+        "The app %(client_id)s got a proof of identity of %(uid)s for another service."
+    )
+
     affects_tokens: ClassVar[bool] = False
     client_id: str
     uid: int
@@ -136,6 +169,11 @@ class IdentityAssertionIssued(ByClient, frozen=True):
 
 class IdentityAssertionRedeemed(ByClient, frozen=True):
     """A client got an access token for the user whom an assertion of `issuer` names."""
+
+    sentence = translatable(
+        "The app %(client_id)s got access to the account %(uid)s with a proof of identity "
+        "from another service."
+    )
 
     affects_tokens: ClassVar[bool] = False
     client_id: str
@@ -150,6 +188,8 @@ class IdentityAssertionRedeemed(ByClient, frozen=True):
 class RefreshTokenUsed(ByClient, frozen=True):
     """A refresh token was used; `rotated` says whether it was replaced."""
 
+    sentence = translatable("The app %(client_id)s renewed its access to the account %(uid)s.")
+
     affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
@@ -163,6 +203,8 @@ class RefreshTokenUsed(ByClient, frozen=True):
 class RefreshTokenRepeated(ByClient, frozen=True):
     """The previous refresh token was used within the grace period; its successor was returned."""
 
+    sentence = translatable("The app %(client_id)s repeated a refresh within the grace period.")
+
     affects_tokens: ClassVar[bool] = False
     client_id: str
     grant_id: str
@@ -173,12 +215,18 @@ class RefreshTokenRepeated(ByClient, frozen=True):
 class RefreshTokenReused(ByClient, frozen=True):
     """A replaced refresh token was used too late; its grant ended as `refresh_token_reused`."""
 
+    sentence = translatable(
+        "A replaced refresh token of the app %(client_id)s was used; the grant ended."
+    )
+
     client_id: str
     grant_id: str
 
 
 class AccessTokenRevoked(ByClient, frozen=True):
     """An access token was revoked."""
+
+    sentence = translatable("An access token of the app %(client_id)s was revoked.")
 
     client_id: str
     grant_id: str | None
@@ -188,6 +236,10 @@ class AccessTokenRevoked(ByClient, frozen=True):
 
 class GrantRevoked(ByUser, frozen=True):
     """A grant was revoked with all its tokens; `because` says why."""
+
+    sentence = translatable(
+        "The access of the app %(client_id)s to the account %(uid)s ended: %(because)s."
+    )
 
     uid: int
     client_id: str

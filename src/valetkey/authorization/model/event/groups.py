@@ -1,10 +1,13 @@
 """Events of groups, declared attributes and claims, and roles at APIs."""
 
 from valetkey.authorization.model.event.event import Event
+from valetkey.kernel.words import translatable
 
 
 class GroupCreated(Event, frozen=True):
     """A group was created, in the group `parent` unless that is ""."""
+
+    sentence = translatable("The group %(group)s was created.")
 
     group: str
     parent: str
@@ -16,6 +19,8 @@ class GroupChanged(Event, frozen=True):
     `before` is its name until then.
     """
 
+    sentence = translatable("The group %(group)s was changed.")
+
     group: str
     before: str
     parent: str
@@ -24,11 +29,15 @@ class GroupChanged(Event, frozen=True):
 class GroupDeleted(Event, frozen=True):
     """A group was deleted; it has no members any more."""
 
+    sentence = translatable("The group %(group)s was deleted.")
+
     group: str
 
 
 class GroupMemberAdded(Event, frozen=True):
     """A user became a direct member of a group."""
+
+    sentence = translatable("%(uid)s was added to the group %(group)s.")
 
     uid: int
     group: str
@@ -37,6 +46,8 @@ class GroupMemberAdded(Event, frozen=True):
 class GroupMemberRemoved(Event, frozen=True):
     """A user was removed from a group as a direct member."""
 
+    sentence = translatable("%(uid)s was removed from the group %(group)s.")
+
     uid: int
     group: str
 
@@ -44,17 +55,23 @@ class GroupMemberRemoved(Event, frozen=True):
 class AttributeDeclared(Event, frozen=True):
     """An attribute of accounts was declared, or its declaration changed."""
 
+    sentence = translatable("The attribute %(attribute)s was declared or changed.")
+
     attribute: str
 
 
 class AttributeRemoved(Event, frozen=True):
     """An attribute of accounts is no longer declared; its values are no longer shown."""
 
+    sentence = translatable("The attribute %(attribute)s was deleted.")
+
     attribute: str
 
 
 class ClaimDeclared(Event, frozen=True):
     """A claim of tokens was declared, or its declaration changed."""
+
+    sentence = translatable("The claim %(claim)s was declared or changed.")
 
     claim: str
     source: str
@@ -63,11 +80,15 @@ class ClaimDeclared(Event, frozen=True):
 class ClaimRemoved(Event, frozen=True):
     """A claim of tokens is no longer declared."""
 
+    sentence = translatable("The claim %(claim)s was deleted.")
+
     claim: str
 
 
 class ApiRoleAssigned(Event, frozen=True):
     """A user got a role at an API."""
+
+    sentence = translatable("%(uid)s was assigned the role %(role)s at an API.")
 
     uid: int
     api_id: str
@@ -77,6 +98,8 @@ class ApiRoleAssigned(Event, frozen=True):
 class ApiRoleWithdrawn(Event, frozen=True):
     """A user no longer has a role at an API, except by a group."""
 
+    sentence = translatable("The role %(role)s at an API was withdrawn from %(uid)s.")
+
     uid: int
     api_id: str
     role: str
@@ -85,6 +108,8 @@ class ApiRoleWithdrawn(Event, frozen=True):
 class GroupApiRoleAssigned(Event, frozen=True):
     """The members of a group got a role at an API."""
 
+    sentence = translatable("The group %(group)s was assigned the role %(role)s at an API.")
+
     group: str
     api_id: str
     role: str
@@ -92,6 +117,8 @@ class GroupApiRoleAssigned(Event, frozen=True):
 
 class GroupApiRoleWithdrawn(Event, frozen=True):
     """The members of a group no longer have a role at an API, except by other means."""
+
+    sentence = translatable("The role %(role)s at an API was withdrawn from the group %(group)s.")
 
     group: str
     api_id: str

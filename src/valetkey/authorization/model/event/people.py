@@ -3,16 +3,21 @@
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
+from valetkey.kernel.words import translatable
 
 
 class UserRegistered(ByUser, frozen=True):
     """An account was created."""
+
+    sentence = translatable("The account %(uid)s was created.")
 
     uid: int
 
 
 class UserImportStarted(Event, frozen=True):
     """An import of `users` users began; each of them has a `user.registered` of its own."""
+
+    sentence = translatable("An import of users began: %(users)s.")
 
     affects_tokens: ClassVar[bool] = False
 
@@ -22,6 +27,8 @@ class UserImportStarted(Event, frozen=True):
 
 class UserImportFinished(Event, frozen=True):
     """An import of users ended; `created` accounts were created, `failed` were not."""
+
+    sentence = translatable("An import of users ended: %(created)s created, %(failed)s failed.")
 
     affects_tokens: ClassVar[bool] = False
 
@@ -33,6 +40,8 @@ class UserImportFinished(Event, frozen=True):
 class UserChanged(ByUser, frozen=True):
     """An account was changed; `fields` names its changed fields."""
 
+    sentence = translatable("The account %(uid)s was changed: %(fields)s.")
+
     uid: int
     fields: tuple[str, ...]
 
@@ -40,17 +49,23 @@ class UserChanged(ByUser, frozen=True):
 class UserDisabled(Event, frozen=True):
     """An account was disabled; its sessions and grants ended."""
 
+    sentence = translatable("The account %(uid)s was disabled.")
+
     uid: int
 
 
 class UserEnabled(Event, frozen=True):
     """An account was enabled; what had ended stays ended."""
 
+    sentence = translatable("The account %(uid)s was enabled.")
+
     uid: int
 
 
 class RemovalPlanned(ByUser, frozen=True):
     """An account is scheduled for removal at `due_at`; its sessions and grants ended."""
+
+    sentence = translatable("The account %(uid)s is scheduled for deletion at %(due_at)s.")
 
     uid: int
     due_at: int
@@ -59,11 +74,15 @@ class RemovalPlanned(ByUser, frozen=True):
 class RemovalCancelled(ByUser, frozen=True):
     """A user signed in to an account scheduled for removal, which cancelled the removal."""
 
+    sentence = translatable("The deletion of the account %(uid)s was cancelled.")
+
     uid: int
 
 
 class UserRemoved(Event, frozen=True):
     """An account was removed with its data; only its uid remains."""
+
+    sentence = translatable("The account %(uid)s was deleted.")
 
     uid: int
 
@@ -71,15 +90,21 @@ class UserRemoved(Event, frozen=True):
 class DataExported(ByUser, frozen=True):
     """A user downloaded their data."""
 
+    sentence = translatable("The data of the account %(uid)s was downloaded.")
+
     uid: int
 
 
 class UserInvited(Event, frozen=True):
     """An invitation to create an account was issued."""
 
+    sentence = translatable("A user was invited to create an account.")
+
 
 class PasswordResetRequested(ByAnonymous, frozen=True):
     """A password reset link was sent to the account's email address."""
+
+    sentence = translatable("A password reset was requested for %(uid)s.")
 
     uid: int
 
@@ -87,11 +112,15 @@ class PasswordResetRequested(ByAnonymous, frozen=True):
 class EmailRestored(ByUser, frozen=True):
     """A change of email address was undone from the previous address; all sessions ended."""
 
+    sentence = translatable("The previous email address of %(uid)s was restored.")
+
     uid: int
 
 
 class PasswordChanged(ByUser, frozen=True):
     """A password was set; grants and all other sessions ended."""
+
+    sentence = translatable("The password of %(uid)s was changed.")
 
     uid: int
 
@@ -99,12 +128,16 @@ class PasswordChanged(ByUser, frozen=True):
 class IdentityLinked(ByUser, frozen=True):
     """An account at an upstream provider was linked."""
 
+    sentence = translatable("An account at %(issuer)s was linked to %(uid)s.")
+
     uid: int
     issuer: str
 
 
 class IdentityUnlinked(ByUser, frozen=True):
     """An account at an upstream provider was unlinked; `because` says why."""
+
+    sentence = translatable("An account at %(issuer)s was unlinked from %(uid)s.")
 
     uid: int
     issuer: str
@@ -114,6 +147,8 @@ class IdentityUnlinked(ByUser, frozen=True):
 class MailDispatched(BySystem, frozen=True):
     """The mail server accepted a message; `kind` is its subject."""
 
+    sentence = translatable("The email %(kind)s was sent.")
+
     affects_tokens: ClassVar[bool] = False
     uid: int | None
     kind: str
@@ -122,6 +157,8 @@ class MailDispatched(BySystem, frozen=True):
 
 class MailGivenUp(BySystem, frozen=True):
     """Delivery of a message was abandoned; `because` says why."""
+
+    sentence = translatable("The email %(kind)s could not be delivered.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -133,6 +170,8 @@ class MailGivenUp(BySystem, frozen=True):
 class RoleChanged(Event, frozen=True):
     """The role of a user changed; "" is none."""
 
+    sentence = translatable("The role of %(uid)s was changed from %(before)s to %(after)s.")
+
     uid: int
     before: str
     after: str
@@ -141,11 +180,15 @@ class RoleChanged(Event, frozen=True):
 class OwnerLinkIssued(Event, frozen=True):
     """A link that makes its user an owner was issued; `break_glass` where an owner existed."""
 
+    sentence = translatable("A link that makes its user an owner was issued.")
+
     break_glass: bool
 
 
 class OwnerLinkRedeemed(ByUser, frozen=True):
     """An owner link was used."""
+
+    sentence = translatable("%(uid)s became an owner by a link.")
 
     uid: int
     break_glass: bool
@@ -154,10 +197,14 @@ class OwnerLinkRedeemed(ByUser, frozen=True):
 class DeveloperAdmitted(Event, frozen=True):
     """A user was permitted to register apps."""
 
+    sentence = translatable("%(uid)s was permitted to register apps.")
+
     uid: int
 
 
 class DeveloperDismissed(Event, frozen=True):
     """A user lost the permission to register apps; their apps remain."""
+
+    sentence = translatable("%(uid)s may no longer register apps.")
 
     uid: int

@@ -3,10 +3,13 @@
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
+from valetkey.kernel.words import translatable
 
 
 class SignInFailed(ByAnonymous, frozen=True):
     """A password was wrong, or there was no such account (`uid` is then absent)."""
+
+    sentence = translatable("A sign-in as %(uid)s failed.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -15,6 +18,8 @@ class SignInFailed(ByAnonymous, frozen=True):
 
 class SessionStarted(ByUser, frozen=True):
     """A user signed in."""
+
+    sentence = translatable("%(uid)s signed in.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -25,6 +30,8 @@ class SessionStarted(ByUser, frozen=True):
 class SessionRenewed(ByUser, frozen=True):
     """A signed-in user signed in again; the session continues."""
 
+    sentence = translatable("%(uid)s signed in again.")
+
     affects_tokens: ClassVar[bool] = False
     uid: int
     session_id: str
@@ -34,6 +41,8 @@ class SessionRenewed(ByUser, frozen=True):
 class IdentityConfirmed(ByUser, frozen=True):
     """A signed-in user authenticated again before a sensitive action."""
 
+    sentence = translatable("%(uid)s confirmed their identity.")
+
     uid: int
     session_id: str
     methods: tuple[str, ...]
@@ -42,6 +51,8 @@ class IdentityConfirmed(ByUser, frozen=True):
 class SessionEnded(ByUser, frozen=True):
     """A session ended; `because` says why."""
 
+    sentence = translatable("A session of %(uid)s ended: %(because)s.")
+
     uid: int
     session_id: str
     because: str
@@ -49,6 +60,8 @@ class SessionEnded(ByUser, frozen=True):
 
 class LogoutTokenDelivered(BySystem, frozen=True):
     """A logout token was delivered and the client confirmed it."""
+
+    sentence = translatable("The app %(client_id)s was told that %(uid)s signed out.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -59,6 +72,8 @@ class LogoutTokenDelivered(BySystem, frozen=True):
 
 class LogoutTokenGivenUp(BySystem, frozen=True):
     """Delivery of a logout token was abandoned; `because` says why."""
+
+    sentence = translatable("The app %(client_id)s could not be told that %(uid)s signed out.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -71,6 +86,8 @@ class LogoutTokenGivenUp(BySystem, frozen=True):
 class SecondFactorFailed(ByAnonymous, frozen=True):
     """A second factor was wrong after a correct password."""
 
+    sentence = translatable("A sign-in as %(uid)s failed: wrong second factor.")
+
     affects_tokens: ClassVar[bool] = False
     uid: int
     channel: str
@@ -79,12 +96,16 @@ class SecondFactorFailed(ByAnonymous, frozen=True):
 class PasskeyAdded(ByUser, frozen=True):
     """A passkey was added to an account."""
 
+    sentence = translatable("A passkey was added to %(uid)s.")
+
     uid: int
     passkey_id: str
 
 
 class PasskeyRenamed(ByUser, frozen=True):
     """A passkey was renamed."""
+
+    sentence = translatable("A passkey of %(uid)s was renamed.")
 
     uid: int
     passkey_id: str
@@ -93,12 +114,16 @@ class PasskeyRenamed(ByUser, frozen=True):
 class PasskeyRemoved(ByUser, frozen=True):
     """A passkey was removed from an account."""
 
+    sentence = translatable("A passkey of %(uid)s was removed.")
+
     uid: int
     passkey_id: str
 
 
 class PasskeyCounterFallen(ByUser, frozen=True):
     """A passkey's signature counter decreased, so a copy of it may exist."""
+
+    sentence = translatable("A passkey of %(uid)s was used that may have been copied.")
 
     uid: int
     passkey_id: str
@@ -108,11 +133,15 @@ class PasskeyCounterFallen(ByUser, frozen=True):
 class AuthenticatorAdded(ByUser, frozen=True):
     """An authenticator app was added to an account."""
 
+    sentence = translatable("An authenticator app was added to %(uid)s.")
+
     uid: int
 
 
 class AuthenticatorRemoved(ByUser, frozen=True):
     """An authenticator app was removed from an account."""
+
+    sentence = translatable("The authenticator app of %(uid)s was removed.")
 
     uid: int
 
@@ -120,11 +149,15 @@ class AuthenticatorRemoved(ByUser, frozen=True):
 class RecoveryCodesIssued(ByUser, frozen=True):
     """Recovery codes were issued; earlier ones no longer work."""
 
+    sentence = translatable("New recovery codes were created for %(uid)s.")
+
     uid: int
 
 
 class RecoveryCodeUsed(ByUser, frozen=True):
     """A recovery code was used as the second factor; `left` is how many remain."""
+
+    sentence = translatable("%(uid)s signed in with a recovery code; %(left)s left.")
 
     uid: int
     left: int
@@ -133,11 +166,15 @@ class RecoveryCodeUsed(ByUser, frozen=True):
 class PasswordRemoved(ByUser, frozen=True):
     """The password of an account was removed; its passkeys remain."""
 
+    sentence = translatable("The password of %(uid)s was removed.")
+
     uid: int
 
 
 class DeviceRemembered(ByUser, frozen=True):
     """A browser was remembered: the second factor is not requested there for a while."""
+
+    sentence = translatable("A browser of %(uid)s was remembered and skips the second factor.")
 
     uid: int
     device_id: str
@@ -146,6 +183,8 @@ class DeviceRemembered(ByUser, frozen=True):
 class DeviceForgotten(ByUser, frozen=True):
     """A remembered browser was forgotten: the second factor is requested again."""
 
+    sentence = translatable("A remembered browser of %(uid)s was forgotten.")
+
     uid: int
     device_id: str
 
@@ -153,11 +192,17 @@ class DeviceForgotten(ByUser, frozen=True):
 class DeviceStolen(ByAnonymous, frozen=True):
     """A remembered browser's old cookie was used: it was copied, and its sessions ended."""
 
+    sentence = translatable(
+        "A remembered browser of %(uid)s was forgotten because its cookie was used twice."
+    )
+
     uid: int
     device_id: str
 
 
 class FactorsRemoved(Event, frozen=True):
     """All second factors of an account were removed by an administrator."""
+
+    sentence = translatable("All second factors of %(uid)s were removed.")
 
     uid: int
