@@ -13,6 +13,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language
 from valetkey.authorization.layout.render import (
     PageContext,
+    connects,
     content_security_policy,
     render,
     scripts_of,
@@ -115,7 +116,7 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
         if page is None:
             route.fulfill(status=204)
             return
-        policy = content_security_policy(scripts=bool(scripts_of(page)))
+        policy = content_security_policy(scripts=bool(scripts_of(page)), connects=connects(page))
         route.fulfill(
             body=render(
                 page,

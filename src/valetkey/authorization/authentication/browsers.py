@@ -98,12 +98,18 @@ class Browsers(Struct, frozen=True):
         """Raise Refused (forbidden) for a request that the browser marks as cross-site."""
         check_origin(request.headers, origin(self.issuer))
 
-    async def signed_in(self, request: Request) -> SignedIn | None:
-        """Return the signed-in user of this browser, and record the visit once a minute."""
-        present = await self.present(request, "")
+    async def signed_in(self, request: Request, *, polled: bool = False) -> SignedIn | None:
+        """Return the signed-in user of this browser, and record the visit once a minute.
+
+        The visit of a `polled` request is not recorded: it came from a script and must not extend
+        the session.
+        """
+        present = await self.present(request, "", polled=polled)
         return None if present is None else present.signed_in
 
-    async def present(self, request: Request, client_id: str) -> LiveSession | None:
+    async def present(
+        self, request: Request, client_id: str, *, polled: bool = False
+    ) -> LiveSession | None:
         """Return the signed-in user, with their consent for this client."""
         cookie = self.cookies.session(request)
         if not cookie:
@@ -112,7 +118,7 @@ class Browsers(Struct, frozen=True):
         found = await self.store.read_one(
             lambda tx: find_present(tx, cookie, client_id, key, sessions, now)
         )
-        if found is not None and found.signed_in.is_stale(now):
+        if found is not None and not polled and found.signed_in.is_stale(now):
             seen = found.signed_in.session.id
             await self.store.write(lambda tx: tx.sessions.touch(seen, now))
         return found

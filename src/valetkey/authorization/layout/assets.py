@@ -26,7 +26,16 @@ DARK_CARD = "#191c20"
 # An image opened by itself is a document: it may have styles and nothing else.
 _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
 
-_SCRIPTS = ("chart.js", "copy.js", "filter.js", "passkey.js", "show.js", "strength.js", "times.js")
+_SCRIPTS = (
+    "chart.js",
+    "copy.js",
+    "filter.js",
+    "live.js",
+    "passkey.js",
+    "show.js",
+    "strength.js",
+    "times.js",
+)
 _STYLES = (
     "style.css",
     "controls.css",

@@ -191,16 +191,23 @@ def scripts_of(page: PageContext) -> tuple[str, ...]:
     return named
 
 
+def connects(page: PageContext) -> bool:
+    """Return whether a script of this page sends requests."""
+    return "live.js" in scripts_of(page)
+
+
 def content_security_policy(
     *,
     returns_to: str = "",
     script_nonce: str = "",
     scripts: bool = False,
+    connects: bool = False,
     frames: Sequence[str] = (),
 ) -> str:
     """Return the Content-Security-Policy of a page: our stylesheet, no script, and these frames.
 
-    With `scripts` the page may load scripts of this server.
+    With `scripts` the page may load scripts of this server; with `connects` these may send requests
+    to it.
 
     Images are ours alone; the logos of apps are copies. `returns_to` is the redirect URI that a
     form of the page may end at, because browsers hold `form-action` against the redirect after a
@@ -217,6 +224,7 @@ def content_security_policy(
             "default-src 'none'",
             "style-src 'self'",
             *(("script-src 'self'",) if scripts else ()),
+            *(("connect-src 'self'",) if connects else ()),
             "img-src 'self'",
             forms,
             "frame-ancestors 'none'",

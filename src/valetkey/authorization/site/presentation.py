@@ -10,6 +10,7 @@ from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import requested_language
 from valetkey.authorization.layout.render import (
     PageContext,
+    connects,
     content_security_policy,
     render,
     scripts_of,
@@ -60,8 +61,12 @@ class Renderer(Struct, frozen=True):
         `csrf` is the token of its forms.
         """
         languages = self.brands.current.languages
-        scripts = bool(scripts_of(page))
-        policy = content_security_policy(returns_to=returns_to, scripts=scripts, frames=frames)
+        policy = content_security_policy(
+            returns_to=returns_to,
+            scripts=bool(scripts_of(page)),
+            connects=connects(page),
+            frames=frames,
+        )
         viewer = viewer_of(
             request, user, self.portal, languages=languages, configuration=self.configuration
         )

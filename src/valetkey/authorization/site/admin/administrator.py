@@ -37,7 +37,7 @@ from valetkey.kernel.secret import (
     well_formed,
 )
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Pairs, Request
+from valetkey.web.exchange import Interrupt, Pairs, Request, see_other
 
 PURPOSE = "administration"
 """The purpose under which the cookies are fingerprinted."""
@@ -147,14 +147,20 @@ class AdminRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 def administrator(
-    permission: Permission = Permission.READ, *, recent: bool = False
+    permission: Permission = Permission.READ, *, recent: bool = False, polled: bool = False
 ) -> Requirement[AdminRequest]:
-    """Require a role with this permission; `recent` also requires proof within ten minutes."""
-    return administrator_for(lambda _: permission, lambda _: "" if recent else None)
+    """Require a role with this permission; `recent` also requires proof within ten minutes.
+
+    A `polled` page is requested by a script: it does not extend the sessions.
+    """
+    return administrator_for(lambda _: permission, lambda _: "" if recent else None, polled=polled)
 
 
 def administrator_for(
-    permission: Callable[[Request], Permission], returns_to: Callable[[Request], str | None]
+    permission: Callable[[Request], Permission],
+    returns_to: Callable[[Request], str | None],
+    *,
+    polled: bool = False,
 ) -> Requirement[AdminRequest]:
     """Require the permission that the request needs.
 
@@ -164,14 +170,14 @@ def administrator_for(
 
     async def requirement(visit: Visit) -> AdminRequest:
         browsers, asked = visit.browsers, visit.request
-        found = await browsers.signed_in(asked)
+        found = await browsers.signed_in(asked, polled=polled)
         if found is None:
             if asked.path != ADMIN and not browsers.cookies.session(asked):
                 raise page_not_found()
         elif found.user.role is None or not powers_of(found.user.role).allow(permission(asked)):
             raise page_not_found()
         request = signed_in_request(visit, found)
-        headers = await _enter(browsers, request)
+        headers = await _enter(browsers, request, polled=polled)
         to = returns_to(asked)
         if to is not None:
             await require_confirmed(browsers, request, to)
@@ -194,7 +200,7 @@ def actor_of(request: AdminRequest) -> Actor:
     return request.actor
 
 
-async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
+async def _enter(browsers: Browsers, request: SignedInRequest, *, polled: bool) -> Pairs:
     """Begin or continue the administration session, which ends earlier than the sign-in session."""
     session, now = request.session, request.now
     cookies = AdministrationCookie(browsers.cookies.secure)
@@ -203,6 +209,8 @@ async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
     entry = await browsers.store.read(
         lambda tx: find_entered(tx, session.id, cookie, key, settings, now)
     )
+    if entry is None and polled:
+        raise Interrupt(see_other(ADMIN))
     if entry is None:
         await require_confirmed(
             browsers, request, "" if request.request.method in _READS else ADMIN
@@ -213,7 +221,7 @@ async def _enter(browsers: Browsers, request: SignedInRequest) -> Pairs:
             done_by=by_user(session.uid),
         )
         return (cookies.set(fresh),)
-    if is_stale(entry, now):
+    if is_stale(entry, now) and not polled:
         await browsers.store.write(
             lambda tx: tx.administrations.touch(session.id, now), done_by=by_user(session.uid)
         )
