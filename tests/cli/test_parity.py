@@ -7,12 +7,12 @@ import pytest
 
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
-from valetkey.authorization.site.admin import events
 from valetkey.authorization.site.admin.api_roles import roles as api_roles
 from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients
+from valetkey.authorization.site.admin.events import events
 from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import keys, registration, scim, settings, tokens
 from valetkey.authorization.site.admin.users import attributes, imports, roles, user, users

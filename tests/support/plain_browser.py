@@ -39,6 +39,11 @@ class Answer:
     def told_in_fragment(self) -> dict[str, str]:
         return dict(parse_qsl(urlsplit(self.location).fragment, keep_blank_values=True))
 
+    def beside(self, way: str) -> str:
+        """Return the address of the page before or after (`prev`, `next`) of a list."""
+        link = self.body.partition(f'rel="{way}"')[0].rpartition('href="')[2]
+        return unescape(link.partition('"')[0]) if f'rel="{way}"' in self.body else ""
+
     def form(self, button: str) -> tuple[str, dict[str, list[str]]]:
         """Return action and fields of the form whose button has that id, as the page shows it."""
         for action, content in re.findall(

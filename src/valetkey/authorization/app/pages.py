@@ -52,10 +52,11 @@ from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, K
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients, NewClient
-from valetkey.authorization.site.admin.events import Events
+from valetkey.authorization.site.admin.events.events import Events
 from valetkey.authorization.site.admin.groups.group import GroupPages
 from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
+from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.server.keys import SigningKeys
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.scim import ScimCredentials
@@ -343,6 +344,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *declared[CLAIMS],
         *Registration(services).pages(),
         *Events(services).pages(),
+        *SavedFilterForms(services.store).pages(),
         *WebhookPages(services, CONSOLE).pages(),
         *Mail(services).pages(),
         *SigningKeys(services).pages(),

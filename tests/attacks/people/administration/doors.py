@@ -193,6 +193,8 @@ DOORS: Mapping[str, Door] = {
         Need.ROLE, Permission.KEYS, at="/admin/keys/none/withdraw", shown=False
     ),
     "/admin/events/export": Door(Need.ROLE),
+    "/admin/events/live": Door(Need.ROLE, shown=False),
+    "/admin/filters": Door(Need.ROLE),
     "/admin/settings/brand": Door(Need.ROLE, Permission.SETTINGS),
     "/admin/registration": Door(Need.ROLE, changing=Permission.CLIENTS),
     "/admin/registration/invitations/{invitation_id}/withdraw": Door(

@@ -1,6 +1,5 @@
 """What happened: to me alone, in words, newest first, page by page."""
 
-import re
 from pathlib import Path
 
 from tests.authorization.endpoints.account.people import knows, signed_in
@@ -78,11 +77,14 @@ def test_pages_follow_each_other_without_gap_or_repetition(
         browser = await signed_in(it)
         page = await browser.get("/account/activity")
         counts = [page.body.count("<time")]
-        while found := re.search(r'href="(/account/activity\?before=[^"]+)"', page.body):
-            page = await browser.get(found[1])
+        while address := page.beside("next"):
+            page = await browser.get(address)
             counts.append(page.body.count("<time"))
         assert counts == [SHOWN, SHOWN, 1]
         assert knows(page, ">Newest</a>")
+        page = await browser.get(page.beside("prev"))
+        assert page.body.count("<time") == SHOWN
+        assert page.beside("prev") == "/account/activity"
 
     run(tmp_path, story, database_url)
 

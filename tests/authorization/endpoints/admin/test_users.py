@@ -57,20 +57,32 @@ def test_people_are_found_and_filtered(tmp_path: Path, database_url: str) -> Non
     run(tmp_path, story, database_url)
 
 
-def test_pagination_leaves_no_user_out(tmp_path: Path) -> None:
+def test_pages_lead_both_ways_in_every_order_and_leave_no_user_out(
+    tmp_path: Path, database_url: str
+) -> None:
     async def story(it: Harness) -> None:
         await many(it, 120)
         browser = await administrator(it, Role.AUDITOR)
-        for start in ("/admin/users", "/admin/users?q=person"):
-            found: list[str] = []
-            page = await browser.get(start)
-            while True:
-                found += listed(page)
-                if 'rel="next"' not in page.body:
-                    break
-                more = page.body.partition('rel="next"')[0].rpartition('href="')[2]
-                page = await browser.get(more.partition('"')[0].replace("&amp;", "&"))
-            assert len(found) == len(set(found)) == (122 if "?" not in start else 120)
+        orders: dict[str, list[str]] = {}
+        for start in ("", "?q=person", "?sort=oldest", "?sort=username"):
+            page = await browser.get(f"/admin/users{start}")
+            pages = [listed(page)]
+            assert knows(page, f"Total: {120 if 'q=' in start else 122}")
+            while address := page.beside("next"):
+                page = await browser.get(address)
+                pages.append(listed(page))
+            found = orders[start] = [each for one in pages for each in one]
+            assert len(found) == len(set(found)) == (120 if "q=" in start else 122)
+            back = []
+            while address := page.beside("prev"):
+                page = await browser.get(address)
+                back.append(listed(page))
+            assert back == pages[-2::-1]
+            assert "First page" not in page.body
+        assert orders["?sort=oldest"] == orders[""][::-1]
+        names = ["1001", "1002", *(str(10_000 + number) for number in range(120))]
+        assert orders["?sort=username"] == [f"/admin/users/{name}" for name in names]
+        assert knows(await browser.get("/admin/users", show="disabled"), "Total: 3")
         off = await browser.get("/admin/users", q="person", show="disabled")
         assert listed(off) == ["/admin/users/10000", "/admin/users/10040", "/admin/users/10080"]
 

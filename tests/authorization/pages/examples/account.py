@@ -25,10 +25,12 @@ from valetkey.authorization.site.account.apps.apps import (
 from valetkey.authorization.site.account.security.confirm import ConfirmPage
 from valetkey.authorization.site.account.security.password import PasswordPage
 from valetkey.authorization.site.account.sessions import SessionsPage
+from valetkey.authorization.site.paging import Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
+_LATER = Paging("/account/activity", "/account/activity?before=2.ev_2")
 _HAPPENED = (
     ("session.started", ""),
     ("session.ended", "signed_out"),
@@ -127,11 +129,11 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
                 ActivityLine(name, ago(place * 9_000), "Notes Printer", because)
                 for place, (name, because) in enumerate(_HAPPENED)
             ),
-            "/account/activity?before=1.ev_1",
+            Paging(next="/account/activity?before=1.ev_1"),
         ),
-        "activity_none": ActivityPage((), later=True),
+        "activity_none": ActivityPage((), _LATER),
         "activity_hostile": ActivityPage(
-            (ActivityLine("consent.given", ago(5), hostile.name),), later=True
+            (ActivityLine("consent.given", ago(5), hostile.name),), _LATER
         ),
         "confirm": ConfirmPage("/account/confirm", ADA, "ada"),
         "confirm_wrong": ConfirmPage("/account/confirm", ADA, "ada", wrong="password"),

@@ -15,6 +15,7 @@ from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_p
 from valetkey.authorization.site.admin.clients.client import SecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
+from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -137,8 +138,7 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         "admin_apis_hostile": replace(
             page,
             listed=(row_of(odd), row_of(replace(_SHOWN, name=long.name))),
-            more="/admin/apis?after=x",
-            first="/admin/apis",
+            paging=Paging("/admin/apis", "/admin/apis", "/admin/apis?after=x", Figure(120)),
         ),
         "admin_apis_one": _PAGE,
         "admin_apis_one_bare": replace(

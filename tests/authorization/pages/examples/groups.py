@@ -11,6 +11,7 @@ from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
 from valetkey.authorization.site.admin.users.users import UserLine
+from valetkey.authorization.site.paging import ONE_PAGE, Figure, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -47,8 +48,7 @@ _PAGE = GroupPage(
         (("api_1 owner", "Calendar: owner"), ("api_2 clerk", "Billing: clerk")),
         "/admin/groups/staff/api-roles",
     ),
-    more=f"{_PLACE}?after=1003",
-    first=_PLACE,
+    paging=Paging(_PLACE, _PLACE, f"{_PLACE}?after=1003", Figure(120)),
 )
 
 
@@ -89,8 +89,7 @@ def groups_examples(
                 GroupRow("l", long.name, "", _PLACE),
                 GroupRow("r", rtl.name, "", _PLACE),
             ),
-            more="/admin/groups?after=x",
-            first="/admin/groups",
+            paging=Paging("/admin/groups", "/admin/groups", "/admin/groups?after=x", Figure(120)),
         ),
         "admin_group": _PAGE,
         "admin_group_several": replace(
@@ -109,8 +108,7 @@ def groups_examples(
             new_url="",
             edit_url="",
             api_roles=NO_ROLES,
-            more="",
-            first="",
+            paging=ONE_PAGE,
         ),
         "admin_group_hostile": replace(
             _PAGE,

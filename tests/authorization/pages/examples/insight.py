@@ -29,6 +29,7 @@ from valetkey.authorization.site.developer.monitoring.usage import (
     UserLine,
 )
 from valetkey.authorization.site.errors.refuse import TEXTS
+from valetkey.authorization.site.paging import Paging
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.replace import replace
@@ -222,7 +223,9 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
         "requests_none": RequestsPage(HEAD, (), (), sampled_every=0),
         "requests_failed_none": RequestsPage(HEAD, (), (), shown="failed"),
         "requests_failed": RequestsPage(HEAD, every, codes, shown="failed"),
-        "requests": RequestsPage(HEAD, (*_SUCCESSES, *every) * 3, codes, newer=older, older=older),
+        "requests": RequestsPage(
+            HEAD, (*_SUCCESSES, *every) * 3, codes, paging=Paging(older, older, older)
+        ),
         "requests_none_of_a_kind": RequestsPage(
             HEAD, (), codes, shown="failed", code="invalid_scope"
         ),
@@ -238,7 +241,11 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
         "people_none": PeoplePage(HEAD, (), 0, 0),
         "people_one": PeoplePage(HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1),
         "people": PeoplePage(
-            HEAD, tuple(_person(each) for each in range(1001, 1026)), 9_104, 1_204, older=older
+            HEAD,
+            tuple(_person(each) for each in range(1001, 1026)),
+            9_104,
+            1_204,
+            paging=Paging(next=older),
         ),
         "people_pairwise": PeoplePage(
             HEAD,

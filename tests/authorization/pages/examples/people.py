@@ -13,14 +13,17 @@ from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.event.grants import ConsentGiven
+from valetkey.authorization.model.event.people import RoleChanged
+from valetkey.authorization.model.event.sessions import SessionStarted
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.api_roles.roles import RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
-from valetkey.authorization.site.admin.groups.groups import group_link
+from valetkey.authorization.site.admin.events.lines import Actor, EventRow
+from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.overview import (
-    Figure,
     OverviewPage,
     finding_line,
 )
@@ -30,12 +33,12 @@ from valetkey.authorization.site.admin.users.owner import (
 )
 from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
 from valetkey.authorization.site.admin.users.user import (
-    EventLine,
     FactorLine,
     UserAppLine,
     UserPage,
 )
 from valetkey.authorization.site.admin.users.users import UserLine, UsersPage
+from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.replace import replace
 
 _USER = "/admin/users/4419283746512"
@@ -85,10 +88,24 @@ _FACTORS = (
     FactorLine("totp", "", 1, ago(900_000), None),
     FactorLine("recovery_code", "", 8, ago(900_000), None),
 )
-_EVENTS = (
-    EventLine("session.started", ago(90), ""),
-    EventLine("role.changed", ago(9_000), "user 77"),
-    EventLine("consent.given", ago(90_000), ""),
+_SELF = Link("ada", "/admin/users/77")
+_EVENTS = tuple(
+    EventRow(
+        f"ev_{kind.name}",
+        kind.name,
+        ago(since),
+        kind.sentence,
+        {"before": "–", "after": "auditor"},
+        _SELF,
+        Link("Notes Printer", "/admin/clients/web1"),
+        Actor(by, _SELF),
+        (("id", f"ev_{kind.name}"), ("uid", "77")),
+    )
+    for kind, since, by in (
+        (SessionStarted, 90, "self"),
+        (RoleChanged, 9_000, "user"),
+        (ConsentGiven, 90_000, "self"),
+    )
 )
 _ROLES = tuple((role.value, ROLE_WORDS[role]) for role in Role)
 _DAYS = [f"2026-{10 + (place + 22) // 31:02}-{(place + 22) % 31 + 1:02}" for place in range(30)]
@@ -113,6 +130,7 @@ OVERVIEW = OverviewPage(
     findings=_FINDINGS,
 )
 _NONE = Chart((), ())
+_NEXT = Paging(next="/admin/users?after=1.2", total=Figure(1_284))
 USER = UserPage(
     ADA,
     True,
@@ -194,13 +212,17 @@ def people_examples() -> Mapping[str, PageContext]:
         ),
         "admin_findings": _overview_of(_CONDITIONS[::2]),
         "admin_findings_more": _overview_of(_CONDITIONS[1::2]),
-        "admin_users": UsersPage("/admin/users", "", "all", listed, more="/admin/users?after=1.2"),
+        "admin_users": UsersPage("/admin/users", "", "all", listed, paging=_NEXT),
         "admin_users_one": UsersPage(
-            "/admin/users", "ada", "role", (ADA,), first="/admin/users?q=ada"
+            "/admin/users",
+            "ada",
+            "role",
+            (ADA,),
+            paging=Paging("/admin/users?q=ada", "/admin/users?q=ada"),
         ),
         "admin_users_none": UsersPage("/admin/users", "", "all", ()),
         "admin_users_not_found": UsersPage(
-            "/admin/users", '"><script>\u202e', "disabled", (), more="/admin/users?after=1.2"
+            "/admin/users", '"><script>\u202e', "disabled", (), paging=_NEXT
         ),
         "admin_users_hostile": UsersPage("/admin/users", HOSTILE.name, "all", (HOSTILE,)),
         "admin_user": USER,

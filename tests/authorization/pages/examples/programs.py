@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.admin.events import (
-    EventQuery,
-    EventRow,
-    EventsPage,
-    ExportPage,
-)
+from valetkey.authorization.model.event.clients import ClientChanged
+from valetkey.authorization.model.event.sessions import SessionStarted
+from valetkey.authorization.site.admin.events.events import EventQuery, EventsPage, ExportPage
+from valetkey.authorization.site.admin.events.lines import KINDS, NONE, Actor, EventRow
+from valetkey.authorization.site.admin.groups.groups import Link
+from valetkey.authorization.site.admin.saved_filters import SavedLine, SavedPart
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.admin.server.tokens import (
     PERMISSION_WORDS,
@@ -19,6 +19,7 @@ from valetkey.authorization.site.admin.server.tokens import (
     TokenMadePage,
     TokensPage,
 )
+from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -33,32 +34,40 @@ def _ago(seconds: int) -> When:
 
 def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContext]:
     """Events."""
+    ada = Link("ada", "/admin/users/1001")
     row = EventRow(
         "ev_1",
         "session.started",
         _ago(50),
-        "ada",
-        "/admin/users/1001",
-        "",
-        "",
-        "",
-        (("methods", "pwd, otp"),),
+        SessionStarted.sentence,
+        {"methods": "pwd, otp"},
+        ada,
+        NONE,
+        Actor("self", ada),
+        (("id", "ev_1"), ("uid", "1001"), ("methods", "pwd, otp"), ("done_by", "user 1001")),
     )
     changed = EventRow(
         "ev_2",
         "client.changed",
         _ago(5_000),
-        "",
-        "",
-        "app_7f3k9qxmB2",
-        _CLIENT,
-        "user 1001 token at_4fGh2kLmNpQrStUvWxYz01",
-        (("channel", "admin"), ("fields", "name"), ("before", hostile.name), ("after", long.name)),
+        ClientChanged.sentence,
+        {"fields": "name"},
+        NONE,
+        Link(hostile.name, _CLIENT),
+        Actor("user", ada, "at_4fGh2kLmNpQrStUvWxYz01"),
+        (
+            ("id", "ev_2"),
+            ("client_id", "app_7f3k9qxmB2"),
+            ("fields", "name"),
+            ("before", hostile.name),
+            ("after", long.name),
+            ("done_by", "user 1001 token at_4fGh2kLmNpQrStUvWxYz01"),
+        ),
     )
     page = EventsPage(
         "/admin/events",
         EventQuery(),
-        ("client.changed", "session.started"),
+        tuple(KINDS),
         (row, changed),
         "/admin/events/export",
     )
@@ -67,17 +76,25 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         "admin_events_many": replace(
             page,
             query=EventQuery(person="ada", since="2027-01-01"),
-            listed=(row, changed, row) * 8,
-            more="/admin/events?after=1.x",
-            first="/admin/events",
+            listed=tuple(
+                replace((row, changed, row)[place % 3], id=f"ev_{place}") for place in range(24)
+            ),
+            paging=Paging("/admin/events", "/admin/events", "/admin/events?after=1.x", Figure(48)),
+            saved=SavedPart(
+                "events",
+                "csrf-value",
+                "person=ada&since=2027-01-01",
+                (SavedLine("Failed sign-ins", "/admin/events?name=sign_in.failed"),),
+            ),
         ),
         "admin_events_wrong": replace(
             page,
-            query=EventQuery(person="nobody", since="yesterday", name="client.changed"),
+            query=EventQuery(person="nobody", since="yesterday", name="client.chnged"),
             listed=(),
             export_url="",
             faults=(
                 ("person", "No user has this uid, username or email address."),
+                ("name", "There is no event of this name. Choose one from the list."),
                 ("since", "Enter the date as 2026-11-21."),
             ),
         ),
@@ -123,7 +140,7 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
                 ),
                 replace(line, name="Old import", works=False, end_url=""),
             ),
-            more="/admin/tokens?after=1.x",
+            paging=Paging(next="/admin/tokens?after=1.x", total=Figure(53)),
             done="Token revoked.",
         ),
         "admin_tokens_none": replace(page, listed=()),

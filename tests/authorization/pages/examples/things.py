@@ -38,6 +38,7 @@ from valetkey.authorization.site.admin.server.settings import (
     SettingSection,
     SettingsPage,
 )
+from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -131,15 +132,23 @@ def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str
             page,
             listed=(_ROW, _OLD, odd, replace(_ROW, name=long.name), replace(_ROW, name=rtl.name))
             * 5,
-            more="/admin/clients?after=1.x",
-            first="/admin/clients",
+            paging=Paging(
+                "/admin/clients",
+                "/admin/clients?after=2.x&back=3.x",
+                "/admin/clients?after=1.x",
+                Figure(10_000, more=True),
+            ),
         ),
         "admin_clients_one": replace(
             page, text="print", narrowed=True, listed=(_ROW,), chosen={**_ALL, "mark": "yes"}
         ),
         "admin_clients_none": replace(page, listed=(), deleted=True),
         "admin_clients_nothing_found": replace(
-            page, text="zzz", listed=(), narrowed=True, more="/admin/clients?q=zzz&after=1.x"
+            page,
+            text="zzz",
+            listed=(),
+            narrowed=True,
+            paging=Paging(next="/admin/clients?q=zzz&after=1.x"),
         ),
         "admin_client": _PAGE,
         "admin_client_done": replace(_PAGE, done="verify"),

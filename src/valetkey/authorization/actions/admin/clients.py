@@ -13,6 +13,7 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
+    ClientOrder,
     Cursor,
     Found,
 )
@@ -38,11 +39,16 @@ class ClientWithUses(Struct, frozen=True):
 
 
 def search(
-    tx: Transaction, actor: Actor, wanted: ClientFilter, before: Cursor, limit: int
+    tx: Transaction,
+    actor: Actor,
+    wanted: ClientFilter,
+    place: Cursor,
+    limit: int,
+    order: ClientOrder = ClientOrder.NEWEST,
 ) -> Found:
     """Return a page of the clients that match. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
-    return tx.client_search.page(wanted, before, limit)
+    return tx.client_search.page(wanted, place, limit, order)
 
 
 def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:

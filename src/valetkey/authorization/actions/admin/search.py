@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.storage.administration.client_search import Cursor as PlaceInTime
 from valetkey.authorization.storage.administration.event_search import EventFilter
@@ -15,6 +15,7 @@ from valetkey.authorization.storage.administration.people import (
     START,
     Cursor,
     Filter,
+    Order,
     prefix_range,
     search_words,
 )
@@ -64,18 +65,26 @@ class UserDetails(Struct, frozen=True):
 
 
 def find_users(
-    tx: Transaction, actor: Actor, text: str, chosen: Filter, after: str, limit: int
+    tx: Transaction,
+    actor: Actor,
+    text: str,
+    chosen: Filter,
+    after: str,
+    limit: int,
+    order: Order = Order.NEWEST,
 ) -> Found:
     """Return at most `limit` users with a word that begins with `text`, or with that uid.
 
-    Without a text all users, newest first. `after` is the `more` of the page before; raises
+    Without a text all users, in that order. `after` is the `more` of the page before; raises
     Refused for one that never was, and where the role does not allow it.
     """
     require(tx, actor, Permission.READ)
     place = _parse(after)
     text = text.strip()
     if not text:
-        return _newest(tx, chosen, place, limit)
+        if order is Order.NEWEST:
+            return _newest(tx, chosen, place, limit)
+        return _ordered(tx, chosen, order, place or START, limit)
     found = _search(tx, text, chosen, place, limit)
     if not after and _UID.fullmatch(text) and int(text) <= LARGEST_UID:
         user = tx.users.find(Uid(int(text)))
@@ -83,6 +92,17 @@ def find_users(
             others = [each for each in found.users if each.uid != user.uid]
             return Found((user, *others), found.more)
     return found
+
+
+def count_users(tx: Transaction, text: str, chosen: Filter, most: int) -> int | None:
+    """Count the users that `find_users` finds, up to `most`; None where that takes too long."""
+    if not (text := text.strip()):
+        return tx.people.count_matching(chosen, most)
+    if chosen is not Filter.ALL or _UID.fullmatch(text):
+        return None
+    found = tx.people.find(text, START, most)
+    users = len({uid for _, uid in found})
+    return most if len(found) == most else users
 
 
 def user_details(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetails:
@@ -122,6 +142,39 @@ def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -
     users = [user for uid in uids[:limit] if (user := tx.users.find(uid)) is not None]
     more = f"{users[-1].created_at}.{users[-1].uid}" if len(uids) > limit and users else ""
     return Found([user for user in users if not is_gone(user)], more)
+
+
+def _ordered(tx: Transaction, chosen: Filter, order: Order, place: Cursor, limit: int) -> Found:
+    users: list[User] = []
+    looked = 0
+    while looked < _LOOKED_AT:
+        rows = _after(tx, order, place)
+        for each in rows:
+            user = tx.users.find(Uid(each.uid))
+            if user is not None and not is_gone(user) and chosen.fits(user):
+                if len(users) == limit:
+                    return Found(users, f"{place.word}.{place.uid}")
+                users.append(user)
+            place = each
+        looked += len(rows)
+        if len(rows) < _BATCH:
+            return Found(users, "")
+    return Found(users, f"{place.word}.{place.uid}")
+
+
+def _after(tx: Transaction, order: Order, place: Cursor) -> Sequence[Cursor]:
+    if order is Order.OLDEST:
+        if place.word and not place.word.isdecimal():
+            raise _foreign()
+        at = Instant(int(place.word[:16] or "0"))
+        found = tx.people.oldest(at, place.uid, _BATCH)
+        return [Cursor(str(created), uid) for created, uid in found]
+    # By its uid: a username may be longer than a cursor.
+    last = tx.users.find(Uid(place.uid)) if place.uid else None
+    if place.uid and (last is None or is_gone(last)):
+        raise _foreign()
+    key = "" if last is None else fold(last.username)
+    return [Cursor("", uid) for _, uid in tx.people.by_username(key, _BATCH)]
 
 
 def _search(tx: Transaction, text: str, chosen: Filter, place: Cursor | None, limit: int) -> Found:

@@ -23,6 +23,7 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     signed_in,
 )
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
@@ -150,18 +151,13 @@ class ActivityLine(Struct, frozen=True):
 
 
 class ActivityPage(Struct, frozen=True):
-    """The context of activity.html, newest first.
-
-    `earlier` is the address of the next page, "" on the last.
-    """
+    """The context of activity.html, newest first."""
 
     template: ClassVar[str] = "account/activity.html"
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     lines: tuple[ActivityLine, ...]
-    earlier: str = ""
-    #: Whether this is not the first page.
-    later: bool = False
+    paging: Paging = ONE_PAGE
     #: The category that is listed; None for all.
     kind: Kind | None = None
 
@@ -189,13 +185,12 @@ class Activity(Struct, frozen=True):
         at, place = (_END, "") if before is None else _parse(before)
         uid = request.user.uid
         found = await self.store.scan(lambda tx: read_activity(tx, uid, at, place, SHOWN + 1, kind))
-        earlier = ""
-        if len(found) > SHOWN:
-            last = found[SHOWN - 1].event
-            only = "" if kind is None else f"&kind={kind}"
-            earlier = f"{ACTIVITY}?before={last.at}.{last.id}{only}"
+        last = found[SHOWN - 1].event if len(found) > SHOWN else None
+        more = f"{last.at}.{last.id}" if last else ""
+        said = {} if kind is None else {"kind": kind.value}
         lines = tuple(each.line(request.now) for each in found[:SHOWN])
-        return Show(ActivityPage(lines, earlier, later=before is not None, kind=kind))
+        pages = pages_beside(ACTIVITY, said, request.query, more, name="before")
+        return Show(ActivityPage(lines, pages, kind=kind))
 
 
 class ActivityEntry(Struct, frozen=True):

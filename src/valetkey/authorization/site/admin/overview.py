@@ -16,16 +16,10 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
+from valetkey.authorization.site.paging import Figure
 from valetkey.authorization.storage.register.usage import day_text
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
-
-
-class Figure(Struct, frozen=True):
-    """A count; with `more`, a lower bound."""
-
-    count: int
-    more: bool = False
 
 
 class FindingLine(Struct, frozen=True):

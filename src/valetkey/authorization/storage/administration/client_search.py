@@ -1,7 +1,8 @@
-"""Search the clients with filters, newest first."""
+"""Search the clients with filters."""
 
 import json
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -16,6 +17,14 @@ MOST_LOOKED_AT = 2_000
 
 _BATCH = 200
 _LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value})
+
+
+class ClientOrder(StrEnum):
+    """An order of clients; names are compared without regard to case."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    NAME = "name"
 
 
 class Cursor(Struct, frozen=True):
@@ -91,11 +100,17 @@ class ClientSearch(Struct, frozen=True):
 
     db: Connection
 
-    def page(self, wanted: ClientFilter, before: Cursor, limit: int) -> Found:
+    def page(
+        self,
+        wanted: ClientFilter,
+        place: Cursor,
+        limit: int,
+        order: ClientOrder = ClientOrder.NEWEST,
+    ) -> Found:
         """Return at most `limit` clients; fewer, with a position, after too many were examined."""
         found: list[ClientLine] = []
-        last = before
-        for looked_at, line in enumerate(self._lines(before)):
+        last = place
+        for looked_at, line in enumerate(self._lines(place, order)):
             if looked_at == MOST_LOOKED_AT:
                 return Found(found, last)
             if wanted.takes(line):
@@ -104,6 +119,28 @@ class ClientSearch(Struct, frozen=True):
                 found.append(line)
             last = line.place
         return Found(found, None)
+
+    def count(self, wanted: ClientFilter, most: int) -> int | None:
+        """Count the matching clients, up to `most`; None if too many would be examined."""
+        if wanted != ClientFilter():
+            found = 0
+            for looked_at, line in enumerate(self._lines(END, ClientOrder.NEWEST)):
+                found += wanted.takes(line)
+                if found == most:
+                    break
+                if looked_at == MOST_LOOKED_AT:
+                    return None
+            return found
+        row = self.db.row(
+            "SELECT count(*) FROM (SELECT id FROM clients"
+            " WHERE NOT EXISTS (SELECT 1 FROM registrations"
+            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+            " ORDER BY created_at, id LIMIT :limit) AS counted",
+            limit=most,
+        )
+        return 0 if row is None else int(row[0])
 
     def requiring_group(self, name: str) -> Sequence[tuple[str, str]]:
         """Return ids and names of the apps that require this group, among the newest 2,000."""
@@ -130,24 +167,64 @@ class ClientSearch(Struct, frozen=True):
         )
         return row is not None
 
-    def _lines(self, before: Cursor) -> Iterator[ClientLine]:
+    def _lines(self, place: Cursor, order: ClientOrder) -> Iterator[ClientLine]:
+        # Every other order begins after nothing.
+        start = place if place != END or order is ClientOrder.NEWEST else Cursor(Instant(-1), "")
+        read = {
+            ClientOrder.NEWEST: self._newest,
+            ClientOrder.OLDEST: self._oldest,
+            ClientOrder.NAME: self._by_name,
+        }[order]
         while True:
-            lines = _LINES.all(
-                self.db,
-                "SELECT * FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
-                " AND NOT EXISTS (SELECT 1 FROM registrations"
-                " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
-                " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
-                " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
-                " ORDER BY created_at DESC, id DESC LIMIT :limit",
-                at=before.at,
-                id=before.id,
-                limit=_BATCH,
-            )
+            lines = read(start)
             yield from lines
             if len(lines) < _BATCH:
                 return
-            before = lines[-1].place
+            start = lines[-1].place
+
+    def _newest(self, before: Cursor) -> Sequence[ClientLine]:
+        return _LINES.all(
+            self.db,
+            "SELECT * FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
+            " AND NOT EXISTS (SELECT 1 FROM registrations"
+            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+            at=before.at,
+            id=before.id,
+            limit=_BATCH,
+        )
+
+    def _oldest(self, after: Cursor) -> Sequence[ClientLine]:
+        return _LINES.all(
+            self.db,
+            "SELECT * FROM clients WHERE (created_at > :at OR (created_at = :at AND id > :id))"
+            " AND NOT EXISTS (SELECT 1 FROM registrations"
+            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+            " ORDER BY created_at, id LIMIT :limit",
+            at=after.at,
+            id=after.id,
+            limit=_BATCH,
+        )
+
+    def _by_name(self, after: Cursor) -> Sequence[ClientLine]:
+        # The database folds the name: Python's rules are others.
+        row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=after.id)
+        return _LINES.all(
+            self.db,
+            "SELECT * FROM clients WHERE lower(name) >= :name AND (lower(name) > :name OR id > :id)"
+            " AND NOT EXISTS (SELECT 1 FROM registrations"
+            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+            " ORDER BY lower(name), id LIMIT :limit",
+            name="" if row is None else row[0],
+            id=after.id,
+            limit=_BATCH,
+        )
 
 
 _LINES = Record(

@@ -44,6 +44,14 @@ class Filter(StrEnum):
                 return user.email_verified_at is None
 
 
+class Order(StrEnum):
+    """An order of users."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    USERNAME = "username"
+
+
 class Cursor(Struct, frozen=True, order=True):
     """The start of a page of a search: after this word and uid."""
 
@@ -105,6 +113,27 @@ class People(Struct, frozen=True):
         statement = _ALL if chosen is Filter.ALL else part
         rows = self.db.rows(statement, before=before, before_uid=before_uid, limit=limit)
         return [Uid(row[0]) for row in rows]
+
+    def oldest(self, after: Instant, after_uid: int, limit: int) -> Sequence[tuple[Instant, Uid]]:
+        """Return creation and uid of at most `limit` users, oldest first, after a position."""
+        rows = self.db.rows(
+            "SELECT created_at, uid FROM users WHERE (created_at, uid) > (:after, :after_uid)"
+            " ORDER BY created_at, uid LIMIT :limit",
+            after=after,
+            after_uid=after_uid,
+            limit=limit,
+        )
+        return [(Instant(at), Uid(uid)) for at, uid in rows]
+
+    def by_username(self, after: str, limit: int) -> Sequence[tuple[str, Uid]]:
+        """Return at most `limit` folded usernames and their users, in order, after a username."""
+        rows = self.db.rows(
+            "SELECT username_key, uid FROM users WHERE username_key > :after"
+            " ORDER BY username_key LIMIT :limit",
+            after=after,
+            limit=limit,
+        )
+        return [(key, Uid(uid)) for key, uid in rows]
 
     def with_roles(self, limit: int) -> Sequence[Uid]:
         """Return at most `limit` users who have a role."""
@@ -190,6 +219,10 @@ class People(Struct, frozen=True):
         )
         return _number(row)
 
+    def count_matching(self, chosen: Filter, most: int) -> int:
+        """Count the users that match, up to `most`, without those who were deleted."""
+        return _number(self.db.row(_COUNTS[chosen], limit=most))
+
     def count_clients(self, most: int) -> int:
         """Count the apps, up to `most`."""
         row = self.db.row(
@@ -227,6 +260,18 @@ _UNVERIFIED = (
     " AND (created_at, uid) < (:before, :before_uid)"
     " ORDER BY created_at DESC, uid DESC LIMIT :limit"
 )
+
+
+_COUNTS = {
+    Filter.ALL: "SELECT count(*) FROM (SELECT uid FROM users WHERE email <> ''"
+    " ORDER BY created_at, uid LIMIT :limit) AS counted",
+    Filter.ROLE: "SELECT count(*) FROM (SELECT uid FROM users WHERE role IS NOT NULL"
+    " ORDER BY role LIMIT :limit) AS counted",
+    Filter.DISABLED: "SELECT count(*) FROM (SELECT uid FROM users WHERE disabled_at IS NOT NULL"
+    " AND email <> '' ORDER BY created_at, uid LIMIT :limit) AS counted",
+    Filter.UNVERIFIED: "SELECT count(*) FROM (SELECT uid FROM users WHERE email_verified_at IS NULL"
+    " AND email <> '' ORDER BY created_at, uid LIMIT :limit) AS counted",
+}
 
 
 def _number(row: Row | None) -> int:

@@ -90,6 +90,7 @@ class AccountRemovals(Struct, frozen=True):
         db.run("DELETE FROM scim_users WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM user_roles WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM user_pictures WHERE uid = :uid", uid=uid)
+        db.run("DELETE FROM saved_filters WHERE uid = :uid", uid=uid)
         # With a space in it: a name that no user can have or take.
         mark = f"removed {uid}"
         db.run(

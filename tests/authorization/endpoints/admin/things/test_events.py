@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import MutableMapping
 from pathlib import Path
 from urllib.parse import urlencode
@@ -12,8 +13,14 @@ from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.model.event.clients import ClientRegistered
+from valetkey.authorization.model.event.clients import ClientDisabled, ClientRegistered
+from valetkey.authorization.model.event.event import by_cli, by_token
+from valetkey.authorization.model.event.people import RemovalPlanned, UserDisabled
+from valetkey.authorization.site.admin.events.lines import KINDS
+from valetkey.authorization.site.paging import pages_beside
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
+from valetkey.web.form import Form, read_query
 
 
 async def _copy(browser: Browser, format: str, query: str = "") -> tuple[dict[str, str], str]:
@@ -91,6 +98,53 @@ def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> Non
         wrong = await page(browser, "/admin/events?person=nobody&since=2026-13-45")
         assert "No user has this uid" in wrong.body
         assert "Enter the date as 2026-11-21" in wrong.body
+        unknown = await page(browser, "/admin/events?name=no_such.event")
+        assert "There is no event of this name. Choose one from the list." in unknown.body
+        assert 'class="entries"' not in unknown.body
+
+    run(tmp_path, story)
+
+
+def test_every_event_has_a_sentence_that_its_fields_fill() -> None:
+    for kind in KINDS.values():
+        named = set(re.findall(r"%\((\w+)\)s", kind.sentence))
+        assert kind.sentence.endswith("."), f"{kind.name} needs a sentence"
+        assert named <= set(kind.__struct_fields__), kind.name
+    assert len({kind.sentence for kind in KINDS.values()}) == len(KINDS)
+
+
+def test_events_are_told_in_sentences_with_their_actor_and_fields(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web", name="Notes <Printer>")
+        now = it.clock.now
+
+        def happen(tx: Transaction) -> None:
+            add = replace(tx.events, done_by=by_cli("root")).add
+            add(ClientDisabled("web"), now)
+            add(ClientDisabled("gone"), now)
+            add(RemovalPlanned(1001, now), now)
+            replace(tx.events, done_by=by_token(1001, "at_1")).add(UserDisabled(1001), now)
+            tx.db.run(
+                "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"
+                " VALUES ('ev_old', :now, 'thing.forgotten', NULL, NULL, NULL, '{}', 'system')",
+                now=now,
+            )
+
+        browser = await administrator(it)
+        await it.write(happen)
+        body = (await page(browser, "/admin/events")).body
+        text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body))
+        for sentence in (
+            "The app Notes &lt;Printer&gt; was disabled. by root on the command line",
+            "The app gone was disabled. by root on the command line",
+            "The account ada is scheduled for deletion at 2027-01-15 08:00:00 UTC.",
+            "The account ada was disabled. by ada with an API token",
+            "ada signed in. Details session.started",
+            "thing.forgotten by the server",
+        ):
+            assert sentence in text, (sentence, text)
+        assert '<a href="/admin/clients/web"><bdi>Notes &lt;Printer&gt;</bdi></a>' in body
+        assert "done_by user 1001 token at_1" in text
 
     run(tmp_path, story)
 
@@ -99,18 +153,35 @@ def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _add(it, 130)
-        address, seen = "/admin/events?name=client.registered", set[str]()
-        pages = 0
-        while address:
-            body = (await page(browser, address)).body
-            seen |= {line.partition('"')[0] for line in body.split('href="/admin/clients/')[1:]}
-            pages += 1
-            more = body.partition('rel="next"')[0].rpartition('href="')[2].partition('"')[0]
-            address = more.replace("&amp;", "&") if 'rel="next"' in body else ""
-        assert len([each for each in seen if each.startswith("app")]) == 130
-        assert pages == 6
+        shown = await page(browser, "/admin/events?name=client.registered")
+        pages = [re.findall(r'<li [^>]*id="(ev_[^"]+)"', shown.body)]
+        while address := shown.beside("next"):
+            shown = await page(browser, address)
+            pages.append(re.findall(r'<li [^>]*id="(ev_[^"]+)"', shown.body))
+        assert len({each for one in pages for each in one}) == 131
+        assert len(pages) == 6
+        assert "Total: 131" in shown.body
+        while address := shown.beside("prev"):
+            shown = await page(browser, address)
+            pages.pop()
+            assert re.findall(r'<li [^>]*id="(ev_[^"]+)"', shown.body) == pages[-1]
+        assert len(pages) == 1
 
     run(tmp_path, story)
+
+
+def test_a_long_way_back_is_shortened_and_ends_with_the_first_page_alone() -> None:
+    query = Form({})
+    for number in range(100):
+        it = pages_beside("/list", {"q": "a b"}, query, f"{number}.{'x' * 90}")
+        assert len(it.next) < 2_200
+        query = read_query(it.next.partition("?")[2])
+    passed = list[str]()
+    while (it := pages_beside("/list", {"q": "a b"}, query, "")).previous:
+        query = read_query(it.previous.partition("?")[2])
+        passed.append((query.get("after") or "").partition(".")[0])
+    assert passed == [str(number) for number in range(98, 77, -1)]
+    assert it.first == "/list?q=a+b"
 
 
 def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:

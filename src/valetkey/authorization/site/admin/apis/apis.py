@@ -14,10 +14,10 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,
     administrator,
-    with_query,
 )
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.kernel.words import translatable
 
 APIS = "/admin/apis"
@@ -75,6 +75,9 @@ API_WORDS: Words = {
 _TITLE = translatable("APIs")
 _LONGEST = 500
 
+MOST_COUNTED = 1_000
+"""APIs that are counted for the total."""
+
 
 class ApiRow(Struct, frozen=True):
     """One API in the list."""
@@ -97,8 +100,7 @@ class ApisPage(Struct, frozen=True):
     own: str
     #: "" where the role may not.
     new_url: str
-    more: str = ""
-    first: str = ""
+    paging: Paging = ONE_PAGE
     deleted: bool = False
 
 
@@ -132,13 +134,19 @@ class Apis(Struct, frozen=True):
         query = {"after": (request.query.get("after") or "")[:_LONGEST]}
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
         found = await value_of(call, ApiList)
+        count = await self.services.store.scan(lambda tx: len(tx.apis.page("", MOST_COUNTED + 1)))
         may = request.powers.allow(Permission.CLIENTS)
         page = ApisPage(
             listed=tuple(row_of(each) for each in found.items),
             own=self.services.settings.audience,
             new_url=NEW if may else "",
-            more=with_query(APIS, {"after": found.next or ""}) if found.next else "",
-            first=APIS if query["after"] else "",
+            paging=pages_beside(
+                APIS,
+                {},
+                request.query,
+                found.next or "",
+                total=at_most(count, MOST_COUNTED),
+            ),
             deleted="deleted" in request.query,
         )
         return Show(page)

@@ -38,7 +38,7 @@ from valetkey.authorization.site.admin.confirm import (
     Subject,
     confirmation,
 )
-from valetkey.authorization.site.admin.events import EVENTS
+from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction

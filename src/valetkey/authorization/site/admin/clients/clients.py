@@ -27,7 +27,11 @@ from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
     administrator,
-    with_query,
+)
+from valetkey.authorization.site.admin.saved_filters import (
+    NOTHING_SAVED,
+    SavedPart,
+    saved_part,
 )
 from valetkey.authorization.site.app_form.form import AppForm, AppForms
 from valetkey.authorization.site.app_form.registration import (
@@ -39,7 +43,12 @@ from valetkey.authorization.site.app_form.registration import (
     preset_in,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.storage.administration.client_search import ClientFilter, ClientLine
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.storage.administration.client_search import (
+    ClientFilter,
+    ClientLine,
+    ClientOrder,
+)
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -75,17 +84,20 @@ class ClientsPage(Struct, frozen=True):
     #: The chosen value of each filter, "" for all.
     chosen: dict[str, str]
     listed: tuple[ClientRow, ...]
+    order: str = ClientOrder.NEWEST.value
     #: The page that registers an app; "" if the role may not.
     new_url: str = ""
     narrowed: bool = False
     deleted: bool = False
-    #: The next and the first page of the list; "" for none.
-    more: str = ""
-    first: str = ""
+    paging: Paging = ONE_PAGE
+    saved: SavedPart = NOTHING_SAVED
 
 
 SHOWN = 50
 """Maximum number of apps on a page."""
+
+MOST_COUNTED = 10_000
+"""Apps that are counted for the total."""
 
 _LONGEST = 80
 _WORDS = {
@@ -113,22 +125,32 @@ class Clients(Struct, frozen=True):
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "").strip()[:_LONGEST]
         chosen = _chosen(query)
-        before = place_in(query.get("after"))
-        found = await self.store.scan(
-            lambda tx: clients.search(tx, actor, _filter(text, chosen), before, SHOWN)
-        )
+        sort = query.get("sort") or ""
+        order = ClientOrder(sort) if sort in set(ClientOrder) else ClientOrder.NEWEST
+        place = place_in(query.get("after"))
+        wanted = _filter(text, chosen)
         said = {"q": text, **chosen}
-        after = cursor(found.after)
+        if order is not ClientOrder.NEWEST:
+            said["sort"] = order.value
+        found, count, saved = await self.store.scan(
+            lambda tx: (
+                clients.search(tx, actor, wanted, place, SHOWN, order),
+                tx.client_search.count(wanted, MOST_COUNTED + 1),
+                saved_part(tx, request, "clients", said),
+            )
+        )
+        total = at_most(count, MOST_COUNTED)
         page = ClientsPage(
             action=CLIENTS,
             text=text,
             chosen=chosen,
+            order=order.value,
             listed=tuple(row_of(line, request.now) for line in found.lines),
             new_url=NEW if request.powers.allow(Permission.CLIENTS) else "",
             narrowed=bool(text) or any(chosen.values()),
             deleted="deleted" in query,
-            more=with_query(CLIENTS, {**said, "after": after}) if after else "",
-            first=with_query(CLIENTS, said) if "after" in query else "",
+            paging=pages_beside(CLIENTS, said, query, cursor(found.after), total=total),
+            saved=saved,
         )
         return Show(page)
 

@@ -44,6 +44,7 @@ from valetkey.authorization.site.admin.groups.groups import (
 )
 from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -101,8 +102,7 @@ class GroupPage(Struct, frozen=True):
     new_url: str
     edit_url: str = ""
     api_roles: RolesPart = NO_ROLES
-    more: str = ""
-    first: str = ""
+    paging: Paging = ONE_PAGE
     done: str = ""
     #: The submitted name, and the users that it could mean.
     person: str = ""
@@ -114,6 +114,7 @@ class GroupPage(Struct, frozen=True):
 class _Seen(Struct, frozen=True):
     group: Group
     members: Sequence[GroupMember]
+    count: int
     subgroups: Sequence[Group]
     apps: Sequence[tuple[str, str]]
     roles: Sequence[AssignedRole]
@@ -210,6 +211,7 @@ class GroupPages(Struct, frozen=True):
             return _Seen(
                 group,
                 tx.groups.members(group, after, SHOWN + 1),
+                tx.groups.size(group, _MOST_COUNTED + 1),
                 tx.groups.subgroups(group, _SUBGROUPS),
                 tx.client_search.requiring_group(group.name),
                 tx.api_roles.of_group(group, MOST_SHOWN),
@@ -238,8 +240,13 @@ class GroupPages(Struct, frozen=True):
             api_roles=roles_part(
                 seen.roles, seen.apis, seen.group.name, f"{place}/api-roles" if may else ""
             ),
-            more=with_query(place, {"after": str(last.uid)}) if last else "",
-            first=place if after else "",
+            paging=pages_beside(
+                place,
+                {},
+                request.query,
+                str(last.uid) if last else "",
+                total=at_most(seen.count, _MOST_COUNTED),
+            ),
             done=done,
             person=person,
             unknown=wrong and not meant and not fault,

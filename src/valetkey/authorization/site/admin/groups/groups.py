@@ -23,10 +23,10 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,
     administrator,
-    with_query,
 )
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words, as_text
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.kernel.words import translatable
 
 GROUPS = "/admin/groups"
@@ -47,6 +47,9 @@ WORDS: Words = {
 }
 _TITLE = translatable("Groups")
 _LONGEST_NAME = 80
+
+MOST_COUNTED = 1_000
+"""Groups that are counted for the total."""
 
 
 class GroupRow(Struct, frozen=True):
@@ -75,8 +78,7 @@ class GroupsPage(Struct, frozen=True):
     listed: tuple[GroupRow, ...]
     #: "" where the role may not.
     new_url: str
-    more: str = ""
-    first: str = ""
+    paging: Paging = ONE_PAGE
     deleted: bool = False
 
 
@@ -111,13 +113,21 @@ class Groups(Struct, frozen=True):
         asked = {"prefix": text, "after": after}
         call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=asked)
         found = await value_of(call, GroupList)
+        count = await self.services.store.scan(
+            lambda tx: len(tx.groups.list("", MOST_COUNTED + 1, text))
+        )
         page = GroupsPage(
             action=GROUPS,
             text=text,
             listed=tuple(_row(each) for each in found.items),
             new_url=NEW if request.powers.allow(Permission.PEOPLE) else "",
-            more=with_query(GROUPS, {"q": text, "after": found.next}) if found.next else "",
-            first=with_query(GROUPS, {"q": text}) if after else "",
+            paging=pages_beside(
+                GROUPS,
+                {"q": text},
+                query,
+                found.next or "",
+                total=at_most(count, MOST_COUNTED),
+            ),
             deleted="deleted" in query,
         )
         return Show(page)

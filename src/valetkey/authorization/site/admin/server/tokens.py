@@ -25,7 +25,6 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
-    with_query,
 )
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
@@ -36,6 +35,8 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, Show
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.storage.administration.client_search import END as CURSOR_END
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
@@ -92,8 +93,7 @@ class TokensPage(Struct, frozen=True):
     listed: tuple[TokenLine, ...]
     new_url: str
     docs_url: str
-    more: str = ""
-    first: str = ""
+    paging: Paging = ONE_PAGE
     #: What was just done; "" for nothing.
     done: str = ""
 
@@ -128,6 +128,9 @@ class TokenMadePage(Struct, frozen=True):
 SHOWN = 50
 """Maximum number of tokens on a page."""
 
+MOST_COUNTED = 1_000
+"""Tokens that are counted for the total."""
+
 _DAYS = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
 _BAD_REQUEST = 400
 
@@ -152,24 +155,26 @@ class ApiTokens(Struct, frozen=True):
         form, actor = request.query, request.actor
         before = place_in(form.get("after"))
 
-        def find_tokens(tx: Transaction) -> tuple[Sequence[ApiToken], Mapping[int, str]]:
+        def find_tokens(tx: Transaction) -> tuple[Sequence[ApiToken], int, Mapping[int, str]]:
             found = api_tokens.page(tx, actor, before, SHOWN + 1)
+            count = len(api_tokens.page(tx, actor, CURSOR_END, MOST_COUNTED + 1))
             users = {each.uid: tx.users.find(each.uid) for each in found}
-            return found, {uid: user.username for uid, user in users.items() if user}
+            return found, count, {uid: user.username for uid, user in users.items() if user}
 
-        found, names = await self.services.store.scan(find_tokens)
+        found, count, names = await self.services.store.scan(find_tokens)
         may = request.powers.allow(Permission.KEYS)
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         page = TokensPage(
             listed=tuple(_line(each, names, request.now, may=may) for each in found[:SHOWN]),
             new_url=NEW if may else "",
             docs_url=f"{PREFIX}/",
-            more=(
-                with_query(TOKENS, {"after": cursor(Cursor(last.created_at, last.id))})
-                if last
-                else ""
+            paging=pages_beside(
+                TOKENS,
+                {},
+                form,
+                cursor(Cursor(last.created_at, last.id)) if last else "",
+                total=at_most(count, MOST_COUNTED),
             ),
-            first=TOKENS if "after" in form else "",
             done=_BUTTONS.done(form.get("done")),
         )
         return Show(page)

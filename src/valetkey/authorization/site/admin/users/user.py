@@ -43,7 +43,8 @@ from valetkey.authorization.site.admin.confirm import (
     Subject,
     confirmation,
 )
-from valetkey.authorization.site.admin.events import EVENTS
+from valetkey.authorization.site.admin.events.events import EVENTS
+from valetkey.authorization.site.admin.events.lines import EventRow, Names, names_in, rows_of
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.users.users import (
     USERS,
@@ -84,15 +85,6 @@ class UserAppLine(Struct, frozen=True):
     end_url: str
 
 
-class EventLine(Struct, frozen=True):
-    """An event of the account."""
-
-    name: str
-    when: When
-    #: The actor, if it was someone else; otherwise "".
-    done_by: str
-
-
 class UserPage(Struct, frozen=True):
     """The data of one user, without password or other credentials."""
 
@@ -104,7 +96,7 @@ class UserPage(Struct, frozen=True):
     factors: tuple[FactorLine, ...]
     sessions: tuple[SessionLine, ...]
     apps: tuple[UserAppLine, ...]
-    events: tuple[EventLine, ...]
+    events: tuple[EventRow, ...]
     #: The permissions of the viewer.
     ways: tuple[Offer, ...]
     #: Label and value of each declared attribute of the user.
@@ -139,6 +131,7 @@ class _Extras(Struct, frozen=True):
     directory: str
     roles: Sequence[AssignedRole]
     apis: Sequence[ApiWithRoles]
+    names: Names
 
 
 class UserPages(Struct, frozen=True):
@@ -171,6 +164,7 @@ class UserPages(Struct, frozen=True):
                 name,
                 tx.api_roles.of_user(uid, MOST_SHOWN),
                 declared_roles(tx),
+                names_in(tx, details.events),
             )
             developer = tx.members.is_developer(uid)
             needed = self.services.settings.portal.who is Registrants.INVITED or developer
@@ -187,7 +181,7 @@ class UserPages(Struct, frozen=True):
         may_assign = request.powers.allow(Permission.PEOPLE, state.user)
         place = user_address(uid)
         page = replace(
-            _page(state, request.powers, now, message),
+            _page(state, extras.names, request.powers, now, message),
             attributes=shown_attributes(state.user, extras.declared),
             groups=tuple(map(group_link, extras.groups)),
             disabled_by=extras.directory,
@@ -248,7 +242,9 @@ class UserPages(Struct, frozen=True):
         return self.services.outbox.is_on
 
 
-def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -> UserPage:
+def _page(
+    state: UserState, names: Names, powers: ActorPermissions, now: Instant, done: str
+) -> UserPage:
     details, user = state.details, state.user
     return UserPage(
         person=line_of(user, now),
@@ -273,9 +269,7 @@ def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -
             for each in details.sessions
         ),
         apps=tuple(_app_line(app, user, powers, now) for app in details.apps),
-        events=tuple(
-            EventLine(each.name, When(each.at, now), each.done_by) for each in details.events
-        ),
+        events=rows_of(details.events, names, now),
         events_url=f"{EVENTS}?person=uid:{user.uid}",
         ways=_BUTTONS.offers(state, powers, user_address(user.uid), user),
         done=done,

@@ -2,12 +2,11 @@
 
 import re
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import find_users, uid_of
+from valetkey.authorization.actions.admin.search import count_users, find_users, uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
@@ -16,8 +15,14 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
 )
+from valetkey.authorization.site.admin.saved_filters import (
+    NOTHING_SAVED,
+    SavedPart,
+    saved_part,
+)
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.storage.administration.people import Filter
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.storage.administration.people import Filter, Order
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
@@ -51,9 +56,9 @@ class UsersPage(Struct, frozen=True):
     text: str
     chosen: str
     listed: tuple[UserLine, ...]
-    #: The next and the first page of the list; "" for none.
-    more: str = ""
-    first: str = ""
+    order: str = Order.NEWEST.value
+    paging: Paging = ONE_PAGE
+    saved: SavedPart = NOTHING_SAVED
     #: A user was just deleted.
     deleted: bool = False
     #: "" where the role may not.
@@ -62,6 +67,9 @@ class UsersPage(Struct, frozen=True):
 
 SHOWN = 50
 """Maximum number of users on a page."""
+
+MOST_COUNTED = 10_000
+"""Users that are counted for the total."""
 
 _LONGEST = 200
 _NEWS = minutes(5)
@@ -82,12 +90,21 @@ class Users(Struct, frozen=True):
         """Show a page of the users."""
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "")[:_LONGEST]
-        said, after = query.get("show") or "", query.get("after") or ""
-        chosen = Filter(said) if said in set(Filter) else Filter.ALL
+        show, after = query.get("show") or "", query.get("after") or ""
+        chosen = Filter(show) if show in set(Filter) else Filter.ALL
+        sort = query.get("sort") or ""
+        order = Order(sort) if sort in set(Order) else Order.NEWEST
         gone, since = uid_of(query.get("deleted") or ""), Instant(request.now - _NEWS)
-        found, deleted = await self.store.scan(
+        said = {
+            "q": text,
+            "show": "" if chosen is Filter.ALL else chosen.value,
+            "sort": "" if order is Order.NEWEST else order.value,
+        }
+        found, count, saved, deleted = await self.store.scan(
             lambda tx: (
-                find_users(tx, actor, text, chosen, after, SHOWN),
+                find_users(tx, actor, text, chosen, after, SHOWN, order),
+                count_users(tx, text, chosen, MOST_COUNTED + 1),
+                saved_part(tx, request, "users", said),
                 # Checked, because anyone can write this URL.
                 gone is not None and tx.people.did(actor.done_by, "user.removed", gone, since),
             )
@@ -97,8 +114,9 @@ class Users(Struct, frozen=True):
             text=text,
             chosen=chosen.value,
             listed=tuple(line_of(user, request.now) for user in found.users),
-            more=_address(text, chosen, found.more) if found.more else "",
-            first=_address(text, chosen, "") if after else "",
+            order=order.value,
+            paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
+            saved=saved,
             deleted=deleted,
             import_url=IMPORT if request.powers.allow(Permission.PEOPLE) else "",
         )
@@ -123,9 +141,3 @@ def line_of(user: User, now: Instant) -> UserLine:
         since=When(user.created_at, now),
         url=user_address(user.uid),
     )
-
-
-def _address(text: str, chosen: Filter, after: str) -> str:
-    said = {"q": text, "show": "" if chosen is Filter.ALL else chosen.value, "after": after}
-    query = urlencode({name: value for name, value in said.items() if value})
-    return f"{USERS}?{query}" if query else USERS

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -40,6 +39,7 @@ from valetkey.authorization.site.page import (
     not_found,
     signed_in,
 )
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
 from valetkey.authorization.storage.register.request_samples import StoredSample
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.decisions import Decision
@@ -97,9 +97,7 @@ class RequestsPage(Struct, frozen=True):
     code: str = ""
     #: The seconds for which one successful request of a kind is recorded, 0 for none.
     sampled_every: int = 60
-    #: The addresses of the pages beside this one, "" where there is none.
-    newer: str = ""
-    older: str = ""
+    paging: Paging = ONE_PAGE
 
 
 class Requests(Struct, frozen=True):
@@ -134,6 +132,7 @@ class Requests(Struct, frozen=True):
                 codes_of(tx, client_id, now),
             )
         )
+        last = Cursor.of(found[SHOWN - 1]) if len(found) > SHOWN else None
         return Show(
             RequestsPage(
                 head,
@@ -142,10 +141,13 @@ class Requests(Struct, frozen=True):
                 shown=shown.value,
                 code=code,
                 sampled_every=self.sampled_every,
-                newer=_address(head, shown, code) if before is not None else "",
-                older=_address(head, shown, code, Cursor.of(found[SHOWN - 1]))
-                if len(found) > SHOWN
-                else "",
+                paging=pages_beside(
+                    head.at("requests"),
+                    {"code": code} if code else {"show": shown.value},
+                    request.query,
+                    f"{last.at}.{last.reference}" if last else "",
+                    name="before",
+                ),
             )
         )
 
@@ -174,14 +176,6 @@ def _line(found: Decision | StoredSample, now: Instant) -> RequestLine:
         scope=found.scope,
         request_id=found.request_id,
     )
-
-
-def _address(head: AppHead, shown: Shown, code: str, last: Cursor | None = None) -> str:
-    said = [("code", code)] if code else [("show", shown.value)] if shown else []
-    if last is not None:
-        said.append(("before", f"{last.at}.{last.reference}"))
-    place = head.at("requests")
-    return f"{place}?{urlencode(said)}" if said else place
 
 
 def _parse(before: str) -> Cursor:

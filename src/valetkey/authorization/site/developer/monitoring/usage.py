@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -21,6 +20,7 @@ from valetkey.authorization.protocol.resource import ScopeText, canonical, descr
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.requests import unknown_place
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
 from valetkey.authorization.storage.register.usage import day_of, day_text, start_of
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
@@ -189,8 +189,7 @@ class PeoplePage(Struct, frozen=True):
     active: int
     #: The app has pairwise subject identifiers (OpenID Connect Core 8.1).
     pairwise: bool = False
-    newer: str = ""
-    older: str = ""
+    paging: Paging = ONE_PAGE
 
 
 class People(Struct, frozen=True):
@@ -222,11 +221,10 @@ class People(Struct, frozen=True):
 
         crowd, apis, active = await self.store.scan(read)
         shown = crowd.people[:SHOWN]
-        older = ""
+        sealed = ""
         if len(crowd.people) > SHOWN:
             place_of_last = f"{shown[-1].since}.{shown[-1].uid}".encode()
             sealed = self.keyring.sealer.seal(place_of_last, _sealed_for(client.id), self.random)
-            older = f"{head.at('people')}?before={quote(sealed, safe='')}"
         return Show(
             PeoplePage(
                 head,
@@ -234,8 +232,7 @@ class People(Struct, frozen=True):
                 crowd.total,
                 active,
                 pairwise=client.openid.is_pairwise,
-                newer=head.at("people") if before is not None else "",
-                older=older,
+                paging=pages_beside(head.at("people"), {}, request.query, sealed, name="before"),
             )
         )
 

@@ -1,20 +1,17 @@
 """/admin/events: search, filter and export the audit log."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.events import FORMATS, MOST
 from valetkey.authorization.actions.admin.search import resolve_users
-from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
-from valetkey.authorization.model.event.chain import EVENTS as KINDS
 from valetkey.authorization.operations.events import EXPORT_EVENTS
 from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
 from valetkey.authorization.operations.server_records import CopyWanted
@@ -25,10 +22,21 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.admin.clients.clients import client_address
-from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.admin.events.lines import (
+    KINDS,
+    EventRow,
+    Names,
+    names_in,
+    rows_of,
+)
+from valetkey.authorization.site.admin.saved_filters import (
+    NOTHING_SAVED,
+    SavedPart,
+    saved_part,
+)
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -38,21 +46,7 @@ from valetkey.web.form import Form
 
 EVENTS = "/admin/events"
 EXPORT = "/admin/events/export"
-
-
-class EventRow(Struct, frozen=True):
-    """One event; `person` and `app` are its subjects, "" for none."""
-
-    id: str
-    name: str
-    when: When
-    person: str
-    person_url: str
-    app: str
-    app_url: str
-    done_by: str
-    #: The other members of the event: name and value.
-    said: tuple[tuple[str, str], ...] = ()
+LIVE = "/admin/events/live"
 
 
 class EventQuery(Struct, frozen=True):
@@ -74,16 +68,19 @@ class EventQuery(Struct, frozen=True):
 class EventsPage(Struct, frozen=True):
     """A page of events, newest first; the form uses GET."""
 
-    template: ClassVar[str] = "admin/events.html"
+    template: ClassVar[str] = "admin/events/events.html"
+    scripts: ClassVar[tuple[str, ...]] = ("live.js",)
 
     action: str
     query: EventQuery
-    #: Every name there is.
+    #: Every name of an event, for a choice.
     names: tuple[str, ...]
     listed: tuple[EventRow, ...]
     export_url: str
-    more: str = ""
-    first: str = ""
+    #: What a script asks for new events; "" on later pages.
+    live_url: str = ""
+    paging: Paging = ONE_PAGE
+    saved: SavedPart = NOTHING_SAVED
     #: The fault of each invalid field of the form, by its name.
     faults: tuple[tuple[str, str], ...] = ()
 
@@ -91,7 +88,7 @@ class EventsPage(Struct, frozen=True):
 class ExportPage(Struct, frozen=True):
     """The confirmation page of an export."""
 
-    template: ClassVar[str] = "admin/export.html"
+    template: ClassVar[str] = "admin/events/export.html"
 
     action: str
     back: str
@@ -102,18 +99,29 @@ class ExportPage(Struct, frozen=True):
 SHOWN = 25
 """Maximum number of events on a page."""
 
-_NAMES = tuple(sorted(kind.name for kind in KINDS))
+MOST_COUNTED = 1_000
+"""Events that are counted for the total."""
+
+_NAMES = tuple(sorted(KINDS))
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _UID = re.compile(r"(?:uid:)?([1-9][0-9]{0,15})", re.ASCII)
 _LONGEST = 200
 _LAST_SECOND = 86_399
-_APART = frozenset({"uid", "client_id", "grant_id"})
 _NOBODY = translatable("No user has this uid, username or email address.")
 _SEVERAL = translatable("This matches several users. Enter uid:1002 or name:1002.")
+_NO_EVENT = translatable("There is no event of this name. Choose one from the list.")
 _NO_DAY = translatable("Enter the date as 2026-11-21.")
 _NOWHERE = EventFilter(uid=-2)
 
 Faults = tuple[tuple[str, str], ...]
+
+
+class _Found(Struct, frozen=True):
+    listed: Sequence[EventRecord]
+    count: int
+    names: Names
+    faults: Faults
+    saved: SavedPart
 
 
 class Events(Struct, frozen=True):
@@ -125,6 +133,7 @@ class Events(Struct, frozen=True):
         """Return the log, and the confirmation before an export."""
         return (
             Page(EVENTS, administrator(), self.show, title=translatable("Events"), nav=SERVER),
+            Page(LIVE, administrator(polled=True), self.show, title=translatable("Events")),
             Page(
                 EXPORT,
                 administrator(recent=True),
@@ -139,25 +148,28 @@ class Events(Struct, frozen=True):
         form, actor = request.query, request.actor
         query, before = _query(form), place_in(form.get("after"))
 
-        def find_events(tx: Transaction) -> tuple[Sequence[EventRecord], Mapping[int, str], Faults]:
+        said = {name: value for name, value in asdict(query).items() if value}
+
+        def find_events(tx: Transaction) -> _Found:
             wanted, faults = _filter(tx, query)
             found = events.page(tx, actor, wanted, before, SHOWN + 1)
-            users = {each.uid: tx.users.find(Uid(each.uid)) for each in found if each.uid}
-            return found, {u: user.username for u, user in users.items() if user}, faults
+            count = len(events.page(tx, actor, wanted, END, MOST_COUNTED + 1))
+            saved = saved_part(tx, request, "events", {} if faults else said)
+            return _Found(found, count, names_in(tx, found), faults, saved)
 
-        found, names, faults = await self.services.store.scan(find_events)
-        said = {name: value for name, value in asdict(query).items() if value}
-        last = found[SHOWN - 1] if len(found) > SHOWN else None
+        it = await self.services.store.scan(find_events)
+        last = it.listed[SHOWN - 1] if len(it.listed) > SHOWN else None
         after = cursor(Cursor(last.at, last.id)) if last else ""
         page = EventsPage(
             action=EVENTS,
             query=query,
             names=_NAMES,
-            listed=tuple(_row(each, names, request.now) for each in found[:SHOWN]),
-            export_url=with_query(EXPORT, said) if found else "",
-            more=with_query(EVENTS, {**said, "after": after}) if after else "",
-            first=with_query(EVENTS, said) if "after" in form else "",
-            faults=faults,
+            listed=rows_of(it.listed[:SHOWN], it.names, request.now),
+            live_url="" if it.faults or "after" in form else with_query(LIVE, said),
+            export_url=with_query(EXPORT, said) if it.listed else "",
+            paging=pages_beside(EVENTS, said, form, after, total=at_most(it.count, MOST_COUNTED)),
+            faults=it.faults,
+            saved=it.saved,
         )
         return Show(page)
 
@@ -190,8 +202,6 @@ def _query(form: Form) -> EventQuery:
         name: (form.get(name) or "").strip()[:_LONGEST]
         for name in ("person", "client", "name", "by", "since", "until")
     }
-    if said["name"] not in _NAMES:
-        said["name"] = ""
     return EventQuery(**said)
 
 
@@ -203,6 +213,8 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
         uid = next(iter(meant), None)
         if len(meant) != 1:
             faults.append(("person", _SEVERAL if meant else _NOBODY))
+    if query.name and query.name not in KINDS:
+        faults.append(("name", _NO_EVENT))
     days = {"since": _day(query.since), "until": _day(query.until)}
     for name, day in days.items():
         if day is None and getattr(query, name):
@@ -239,29 +251,3 @@ def _day(text: str) -> Instant | None:
         return Instant(max(0, int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())))
     except ValueError:
         return None
-
-
-def _row(event: EventRecord, names: Mapping[int, str], now: Instant) -> EventRow:
-    data = msgspec.json.decode(event.data, type=dict[str, object])
-    uid, client_id = event.uid, event.client_id or ""
-    return EventRow(
-        id=event.id,
-        name=event.name,
-        when=When(event.at, now),
-        person="" if not uid else names.get(uid, str(uid)),
-        person_url="" if not uid else user_address(Uid(uid)),
-        app=client_id,
-        app_url=client_address(client_id) if client_id else "",
-        done_by=event.done_by,
-        said=tuple(
-            (word, _text(value))
-            for word, value in data.items()
-            if word not in _APART and value not in (None, "", [], ())
-        ),
-    )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return str(value)

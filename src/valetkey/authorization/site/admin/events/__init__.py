@@ -1,0 +1,1 @@
+"""The event log: search, follow and export it."""

@@ -1,0 +1,163 @@
+"""Events as sentences, with their fields: for the event log and the page of a user."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Struct
+
+from valetkey.authorization.actions.admin.search import is_gone
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.event.chain import EVENTS
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.site.admin.clients.clients import client_address
+from valetkey.authorization.site.admin.groups.groups import Link
+from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+KINDS: Mapping[str, type[Event]] = MappingProxyType({kind.name: kind for kind in EVENTS})
+"""Every kind of event, by its name."""
+
+_EMPTY = "\u2013"
+_MOMENTS = ("_at", "_until")
+_COLUMNS = frozenset({"uid", "client_id", "grant_id"})
+
+
+NONE = Link("", "")
+"""No user or no app."""
+
+
+class Actor(Struct, frozen=True):
+    """Who did it: a kind of `DoneBy`, or "self" for the user or app that the event is about.
+
+    `token` is the API token of a user's program.
+    """
+
+    kind: str
+    who: Link = NONE
+    token: str = ""
+
+
+class EventRow(Struct, frozen=True):
+    """One event: its sentence in English, the values that fill it, and every field.
+
+    `sentence` is "" for events of a version that had other kinds.
+    """
+
+    id: str
+    name: str
+    when: When
+    sentence: str
+    values: Mapping[str, str]
+    user: Link
+    app: Link
+    actor: Actor
+    fields: tuple[tuple[str, str], ...]
+
+
+class Names(Struct, frozen=True):
+    """The names of users and apps that events mention."""
+
+    users: Mapping[int, str]
+    apps: Mapping[str, str]
+
+    def user(self, uid: int | None) -> Link:
+        """Return the user of this uid; a deleted user is named by it and has no page."""
+        if not uid:
+            return NONE
+        name = self.users.get(uid)
+        return Link(name, user_address(Uid(uid))) if name else Link(str(uid), "")
+
+    def app(self, client_id: str | None) -> Link:
+        """Return the app of this id; a deleted app is named by it and has no page."""
+        if not client_id:
+            return NONE
+        name = self.apps.get(client_id)
+        return Link(name, client_address(client_id)) if name else Link(client_id, "")
+
+
+def names_in(tx: Transaction, events: Sequence[EventRecord]) -> Names:
+    """Look up the users and apps that these events mention, including their actors."""
+    uids = {each.uid for each in events if each.uid}
+    apps = {each.client_id for each in events if each.client_id}
+    for each in events:
+        kind, _, rest = each.done_by.partition(" ")
+        if kind == "user" and (uid := _uid(rest)):
+            uids.add(uid)
+        elif kind == "client":
+            apps.add(rest)
+    users = ((uid, tx.users.find(Uid(uid))) for uid in uids)
+    clients = ((each, tx.clients.find(each)) for each in apps)
+    return Names(
+        {uid: user.username for uid, user in users if user is not None and not is_gone(user)},
+        {each: client.name or each for each, client in clients if client is not None},
+    )
+
+
+def rows_of(events: Sequence[EventRecord], names: Names, now: Instant) -> tuple[EventRow, ...]:
+    """Return the events as the console shows them."""
+    return tuple(_row(each, names, now) for each in events)
+
+
+def _row(event: EventRecord, names: Names, now: Instant) -> EventRow:
+    kind = KINDS.get(event.name)
+    data = msgspec.json.decode(event.data, type=dict[str, object])
+    said = {word: _text(word, value, now) for word, value in data.items()}
+    of_kind = () if kind is None else kind.__struct_fields__
+    return EventRow(
+        id=event.id,
+        name=event.name,
+        when=When(event.at, now),
+        sentence="" if kind is None else kind.sentence,
+        values={word: said.get(word) or _EMPTY for word in of_kind},
+        user=names.user(event.uid),
+        app=names.app(event.client_id),
+        actor=_actor(event, names),
+        fields=tuple(_fields(event, said)),
+    )
+
+
+def _fields(event: EventRecord, said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield "id", event.id
+    yield "at", When(event.at, event.at).exact
+    for word in ("uid", "client_id", "grant_id"):
+        if value := getattr(event, word):
+            yield word, str(value)
+    yield from ((word, value) for word, value in said.items() if value and word not in _COLUMNS)
+    yield "done_by", event.done_by
+
+
+def _actor(event: EventRecord, names: Names) -> Actor:
+    kind, _, rest = event.done_by.partition(" ")
+    match kind:
+        case "user" if uid := _uid(rest):
+            token = rest.partition(" token ")[2]
+            is_self = uid == event.uid and not token
+            return Actor("self" if is_self else "user", names.user(uid), token)
+        case "client":
+            return Actor("self" if rest == event.client_id else "client", names.app(rest))
+        case _:
+            return Actor(kind, Link(rest, ""))
+
+
+def _uid(text: str) -> int:
+    first = text.partition(" ")[0]
+    is_one = first.isascii() and first.isdigit() and len(first) <= len(str(LARGEST_UID))
+    return int(first) if is_one else 0
+
+
+def _text(word: str, value: object, now: Instant) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case int() if word.endswith(_MOMENTS):
+            return When(Instant(value), now).exact
+        case list():
+            return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _:
+            return str(value)

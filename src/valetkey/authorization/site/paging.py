@@ -1,0 +1,77 @@
+"""Pages of a list that goes on after a cursor: the addresses of those beside the shown one."""
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from valetkey.web.form import Form
+
+_APART = "~"
+_GAP = "-"
+_LONGEST = 2_000
+
+
+class Figure(Struct, frozen=True):
+    """A count; with `more`, a lower bound."""
+
+    count: int
+    more: bool = False
+
+
+def at_most(count: int | None, most: int) -> Figure | None:
+    """Return the figure of a count that ended at `most` + 1; None for no count."""
+    if count is None:
+        return None
+    return Figure(most, more=True) if count > most else Figure(count)
+
+
+class Paging(Struct, frozen=True):
+    """The addresses of other pages of a list, "" for none; and how many entries all pages have.
+
+    `total` is None where they are not counted.
+    """
+
+    first: str = ""
+    previous: str = ""
+    next: str = ""
+    total: Figure | None = None
+
+
+ONE_PAGE = Paging()
+"""A list without other pages."""
+
+
+def pages_beside(
+    address: str,
+    said: Mapping[str, str],
+    query: Form,
+    more: str,
+    *,
+    total: Figure | None = None,
+    name: str = "after",
+) -> Paging:
+    """Return the pages beside the one that `query` asked for.
+
+    `said` are the other parameters of the list, `more` the cursor of the next page, "" for none. A
+    cursor leads forward only, so the address has those of the pages before it in `back`, as many as
+    fit; the first of them is `_GAP` where some did not.
+    """
+    here, back = query.get(name) or "", (query.get("back") or "")[:_LONGEST]
+    trail = back.split(_APART) if back and here else []
+
+    def page(after: str, before: list[str]) -> str:
+        parameters = {**said, name: after, "back": _APART.join(before)}
+        text = urlencode({word: value for word, value in parameters.items() if value})
+        return f"{address}?{text}" if text else address
+
+    first = page("", []) if here else ""
+    previous = page(trail[-1], trail[:-1]) if trail else first
+    following = page(more, _shortened([*trail, here]) if here else []) if more else ""
+    return Paging(first, "" if trail[-1:] == [_GAP] else previous, following, total)
+
+
+def _shortened(trail: list[str]) -> list[str]:
+    while len(_APART.join(trail)) > _LONGEST:
+        trail = [_GAP, *trail[2:]]
+    return trail
