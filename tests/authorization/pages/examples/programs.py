@@ -82,7 +82,6 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             paging=Paging("/admin/events", "/admin/events", "/admin/events?after=1.x", Figure(48)),
             saved=SavedPart(
                 "events",
-                "csrf-value",
                 "person=ada&since=2027-01-01",
                 (SavedLine("Failed sign-ins", "/admin/events?name=sign_in.failed"),),
             ),

@@ -20,7 +20,7 @@ from valetkey.authorization.storage.administration.saved_filters import (
     SavedFilters,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.form import read_query
 
 FILTERS = "/admin/filters"
@@ -49,10 +49,9 @@ class SavedLine(Struct, frozen=True):
 
 
 class SavedPart(Struct, frozen=True):
-    """The saved filters of a list; the forms post `csrf`, `list`, `name`, `query` and `do`."""
+    """The saved filters of a list; the forms post `list`, `name`, `query` and `do`."""
 
     list_name: str
-    csrf: str
     #: The filter of the shown page, "" for none.
     query: str
     lines: tuple[SavedLine, ...]
@@ -69,7 +68,7 @@ class SavedPart(Struct, frozen=True):
         return bool(self.query) and len(self.lines) >= MOST
 
 
-NOTHING_SAVED = SavedPart("events", "", "", ())
+NOTHING_SAVED = SavedPart("events", "", ())
 """The part of a list without filters."""
 
 
@@ -81,7 +80,6 @@ def saved_part(
     saved = SavedFilters(tx.db).of(request.user.uid, list_name)
     return SavedPart(
         list_name,
-        request.csrf,
         urlencode({name: value for name, value in said.items() if value}),
         tuple(SavedLine(each.name, f"{address}?{each.query}") for each in saved),
     )
@@ -97,7 +95,7 @@ class SavedFilterForms(Struct, frozen=True):
         return (Page(FILTERS, administrator(), act=Act(self.act, opaque=("query",))),)
 
     async def act(self, request: AdminRequest) -> Outcome:
-        """Save or delete a filter, and return to the list."""
+        """Save the filter of a list under a name, or delete one."""
         form, actor, uid, now = request.form, request.actor, request.user.uid, request.now
         list_name, name = form.get("list") or "", (form.get("name") or "").strip()
         if list_name not in LISTS or form.get("do") not in {"save", "delete"}:
@@ -107,14 +105,19 @@ class SavedFilterForms(Struct, frozen=True):
         said = {each: given.get(each) or "" for each in parameters}
         query = urlencode({each: value for each, value in said.items() if value})
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            raise _refused("enter a name of at most 80 visible characters", "admin.filter_name")
+            raise Refused.because(
+                ErrorCode.INVALID_REQUEST,
+                "enter a name of at most 80 visible characters",
+                "admin.filter_name",
+            )
 
         def save(tx: Transaction) -> None:
             tx.users.hold_alone(uid)
             require(tx, actor, Permission.READ)
             saved = SavedFilter(name, query)
             if not query or not SavedFilters(tx.db).put(uid, list_name, saved, now):
-                raise _refused(
+                raise Refused.because(
+                    ErrorCode.INVALID_REQUEST,
                     "no more filters can be saved for this list; delete one first",
                     "admin.filter_limit",
                 )
@@ -126,7 +129,3 @@ class SavedFilterForms(Struct, frozen=True):
         work = save if form.get("do") == "save" else delete
         await self.store.write(work, done_by=actor.done_by)
         return SeeOther(with_query(address, said))
-
-
-def _refused(text: str, check: str) -> Refused:
-    return Refused(Refusal(ErrorCode.INVALID_REQUEST, text, check))
