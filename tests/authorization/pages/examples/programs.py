@@ -88,7 +88,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         ),
         "admin_events_wrong": replace(
             page,
-            query=EventQuery(person="nobody", since="yesterday", name="client.chnged"),
+            query=EventQuery(person="nobody", since="yesterday", name="client.vanished"),
             listed=(),
             export_url="",
             faults=(
