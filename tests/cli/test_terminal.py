@@ -56,7 +56,7 @@ def on_a_terminal(here: Path, *arguments: str, answers: tuple[tuple[str, str], .
 def test_a_plan_is_coloured_and_carried_out_on_yes(tmp_path: Path) -> None:
     configure(tmp_path)
     (tmp_path / "apply.toml").write_text(ADA, encoding="utf-8")
-    shown = on_a_terminal(tmp_path, "apply", "apply.toml", answers=(("Do this?", "y"),))
+    shown = on_a_terminal(tmp_path, "apply", "apply.toml", answers=(("Apply these changes?", "y"),))
     assert shown.code == 0
     assert "\x1b[32m+ user ada" in shown.screen
     assert len(valetkey("user", "list", "--json", here=tmp_path).json) == 1
@@ -65,7 +65,7 @@ def test_a_plan_is_coloured_and_carried_out_on_yes(tmp_path: Path) -> None:
 def test_on_no_nothing_is_changed(tmp_path: Path) -> None:
     configure(tmp_path)
     (tmp_path / "apply.toml").write_text(ADA, encoding="utf-8")
-    shown = on_a_terminal(tmp_path, "apply", "apply.toml", answers=(("Do this?", "n"),))
+    shown = on_a_terminal(tmp_path, "apply", "apply.toml", answers=(("Apply these changes?", "n"),))
     assert shown.code == 1
     assert "Nothing was changed." in shown.screen
     assert valetkey("user", "list", "--json", here=tmp_path).json == []

@@ -105,7 +105,7 @@ def _transport(settings: Settings, name: str, server: ServerSettings) -> Iterato
             f"{name}.listen",
             f"{quoted(server.listen)} can be reached from other machines, in clear",
             f"set {name}.tls_certificate and {name}.tls_key, or tls.acme, or {name}.tls_proxy = "
-            "true behind a proxy that speaks TLS, or listen on 127.0.0.1",
+            "true behind a proxy that uses TLS, or listen on 127.0.0.1",
             tls,
         )
     if own_tls and server.tls_proxy:

@@ -227,7 +227,7 @@ def _server_url(value: str) -> str:
     # Clients compare the issuer byte for byte, so there may be only one way to write it.
     if value != plain or port == default:
         right = f"{parts.scheme}://{host}" + (f":{port}" if port not in {None, default} else "")
-        raise InvalidValue(f'{quoted(value)} is not in its plainest form, which is "{right}"')
+        raise InvalidValue(f'{quoted(value)} is not in its canonical form, which is "{right}"')
     return value
 
 

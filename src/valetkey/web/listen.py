@@ -45,7 +45,7 @@ def tls_context(certificate: Path, key: Path, protocols: Sequence[str] = _HTTP) 
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        reason = error.strerror or "certificate and key do not fit together"
+        reason = error.strerror or "certificate and key do not match"
         raise OperatorError(f"cannot use this certificate: {reason}", "tls_certificate") from error
     return context
 

@@ -200,7 +200,7 @@ _UNREADABLE = (
     (FILE + '[[clients]]\nclient_id = "printer"\n', "clients[1] has the same"),
     (FILE + '[[users]]\nusername = "Ada"\nemail = "a@b.c"\n', "users[1] has the same"),
     (FILE + '[[client]]\nname = "x"\n', "did you mean clients?"),
-    ("users = 3\n", "users: it is no list"),
+    ("users = 3\n", "users: it is not a list"),
     ("[[users]\n", "is not TOML"),
 )
 _REFUSED = (
@@ -208,7 +208,7 @@ _REFUSED = (
     (FILE.replace(SECRET, SECRET[:31]), "at least 32"),
     (
         FILE.replace('"notes:read"', '"notes:raed"'),
-        'clients[1].scopes[3]: "notes:raed" will not do',
+        'clients[1].scopes[3]: "notes:raed" is not valid',
     ),
     (FILE.replace("1001", "0"), "users[1].uid"),
     (FILE.replace("https://app", "http://app"), 'clients[1].redirect_uris[1]: "http://app'),

@@ -114,7 +114,7 @@ def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
     # The user is locked until the commit, so that concurrent additions are counted.
     if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
         raise Refused.because(
-            ErrorCode.CONFLICT, f"a user is in {MOST_OF_USER} groups at most", "group.too_many"
+            ErrorCode.CONFLICT, f"a user can be in at most {MOST_OF_USER} groups", "group.too_many"
         )
     if not tx.groups.add(group, user.uid, now):
         return False

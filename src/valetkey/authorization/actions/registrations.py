@@ -344,7 +344,7 @@ def refuse_token(check: str, expected: str) -> NoReturn:
     """
     raise Refused.because(
         ErrorCode.INVALID_TOKEN,
-        "this needs a token that is good for it, sent as Authorization: Bearer",
+        "a valid token for this registration is required, sent as Authorization: Bearer",
         check,
         expected,
         "none, or another",

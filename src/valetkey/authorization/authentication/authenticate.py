@@ -30,7 +30,7 @@ from valetkey.web.offload import Busy, Offload, Slot
 _LONGEST_NAME = 320
 _EVERYWHERE = 5
 """The limit on failures from all places, as a multiple of the limit for one place."""
-_WRONG = "username and password do not fit, or this account must sign in at the sign-in page"
+_WRONG = "the username or password is wrong, or this account must sign in at the sign-in page"
 
 AfterSignIn = Callable[[Transaction, User], object]
 """Further work in the transaction that accepts the password."""

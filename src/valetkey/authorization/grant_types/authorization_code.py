@@ -156,7 +156,7 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
         return None
     return Refusal(
         ErrorCode.INVALID_GRANT,
-        "code_verifier does not fit the code_challenge of the authorization request",
+        "code_verifier does not match the code_challenge of the authorization request",
         "code.verifier",
         expected,
         "nothing" if verifier is None else "another verifier",

@@ -96,7 +96,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
 def _refused(check: str) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_GRANT,
-        "username and password do not fit, or this account must sign in at the sign-in page",
+        "the username or password is wrong, or this account must sign in at the sign-in page",
         check,
     )
 

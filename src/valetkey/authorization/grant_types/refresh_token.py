@@ -275,7 +275,7 @@ def _place(grant: Grant) -> str:
 def _idle(grant: Grant) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_GRANT,
-        "the refresh token was not used for too long",
+        "the refresh token expired: it was unused for too long",
         "refresh_token.idle",
         f"before {grant.refresh_expires_at}",
         "later",

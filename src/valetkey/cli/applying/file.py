@@ -69,7 +69,7 @@ def read_site(path: Path) -> DeclaredObjects:
     name = document.get("name", "")
     if not isinstance(name, str) or (name and NAME.fullmatch(name) is None):
         right = "write up to 80 letters, digits and . _ -"
-        problems.append(Problem("name", f"{quoted(name)} will not do", right))
+        problems.append(Problem("name", f"{quoted(name)} is not valid", right))
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
     apis = tuple(_wanted("apis", document, _API, "", problems))
@@ -119,12 +119,12 @@ def _wanted(
 ) -> Iterator[DeclaredEntry]:
     listed = document.get(kind, [])
     if not isinstance(listed, list):
-        problems.append(Problem(kind, "it is no list", f"write [[{kind}]] above each of them"))
+        problems.append(Problem(kind, "it is not a list", f"write [[{kind}]] above each of them"))
         return
     for number, entry in enumerate(cast("list[object]", listed), start=1):
         place = f"{kind}[{number}]"
         if not isinstance(entry, dict):
-            problems.append(Problem(place, "it is no table", f"write [[{kind}]] above it"))
+            problems.append(Problem(place, "it is not a table", f"write [[{kind}]] above it"))
             continue
         said = cast("dict[str, object]", entry)
         given: dict[str, object] = {}
@@ -136,7 +136,7 @@ def _wanted(
                 given[key] = known[key](value)
             except _InvalidValue as right:
                 shown = "its value" if key == secret_key else quoted(value)
-                problems.append(Problem(f"{place}.{key}", f"{shown} will not do", str(right)))
+                problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
         secret = given.pop(secret_key, None)
         yield DeclaredEntry(place, given, Secret(str(secret)) if secret is not None else None)
 

@@ -93,7 +93,7 @@ def _problem(wanted: DeclaredEntry, fault: MetadataError) -> Problem:
     # Counted from one, like the tables of the file.
     place = f"{wanted.place}.{name}[{int(number) + 1}]"
     value = cast("tuple[str, ...]", listed)[int(number)]
-    return Problem(place, f"{quoted(value)} will not do", fault.detail)
+    return Problem(place, f"{quoted(value)} is not valid", fault.detail)
 
 
 def changed_or_kept(kind: str, name: str, fields: Sequence[str], *declares: Declared) -> Step:

@@ -116,7 +116,7 @@ def _agreed(site: DeclaredObjects, steps: Sequence[Step], *, yes: bool, as_json:
         question = f"{removed} removed. Type the name of the file, {site.name}, to do this"
         confirm_by_typing(question, site.name)
     else:
-        confirm("Do this?", yes=False)
+        confirm("Apply these changes?", yes=False)
     return True
 
 

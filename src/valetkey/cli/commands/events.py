@@ -138,7 +138,7 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
     for fault in verdict.faults:
         say.line(f"{say.coloured(fault.kind, 'red')}  {fault.what}: {fault.detail}")
     if len(verdict.faults) >= MOST:
-        say.line(f"Stopped after {MOST} faults.")
+        say.line(f"Stopped after {MOST} errors.")
     said = f"{verdict.events} events in {verdict.blocks} blocks, {verdict.expired} of them expired"
     say.line(said if head is None else f"{said}; the newest block is of {shown(head.at)}")
     if verdict.waiting is not None:

@@ -194,7 +194,7 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
     if opening < all_keys:
         say.error(
             f"it opens {opening} of the {all_keys} signing keys: it is another database's, or "
-            "older than a rotation of the key that seals; nothing was replaced"
+            "older than a rotation of the encryption key; nothing was replaced"
         )
         return Exit.FAILED
     path = _put_both(settings, saved, yes=yes)

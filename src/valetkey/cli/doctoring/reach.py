@@ -69,7 +69,7 @@ def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer
         return error(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
     except TimeoutError:
         what = f"{server.url} does not respond within {_WITHIN:.0f} seconds"
-        return error(about, what, "Look at its log: it may have no open files left, or hang.")
+        return error(about, what, "Look at its log: it may be stuck, or out of open files.")
     except (OSError, http.client.HTTPException) as reason:
         return error(
             about, f"{server.url} cannot be reached: {reason}", "Check that it is running."

@@ -46,7 +46,7 @@ async def copy_databases(
     """Copy the databases of the named servers, compare them, and switch over.
 
     `tell` is called with the progress. Raises OperatorError, before anything is changed where the
-    two configurations do not fit together.
+    two configurations contradict each other.
     """
     _check_keyrings(old, new)
     async with AsyncExitStack() as stack:

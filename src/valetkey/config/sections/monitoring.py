@@ -46,7 +46,7 @@ def _destination(written: str) -> object:
     }
     if not (plain and written.isascii() and right.get(parts.scheme)):
         # Not repeated: it may have a password.
-        raise InvalidValue("this is no destination of the audit log")
+        raise InvalidValue("this is not a destination of the audit log")
     return written
 
 

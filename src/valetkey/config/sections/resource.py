@@ -19,8 +19,8 @@ def _described(written: str) -> tuple[str, str]:
     match = _SCOPE.fullmatch(written)
     if match is None or len(match[2]) > _LONGEST_SENTENCE or not match[2].isprintable():
         raise InvalidValue(
-            f"{quoted(written)} is no scope with an equals sign and up to {_LONGEST_SENTENCE} "
-            "characters of description"
+            f"{quoted(written)} is not a scope followed by an equals sign and up to "
+            f"{_LONGEST_SENTENCE} characters of description"
         )
     return match[1], match[2].strip()
 

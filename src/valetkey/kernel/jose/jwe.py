@@ -161,7 +161,7 @@ def _parse(jwk: Mapping[str, object]) -> EncryptionKey:
     alg = _ALGORITHM_OF.get(members["kty"])
     key = public_half(members)
     if alg is None or not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
-        raise refused("kty", "keys to encrypt to are of the kinds EC and RSA")
+        raise refused("kty", "a key to encrypt to must have the type EC or RSA")
     if jwk.get("use", "enc") != "enc" or jwk.get("alg", alg) != alg:
         raise refused("use", "this key is for something else")
     operations = jwk.get("key_ops", list(_TO_USE[alg]))

@@ -76,7 +76,7 @@ def required(jwk: Mapping[str, object]) -> dict[str, str]:
     """Return the required members of a public key of this kind; refused for an unknown kind."""
     parts = PARTS.get(string(jwk, "kty"))
     if parts is None:
-        raise refused("kty", "keys are of the kinds EC, RSA and OKP")
+        raise refused("kty", "a key must have the type EC, RSA or OKP")
     return {name: string(jwk, name) for name in parts}
 
 
@@ -110,7 +110,7 @@ def public_half(members: Mapping[str, str]) -> PublicHalf:
         x = data(members, "x", SIZE)
         ordinate = int.from_bytes(x, "little") & (2**255 - 1)
         if ordinate >= _FIELD or ordinate in _SMALL_ORDER:
-            raise refused("point", "x is no usable point on Ed25519")
+            raise refused("point", "x is not a usable point on Ed25519")
         return ed25519.Ed25519PublicKey.from_public_bytes(x)
     raise refused("crv", "the curve is P-256 or Ed25519")
 

@@ -138,7 +138,7 @@ class SigningKey:
             public = _public({name: jwk[name] for name in jwk if name not in PRIVATE})
             key = private_half(jwk)
         except (Refused, ValueError):
-            raise ValueError("this is no private key that can be used") from None
+            raise ValueError("this is not a usable private key") from None
         signing = _signing(key, algorithm)
         if signing.public.jwk != public.jwk:
             raise ValueError("the two halves of this key do not belong together")

@@ -97,7 +97,7 @@ class _Inlining:
         if reference in on_the_way:
             raise NotLocal(f"$ref {reference!r} leads back to itself")
         if not isinstance(reference, str):
-            raise NotLocal("a $ref is no text")
+            raise NotLocal("a $ref is not a text")
         target = self.of(self._found(reference), (*on_the_way, reference))
         # Keywords beside a reference apply too (2020-12).
         return target if not made else {**made, "allOf": [*_several(made), target]}

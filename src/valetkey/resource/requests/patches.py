@@ -19,7 +19,7 @@ _MOVED = 2 * _BYTES
 _DEPTH = 32
 _CONFLICT = Refusal(
     ErrorCode.CONFLICT,
-    "an operation does not fit what is there: a path leads to nothing, or a test failed",
+    "an operation cannot be applied: its path does not exist, or a test failed",
     "patch.conflict",
 )
 _TOO_LARGE = Refusal(

@@ -97,9 +97,9 @@ def read_tokens(body: bytes, now: Instant, *, scope: str, old: Secret | None = N
     try:
         granted = msgspec.json.decode(body, type=_Granted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Rejected("invalid_response", "this is no token response") from None
+        raise Rejected("invalid_response", "this is not a token response") from None
     if granted.token_type.lower() != "bearer" or not granted.access_token:
-        raise Rejected("invalid_response", "the token is no bearer token")
+        raise Rejected("invalid_response", "the token is not a bearer token")
     life = max(granted.expires_in, 0)
     expires_at = later(now, Lifetime(life))
     return Tokens(
@@ -116,9 +116,9 @@ def read_assertion(body: bytes) -> Secret:
     try:
         asserted = msgspec.json.decode(body, type=_Asserted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Rejected("invalid_response", "this is no token response") from None
+        raise Rejected("invalid_response", "this is not a token response") from None
     if asserted.issued_token_type != _ID_JAG or not asserted.access_token:
-        raise Rejected("invalid_response", "the token is no identity assertion")
+        raise Rejected("invalid_response", "the token is not an identity assertion")
     return Secret(asserted.access_token)
 
 
@@ -127,7 +127,7 @@ def read_device_codes(body: bytes) -> DeviceCodes:
     try:
         return msgspec.json.decode(body, type=DeviceCodes)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Rejected("invalid_response", "this is no device authorization response") from None
+        raise Rejected("invalid_response", "this is not a device authorization response") from None
 
 
 def read_error(body: bytes) -> Rejected:
@@ -135,7 +135,7 @@ def read_error(body: bytes) -> Rejected:
     try:
         said = msgspec.json.decode(body, type=_Error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Rejected("invalid_response", "the authorization server's answer makes no sense")
+        return Rejected("invalid_response", "the authorization server's response is malformed")
     return Rejected(said.error, said.error_description)
 
 

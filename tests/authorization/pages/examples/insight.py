@@ -53,7 +53,7 @@ _REFUSALS = (
     (
         "/oauth/token",
         ErrorCode.INVALID_GRANT,
-        "code_verifier does not fit the code_challenge of the authorization request",
+        "code_verifier does not match the code_challenge of the authorization request",
         hours(5),
     ),
     (

@@ -53,7 +53,7 @@ def issue_link(
         raise Refused.because(
             ErrorCode.CONFLICT,
             "this server has an owner, who can make others one; if no owner can sign in any "
-            "more, say --break-glass",
+            "more, use --break-glass",
             "owner.exists",
         )
     voucher = Voucher(

@@ -118,7 +118,7 @@ async def judge(server: Server, request: Request, interaction: Interaction) -> P
         # Another process may have begun this after it enabled the client a moment ago.
         client = require_client(await server.directory.find_again(client.id))
     if interaction.browser and interaction.client_generation != client.generation:
-        raise _refused("the app has been disabled; go back to it and start again", "ended")
+        raise _refused("the app was disabled meanwhile; go back to it and start again", "ended")
     resource = interaction.parameters.get(RESOURCE, "")
     apis = await server.apis.requested(resource, client)
     try:

@@ -101,7 +101,7 @@ class RequestObjects(Struct, frozen=True):
         except UnicodeDecodeError:
             check = "fetch.ascii"
         raise _refused(
-            ErrorCode.INVALID_REQUEST_URI, "there is no request to be had at request_uri", check
+            ErrorCode.INVALID_REQUEST_URI, "no request could be fetched from request_uri", check
         )
 
     async def _proven(self, token: str, source: str, client: Client, now: Instant) -> bytes:

@@ -232,7 +232,7 @@ def _refuse_statement(said: Mapping[str, object]) -> None:
         )
     raise Refused.because(
         ErrorCode.INVALID_SOFTWARE_STATEMENT,
-        "software_statement: it is no signed JWT; leave it out",
+        "software_statement: it is not a signed JWT; leave it out",
         "registration.software_statement",
     )
 

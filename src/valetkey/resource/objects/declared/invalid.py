@@ -33,7 +33,7 @@ def check(declared: ResourceObject, file: Path) -> ResourceObject:
     name = file.stem
     if _NAME.fullmatch(name) is None:
         raise InvalidDeclaration(
-            f"{name!r} is no name for an object",
+            f"{name!r} is not a valid name for an object",
             "call the file by a word of lower-case letters, digits, _ and -, such as books.json",
         )
     if declared.name != name:
@@ -80,7 +80,7 @@ def _check_fields(declared: ResourceObject) -> None:
     shape = declared.shape
     if isinstance(shape, type) and not is_dataclass(shape):
         raise InvalidDeclaration(
-            "its shape is no dataclass", "write @dataclass(frozen=True) above it"
+            "its shape is not a dataclass", "write @dataclass(frozen=True) above it"
         )
     try:
         fields = declared.fields
@@ -96,7 +96,7 @@ def _check_fields(declared: ResourceObject) -> None:
         raise InvalidDeclaration(detail, "declare the fields that callers write")
     if errors:
         where = f"{errors[0].pointer}: {errors[0].detail}"
-        raise InvalidDeclaration(f"a default does not fit its field: {where}", "change the default")
+        raise InvalidDeclaration(f"a default is not valid: {where}", "change the default")
 
 
 def _check_lists(declared: ResourceObject) -> None:
@@ -105,7 +105,7 @@ def _check_lists(declared: ResourceObject) -> None:
         for name in names:
             if name not in simple and (word, name) != ("sort", CHANGED):
                 raise InvalidDeclaration(
-                    f"{word} names {name!r}, which is no field of text, number or truth",
+                    f"{word} names {name!r}, which is not a field of text, number or boolean",
                     "name fields that always hold one simple thing",
                 )
         if len(set(names)) != len(names):
