@@ -4,9 +4,7 @@ The HTML is written by hand: every value from outside this file is escaped by `_
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import sha256
 from html import escape as _text
 from importlib.resources import files
 from typing import cast
@@ -14,12 +12,11 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document
-from valetkey.resource.documentation import schemas
+from valetkey.resource.documentation import explorer, schemas
 from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.documentation.schemas import Action, actions, of_schema
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import MOST, USUAL
-from valetkey.resource.requests.representation import JSON, MERGE_PATCH
 from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.lists import CREATED
 from valetkey.web.exchange import Endpoint, Request, Response, html_response, json_response
@@ -42,10 +39,6 @@ def programs(action: Action, url: str) -> tuple[Program, ...]:
     return tuple(Program(name, write(action, target)) for name, write in _LANGUAGES)
 
 
-def _type_of(action: Action) -> str:
-    return MERGE_PATCH if action.verb is Verb.CHANGE else JSON
-
-
 def _body(action: Action) -> Document | None:
     return (action.example or {}) if action.has_body else None
 
@@ -62,7 +55,7 @@ def _curl(action: Action, target: str) -> str:
         lines.append(f"--header 'If-Match: {_TAG}'")
     body = _body(action)
     if body is not None:
-        lines.append(f"--header 'Content-Type: {_type_of(action)}'")
+        lines.append(f"--header 'Content-Type: {explorer.type_of(action)}'")
         written = json.dumps(body, ensure_ascii=False).replace("'", "'\\''")
         lines.append(f"--data '{written}'")
     lines.append(target)
@@ -107,7 +100,7 @@ def _javascript(action: Action, target: str) -> str:
         lines.append("  },")
     else:
         lines += [
-            f'    "Content-Type": "{_type_of(action)}",',
+            f'    "Content-Type": "{explorer.type_of(action)}",',
             "  },",
             f"  body: JSON.stringify({json.dumps(body, ensure_ascii=False)}),",
         ]
@@ -168,13 +161,13 @@ def routes(
 
 
 def page(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Response:
-    """Return the whole page, without external resources."""
+    """Return the whole page, which loads nothing and sends requests to this server only."""
     style = files("valetkey.resource.documentation").joinpath("style.css").read_text("utf-8")
     style = style.replace("ACCENT", site.accent)
-    digest = b64encode(sha256(style.encode()).digest()).decode()
     csp = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none';"
-        " frame-ancestors 'none'"
+        f"default-src 'none'; style-src {explorer.source_of(style)};"
+        f" script-src {explorer.source_of(explorer.script())}; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return html_response("".join(_page(site, objects, style)).encode(), 200, csp)
 
@@ -190,14 +183,16 @@ def _page(site: ApiIdentity, objects: Sequence[ResourceObject], style: str) -> I
         f" <code>{_text(site.auth_url)}</code>. For programs:"
         f' <a href="{OPENAPI}">openapi.json</a></p></header>\n<div class="columns">'
         '<nav aria-label="On this page"><ul><li><a href="#start">Start</a></li>'
+        '<li data-explorer hidden><a href="#send-requests">Send requests</a></li>'
     )
     for kind in objects:
         yield f'<li><a href="#{_text(kind.name)}">{_text(kind.name)}</a></li>'
     yield "</ul></nav>\n<main>"
     yield from _start(site)
+    yield from explorer.token_form(site)
     for kind in objects:
         yield from _object(site, kind)
-    yield "</main></div></div></body></html>\n"
+    yield f"</main></div></div><script>{explorer.script()}</script></body></html>\n"
 
 
 def _start(site: ApiIdentity) -> Iterator[str]:
@@ -322,6 +317,7 @@ def _action(site: ApiIdentity, action: Action) -> Iterator[str]:
             f"<details{is_open}><summary>{_text(program.language)}</summary>"
             f"<pre tabindex=0><code>{_text(program.text)}</code></pre></details>"
         )
+    yield from explorer.form(action)
     if action.verb in (Verb.LIST, Verb.READ, Verb.CREATE):
         yield (
             "<details><summary>Answer</summary>"

@@ -26,8 +26,8 @@ from valetkey.authorization.site.developer.try_it.try_it import (
     TryPage,
     TryRequestPage,
     TryTokensPage,
-    TryUserInfoPage,
 )
+from valetkey.authorization.site.developer.try_it.use_token import TryApiPage, TryUserInfoPage
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -183,7 +183,6 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         ),
         "try_tokens": TryTokensPage(
             HEAD,
-            HEAD.at("try/userinfo"),
             200,
             (*_EXCHANGE, Parameter("client_secret", "…")),
             (
@@ -197,10 +196,18 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
                 Token("id_token", "eyJhbGciOiJF…", _CLAIMS),
             ),
             token="v1.abc",
+            for_userinfo=True,
+            for_api=True,
         ),
-        "try_tokens_none": TryTokensPage(
-            HEAD, HEAD.at("try/userinfo"), 400, _EXCHANGE, _NO, explained=_REFERENCE
-        ),
+        "try_tokens_none": TryTokensPage(HEAD, 400, _EXCHANGE, _NO, explained=_REFERENCE),
         "try_userinfo": TryUserInfoPage(HEAD, 200, _CLAIMS, f"{ISSUER}/oauth/userinfo"),
+        "try_api": TryApiPage(
+            HEAD,
+            "eyJhbGciOiJF.eyJpc3MiOiJo.b2xkIHRva2Vu",
+            "https://api.example.com/v2/",
+            9,
+            (("openid", "see who you are"), ("notes:read", "read your notes")),
+        ),
+        "try_api_hostile": TryApiPage(head(hostile), _ODD, "/v2/", 1, ((_ODD, _ODD),)),
         "try_userinfo_hostile": TryUserInfoPage(head(hostile), 200, "{}", ISSUER),
     }

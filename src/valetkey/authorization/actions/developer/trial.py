@@ -97,6 +97,24 @@ class TestRun(Struct, frozen=True):
         return ((RESOURCE, self.resource),) if self.resource else ()
 
 
+class TrialToken(Struct, frozen=True):
+    """The access token of a test run, and what the response said about it."""
+
+    token: str
+    scope: str
+    expires_at: Instant
+
+    def seal(self, session_id: str, sealer: Sealer, random: Callable[[int], bytes]) -> str:
+        """Encrypt it for the next step of this session."""
+        return sealer.seal(msgspec.msgpack.encode(self), f"{_TOKEN} {session_id}", random)
+
+    @staticmethod
+    def open(sealed: str, session_id: str, sealer: Sealer) -> "TrialToken | None":
+        """Decrypt what `seal` returned for this session; None for anything else."""
+        plain = sealer.open(sealed, f"{_TOKEN} {session_id}")
+        return None if plain is None else msgspec.msgpack.decode(plain, type=TrialToken)
+
+
 def begin(
     client: Client,
     session_id: str,
@@ -138,17 +156,6 @@ def can_be_tried(client: Client) -> bool:
         AuthenticationMethod.CLIENT_SECRET,
         AuthenticationMethod.NONE,
     }
-
-
-def seal_token(token: str, session_id: str, sealer: Sealer, random: Callable[[int], bytes]) -> str:
-    """Encrypt an access token that this session will use once more."""
-    return sealer.seal(token.encode(), f"{_TOKEN} {session_id}", random)
-
-
-def open_token(sealed: str, session_id: str, sealer: Sealer) -> str | None:
-    """Decrypt what `seal_token` encrypted for this session; None for anything else."""
-    plain = sealer.open(sealed, f"{_TOKEN} {session_id}")
-    return None if plain is None else plain.decode()
 
 
 def shortened(secret: str) -> str:

@@ -89,6 +89,17 @@ def test_every_step_shows_request_and_response(tmp_path: Path) -> None:
             assert knows(tokens, words), words
         assert SECRET not in tokens.body
         assert not re.search(r"eyJ[\w-]+\.eyJ[\w-]+\.[\w-]{40}", tokens.body)
+        copied = await browser.submit(tokens, "api")
+        for words in (
+            "notes:read",
+            "use notes:read",
+            "for 60 more minutes",
+            "http://localhost:8401/v2/",
+        ):
+            assert knows(copied, words), words
+        bearer = re.search(r'id="access-token">([^<]+)<', copied.body)
+        assert bearer
+        assert (await it.introspect(bearer[1]))["scope"] == " ".join(SCOPES)
         said = await browser.submit(tokens, "userinfo")
         assert knows(said, "answered 200")
         assert "&#34;sub&#34;: &#34;1001&#34;" in said.body
@@ -226,12 +237,13 @@ def test_ad_03_a_trial_is_seen_by_whoever_began_it_and_by_nobody_else(tmp_path: 
             mine = {**fields, "csrf": [csrf[1]], "client_secret": [SECRET]}
             assert (await browser.post(action, mine)).status == 404
             mine["token"] = [state]
-            assert (await browser.post(f"{TRY}/userinfo", mine)).status in {400, 404}
+            for step in ("userinfo", "api"):
+                assert (await browser.post(f"{TRY}/{step}", mine)).status in {400, 404}
         assert (await Browser(it.app, host=HOST, scheme="http").get(callback)).status == 303
         for wrong in ("", "x", state[:-2], "%00", "v1." + "A" * 3_000):
             assert (await ada.get(f"{PORTAL_CALLBACK}?state={wrong}&code=1")).status == 404, wrong
         assert (await ada.post(action, {**fields, "csrf": "x"})).status == 403
-        for step in ("answer", "exchange", "userinfo"):
+        for step in ("answer", "exchange", "userinfo", "api"):
             assert (await ada.get(f"{TRY}/{step}")).status == 405
         # Whoever leaves the team leaves its trials.
         await it.write(lambda tx: tx.members.remove("web", ADA))

@@ -42,6 +42,8 @@ class StartPage(Struct, frozen=True):
     #: The URLs of this server that a library may ask for.
     addresses: tuple[tuple[str, str], ...]
     has_secret: bool
+    #: The page of the default API that describes it and sends requests, "" for none.
+    reference: str = ""
     #: The programs send a user to a browser; otherwise the app gets tokens of its own.
     asks_people: bool = True
 
@@ -51,6 +53,7 @@ class Start(Struct, frozen=True):
 
     issuer: str
     api: str
+    reference: str = ""
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
@@ -77,6 +80,7 @@ class Start(Struct, frozen=True):
                     *((("API", api),) if api else ()),
                 ),
                 has_secret=not client.is_public,
+                reference=self.reference,
                 asks_people=client.may_use(GrantTypeName.AUTHORIZATION_CODE),
             )
         )

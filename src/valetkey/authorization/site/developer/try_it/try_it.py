@@ -15,10 +15,9 @@ from msgspec import Struct
 from valetkey.authorization.actions.developer.trial import (
     CALLBACK,
     TestRun,
+    TrialToken,
     begin,
     can_be_tried,
-    open_token,
-    seal_token,
 )
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
@@ -53,6 +52,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Lifetime, later
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable
@@ -131,34 +131,28 @@ class TryAnswerPage(Struct, frozen=True):
 
 
 class TryTokensPage(Struct, frozen=True):
-    """The context of tokens.html, the third step. Its form posts `csrf` and `token`."""
+    """The context of tokens.html, the third step. Its forms post `csrf` and `token`."""
 
     template: ClassVar[str] = "developer/try_it/tokens.html"
 
     app: AppHead
-    action: str
     status: int
     request: tuple[Parameter, ...]
     parameters: tuple[Parameter, ...]
     tokens: tuple[Token, ...] = ()
     #: The access token, sealed, for the fourth step; "" where that is not possible.
     token: str = ""
+    #: The fourth steps that are possible with it.
+    for_userinfo: bool = False
+    for_api: bool = False
     explained: str = ""
 
 
-class TryUserInfoPage(Struct, frozen=True):
-    """The context of userinfo.html, the fourth step."""
-
-    template: ClassVar[str] = "developer/try_it/userinfo.html"
-
-    app: AppHead
-    status: int
-    body: str
-    url: str
-
-
 class TryIt(Struct, frozen=True):
-    """Run the flow step by step. `token` and `userinfo` are the endpoints of those names."""
+    """Run the flow until the tokens. `token` is the token endpoint.
+
+    `has_reference` says whether the default API has a page that sends requests.
+    """
 
     store: Store
     keyring: Keyring
@@ -167,7 +161,7 @@ class TryIt(Struct, frozen=True):
     scopes: Mapping[str, str]
     issuer: str
     token: Endpoint
-    userinfo: Endpoint
+    has_reference: bool = True
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the pages of this feature."""
@@ -182,7 +176,6 @@ class TryIt(Struct, frozen=True):
             Page(path, member_of_app, self.show, begin, title=title, nav=True),
             step("answer", Act(self.read_pasted, opaque=("landed",))),
             step("exchange", exchange),
-            step("userinfo", Act(self.ask_userinfo)),
             Page(CALLBACK, _app_of_answer, self.catch, title=title, under=path),
         )
 
@@ -241,20 +234,17 @@ class TryIt(Struct, frozen=True):
         trial, head = self._open(request.form.get("trial") or "", request), request.head
         sent, answer = await self._send(request, trial)
         said = read_object(answer.body) or {}
-        access = said.get("access_token")
+        access, scope = said.get("access_token"), str(said.get("scope", ""))
         sealed = ""
-        # Userinfo takes tokens of the default API only.
-        if (
-            trial.resource == ""
-            and isinstance(access, str)
-            and "openid" in str(said.get("scope", "")).split()
-        ):
-            sealer, random = self.keyring.sealer, self.random
-            sealed = seal_token(access, request.session.id, sealer, random)
+        # Userinfo and the API's own page take tokens of the default API only.
+        if trial.resource == "" and isinstance(access, str):
+            seconds = said.get("expires_in")
+            lifetime = Lifetime(seconds if isinstance(seconds, int) else 0)
+            token = TrialToken(access, scope, later(request.now, lifetime))
+            sealed = token.seal(request.session.id, self.keyring.sealer, self.random)
         return Show(
             TryTokensPage(
                 head,
-                head.at("try/userinfo"),
                 answer.status,
                 request=sent,
                 parameters=tuple(
@@ -268,23 +258,11 @@ class TryIt(Struct, frozen=True):
                     if name in said
                 ),
                 token=sealed,
+                for_userinfo="openid" in scope.split(),
+                for_api=self.has_reference,
                 explained=explained_at(head, said.get("error_uri")),
             )
         )
-
-    async def ask_userinfo(self, request: AppRequest) -> Outcome:
-        """Show the response of the userinfo endpoint to the token."""
-        sealed, sealer = request.form.get("token") or "", self.keyring.sealer
-        token = open_token(sealed, request.session.id, sealer)
-        if token is None:
-            raise not_found("trial")
-        bearer = (b"authorization", f"Bearer {token}".encode())
-        asked = sent_by(request, "GET", "/oauth/userinfo", (bearer,))
-        answer = await self.userinfo(asked)
-        told = read_object(answer.body)
-        body = answer.body.decode() if told is None else json.dumps(told, indent=2)
-        url = f"{self.issuer}/oauth/userinfo"
-        return Show(TryUserInfoPage(request.head, answer.status, body, url))
 
     @property
     def _callback(self) -> str:
