@@ -14,7 +14,7 @@ from tests.support.visitors import run
 from valetkey.authorization.layout.addresses import DOCUMENTATION
 from valetkey.authorization.site import documentation
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
-from valetkey.authorization.site.documentation import File, read
+from valetkey.authorization.site.documentation import File, address_of, read
 
 _REFERENCE = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
 _LOADED = re.compile(r'<(?:script|img|link rel="(?:stylesheet|icon)")[^>]*(?:src|href)="([^"]+)"')
@@ -87,3 +87,24 @@ def test_server_shows_its_copy_and_nothing_else(
 
     monkeypatch.setattr(documentation, "ARCHIVE", archive)
     run(tmp_path, story)
+    issuer, page = "https://auth.example/", "how-to/people/groups"
+    assert address_of(page, "", issuer) == f"https://auth.example/docs/{page}.html"
+    elsewhere = "https://docs.example/valetkey"
+    assert address_of(page, elsewhere, issuer) == f"{elsewhere}/{page}.html"
+
+
+def test_checkout_without_a_site_says_how_to_build_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(it: Harness) -> None:
+        browser = it.browser()
+        for path in ("/docs/", "/docs/reference/settings.html"):
+            missing = await browser.get(path)
+            assert missing.status == 404
+            assert "Run `make site` there and restart the server" in missing.body
+        assert 'href="/docs/' not in (await browser.get("/")).body
+
+    monkeypatch.setattr(documentation, "ARCHIVE", tmp_path / "missing.zip")
+    run(tmp_path, story)
+    named = address_of("how-to/people/groups", "", "https://auth.example")
+    assert (Path(site.__file__).parent.parent / named).is_file()

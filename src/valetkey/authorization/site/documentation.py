@@ -13,6 +13,7 @@ from msgspec import Struct
 from valetkey.authorization.layout.language import accepted
 from valetkey.kernel.preconditions import etag_of, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs, Request, Response
 
 ARCHIVE = Path(__file__).with_suffix(".zip")
@@ -32,6 +33,10 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".webp": "image/webp",
 }
+_NOT_BUILT = translatable(
+    "The documentation is not built in this source checkout. Run `make site` there and restart the"
+    " server, or read the files of its folder docs."
+)
 # The theme and Redoc set style attributes; neither runs inline scripts.
 _POLICY = (
     "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self';"
@@ -57,6 +62,8 @@ class DocumentationEndpoint(Struct, frozen=True):
         if name.endswith("/"):
             name += "index.html"
         file = self.files.get(name)
+        if not self.files:
+            raise Refused.because(ErrorCode.NOT_FOUND, _NOT_BUILT, "docs.not_built")
         if file is None:
             raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "docs.file")
         headers: Pairs = (
@@ -97,6 +104,17 @@ def documentation() -> DocumentationEndpoint:
 def start_of(url: str) -> str:
     """Return the base of links for a `docs.url`, with a slash at the end; "" for none."""
     return f"{url.rstrip('/')}/" if url else START if ARCHIVE.is_file() else ""
+
+
+def address_of(page: str, url: str, issuer: str) -> str:
+    """Return where an operator reads a page of the documentation, named without its ending.
+
+    It is a file of the checkout where no site is built.
+    """
+    start = start_of(url)
+    if not start:
+        return f"docs/{page}.md"
+    return f"{issuer.rstrip('/') if start == START else ''}{start}{page}.html"
 
 
 @cache

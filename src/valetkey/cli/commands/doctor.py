@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.table import on_machine, over_network
+from valetkey.authorization.site.documentation import address_of
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.databases import databases
@@ -54,12 +55,13 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     Example: valetkey doctor --logs /var/log/nginx
     """
     found: list[Finding] = []
+    settings = _settings(config)
 
     async def examine() -> None:
-        async for finding in _everything(config, logs):
+        async for finding in _everything(settings, logs):
             found.append(finding)
             if not as_json:
-                _show(finding)
+                _show(finding, settings if isinstance(settings, Settings) else Settings())
 
     asyncio.run(examine())
     count = {level: sum(each.level is level for each in found) for level in Level}
@@ -75,11 +77,18 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     return Exit.FAILED if count[Level.ERROR] else Exit.OK
 
 
-async def _everything(config: Path | None, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
+def _settings(config: Path | None) -> Settings | OperatorErrors:
     try:
-        settings = options.settings_of(config)
+        return options.settings_of(config)
     except OperatorErrors as errors:
-        for problem in errors.problems:
+        return errors
+
+
+async def _everything(
+    settings: Settings | OperatorErrors, logs: tuple[Path, ...]
+) -> AsyncIterator[Finding]:
+    if isinstance(settings, OperatorErrors):
+        for problem in settings.problems:
             yield error("configuration", str(problem))
         return
     for finding in _configuration(settings):
@@ -109,10 +118,11 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
             yield warning(f"{name} server", found, "More than one for each core does not help.")
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: Finding, settings: Settings) -> None:
     mark, colour = _MARK[finding.level]
     say.line(f"{say.coloured(mark, colour)}  {say.strong(finding.about)}: {finding.found}")
     if finding.next:
         say.line(f"         {finding.next}")
     if finding.page and finding.level is not Level.OK:
-        say.line(f"         docs/{finding.page}.md")
+        place = address_of(finding.page, settings.docs.url, settings.authorization.url)
+        say.line(f"         {place}")
