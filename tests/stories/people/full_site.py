@@ -66,7 +66,8 @@ CALENDAR = replace(
 WORD = "a good long password"
 URL = "http://localhost:8400"
 BOB = Uid(1002)
-GITHUB = "https://github.com"
+# An address that is refused: the crawl presses the button that tests the provider.
+GITHUB = "https://127.0.0.1"
 PRINTER = "printer"
 DEVICE_CODE = GrantTypeName.DEVICE_CODE.value
 

@@ -9,6 +9,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urljoin
 
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.accounts import AccountSettings, SignUp
@@ -116,6 +117,23 @@ def test_a_newcomer_makes_an_account_and_signs_in_with_it(
         assert it.events().count("user.registered") == 1
         assert it.events().count("identity.linked") == 1
         assert it.events().count("session.started") == 2
+
+
+def test_owner_tests_a_provider_from_the_console(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        uid, now = it.ours.register_user("olga", WORD).uid, it.ours.clock.now()
+        it.ours.write(lambda tx: tx.people.set_role(uid, Role.OWNER, now))
+        it.here.sign_in(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"), "olga", WORD)
+        page = it.here.open(f"{it.ours.auth_url}/admin/providers")
+        assert f"{it.ours.auth_url}/oauth/sign-in/with/other/callback" in page.text
+        tested = it.here.submit(page, "test-other")
+        assert "is reachable and accepts the client ID and the client secret" in tested.text
+        it.other.write(lambda tx: tx.clients.remove("us", now))
+        tested = it.here.submit(page, "test-other")
+        assert "The test failed. It does not accept the client ID" in tested.text
+        assert "invalid_client" in tested.text
+        assert "session.started" in it.events()
+        assert "identity.linked" not in it.events()
 
 
 def test_xs_01_a_newcomer_from_elsewhere_chooses_no_name_that_sign_up_would_refuse(

@@ -58,6 +58,7 @@ from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.server.keys import SigningKeys
+from valetkey.authorization.site.admin.server.providers import UpstreamProviders
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
@@ -89,6 +90,7 @@ from valetkey.authorization.site.developer.settings.settings import RegisterApp,
 from valetkey.authorization.site.developer.team import Team
 from valetkey.authorization.site.developer.try_it.start import QuickstartPages, Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
+from valetkey.authorization.site.developer.try_it.use_token import UseToken
 from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
@@ -204,7 +206,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
         *pages.routes(visitor_pages(site)),
         *pages.routes(account_pages(site)),
         *pages.routes(developer_pages(site, token, userinfo)),
-        *pages.routes(admin_pages(site.foundation)),
+        *pages.routes(admin_pages(site.foundation, site.providers)),
         Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
         # The page that says that the host is wrong has to look like a page.
         Route(ASSETS, {"GET": asset, "HEAD": asset}, refuse, any_host=True),
@@ -293,7 +295,10 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     teams = Teams(keyring.fingerprint_key, site.foundation.outbox, issuer)
     api, offered = site.foundation.api_url, site.foundation.keys.algorithms
     quickstarts = Quickstarts(issuer, api, offered, random)
-    calls = _answer(token, "POST"), _answer(userinfo, "GET")
+    has_reference = bool(api) and site.foundation.settings.resource.enabled
+    reference = f"{api.rstrip('/')}/v2/" if has_reference else ""
+    exchange, identity = _answer(token, "POST"), _answer(userinfo, "GET")
+    audience, sealer = server.policy.audience, keyring.sealer
     return (
         *Apps(store, portal).pages(),
         *RegisterApp(store, keyring, random, scopes, issuer, portal).pages(),
@@ -302,8 +307,9 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Settings(store, scopes, portal).pages(),
         *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
         *QuickstartPages(quickstarts).pages(),
-        *Start(issuer, api).pages(),
-        *TryIt(store, keyring, random, server.policy.audience, scopes, issuer, *calls).pages(),
+        *Start(issuer, api, reference).pages(),
+        *TryIt(store, keyring, random, audience, scopes, issuer, exchange, has_reference).pages(),
+        *UseToken(sealer, issuer, reference, scopes, identity).pages(),
         *Requests(store, portal.settings.sample_requests).pages(),
         *Failures(store, portal.registrar).pages(),
         *Usage(store).pages(),
@@ -315,7 +321,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     )
 
 
-def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
+def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store, settings = foundation.services, foundation.store, foundation.settings
     declared = {kind.place: DeclarationPages(services, kind).pages() for kind in KINDS}
@@ -347,6 +353,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *SavedFilterForms(services.store).pages(),
         *WebhookPages(services, CONSOLE).pages(),
         *Mail(services).pages(),
+        *UpstreamProviders(providers, foundation.issuer, services.random).pages(),
         *SigningKeys(services).pages(),
         *ApiTokens(services).pages(),
         *SettingsPages(services).pages(),

@@ -82,6 +82,7 @@ DOCUMENTATION: Mapping[str, str] = MappingProxyType(
         "/admin/groups": "how-to/people/groups.html",
         "/admin/keys": "how-to/operate/rotate-keys.html",
         "/admin/mail": "how-to/operate/send-mail.html",
+        "/admin/providers": "how-to/people/sign-in-from-elsewhere.html",
         "/admin/registration": "how-to/apps/let-apps-register-themselves.html",
         "/admin/settings": "reference/settings.html",
         "/admin/tokens": "how-to/operate/automate-administration.html",

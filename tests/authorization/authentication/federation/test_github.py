@@ -68,6 +68,16 @@ def test_identity_is_the_numeric_id(github: Pages) -> None:
     assert github.sent[-1]["code_verifier"] == JOURNEY.verifier
 
 
+def test_probe_sends_a_code_that_github_never_issued(github: Pages) -> None:
+    github.at["/login/oauth/access_token"] = answer({"error": "bad_verification_code"})
+    asyncio.run(provider(github).probe(JOURNEY))
+    assert github.sent[-1]["client_secret"] == "the-secret"
+    github.at["/login/oauth/access_token"] = answer({"error": "incorrect_client_credentials"})
+    with pytest.raises(Refused) as refused:
+        asyncio.run(provider(github).probe(JOURNEY))
+    assert refused.value.refusal.check == "federation.client"
+
+
 def test_an_address_that_github_has_not_checked_is_none(github: Pages) -> None:
     emails = [{"email": "ada@example.com", "primary": True, "verified": False}]
     github.at["/api/v3/user/emails"] = answer(emails)

@@ -60,6 +60,10 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
         person = Person(other.auth_url)
 
         async def story() -> ClaimedIdentity:
+            await provider.probe(JOURNEY)
+            with pytest.raises(Refused) as refused:
+                await OpenIdProvider(line(other.auth_url)).probe(JOURNEY)
+            assert refused.value.refusal.check == "federation.client"
             page = person.open(await provider.authorization_url(JOURNEY))
             page = person.sign_in(page, "ada", "a good long password")
             back = person.allow(page)
@@ -233,6 +237,36 @@ def test_a_document_of_another_issuer_is_not_believed(rogue: Pages) -> None:
         assert check(rogue, signed(claims(rogue))) == why
     rogue.at["/.well-known/openid-configuration"] = Page(status=500)
     assert check(rogue, signed(claims(rogue))) == "federation.discovery"
+
+
+_MISMATCH = ("federation.redirect_uri", "redirect_uri_mismatch")
+
+
+def test_probe_names_the_first_thing_that_is_wrong(rogue: Pages) -> None:
+    provider = OpenIdProvider(line(rogue.url))
+
+    def probed() -> tuple[str, str]:
+        try:
+            asyncio.run(provider.probe(JOURNEY))
+        except Refused as refused:
+            return refused.refusal.check, refused.refusal.received
+        return "", ""
+
+    for body, status, found in (
+        (b'{"error": "invalid_grant"}', 400, ("", "")),
+        (b'{"error": "invalid_client"}', 400, ("federation.client", "invalid_client")),
+        (b"", 401, ("federation.client", "")),
+        (b'{"error": "redirect_uri_mismatch"}', 400, _MISMATCH),
+        (b'{"error": "\\u0000<b>"}', 400, ("federation.token", "status 400")),
+        (b"<html>", 200, ("federation.token", "status 200")),
+    ):
+        rogue.at["/token"] = Page(body, status=status)
+        assert probed() == found, body
+    rogue.at["/jwks"] = Page(b'{"keys": []}')
+    assert probed()[0] == "federation.keys"
+    # Cached metadata would hide that the provider is gone.
+    del rogue.at["/.well-known/openid-configuration"]
+    assert probed()[0] == "federation.discovery"
 
 
 def test_keys_that_changed_are_read_again(rogue: Pages) -> None:

@@ -4,6 +4,11 @@ from collections.abc import Mapping
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.site.admin.server.providers import (
+    FAULTS,
+    ProviderLine,
+    ProvidersPage,
+)
 from valetkey.authorization.site.federation.arrived import UnlinkedIdentityPage
 from valetkey.authorization.site.federation.callback import FailedPage
 from valetkey.authorization.site.federation.connections import (
@@ -39,6 +44,15 @@ def federation_examples() -> Mapping[str, PageContext]:
         can_end=True,
     )
     only = Connection("key2", "GitHub", "ada", When(NOW, NOW), None, can_end=False)
+    provider = ProviderLine(
+        "google",
+        "Google",
+        "https://accounts.google.com",
+        "1234567890.apps.googleusercontent.com",
+        "https://auth.example/oauth/sign-in/with/google/callback",
+        "/admin/providers/google/test",
+        may_sign_up=True,
+    )
     return {
         "sign_in_elsewhere": SignInPage("/oauth/sign-in", providers=(GOOGLE, GITHUB)),
         "arrived": arrived,
@@ -68,4 +82,13 @@ def federation_examples() -> Mapping[str, PageContext]:
         "connections_taken": ConnectionsPage(
             "/account/connections", (connected,), (GITHUB,), taken="GitHub"
         ),
+        "admin_providers": ProvidersPage((provider, replace(provider, tested=True))),
+        "admin_providers_failed": ProvidersPage(
+            (
+                replace(
+                    provider, tested=True, fault=next(iter(FAULTS.values())), reason="status 404"
+                ),
+            ),
+        ),
+        "admin_providers_none": ProvidersPage((), may_test=False),
     }

@@ -1,6 +1,6 @@
 """GitHub, which supports OAuth 2 but not OpenID Connect: its API identifies the user."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.provider import (
+    NEVER_ISSUED,
     ClaimedIdentity,
     ProviderConnection,
     UpstreamState,
@@ -15,12 +16,13 @@ from valetkey.authorization.authentication.federation.provider import (
     code_of,
     fetched,
     one_line,
+    only_code_refused,
     plain,
     unusable,
 )
 from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
-from valetkey.fetch.outbound import JSON, Unfetchable
+from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import append_query
 
@@ -75,15 +77,7 @@ class GitHubProvider(Struct, frozen=True):
         self, answer: Mapping[str, str], upstream_state: UpstreamState, now: Instant
     ) -> ClaimedIdentity:
         """Return the user of the code; GitHub never reuses the numeric id."""
-        fields = {
-            "client_id": self.settings.client_id,
-            "client_secret": self.line.secret.reveal(),
-            "code": code_of(answer, self.settings),
-            "redirect_uri": upstream_state.callback,
-            "code_verifier": upstream_state.verifier,
-        }
-        url = f"{self.settings.issuer}/login/oauth/access_token"
-        asking = self.line.http.post_form(url, fields, accept=JSON)
+        asking = self._token_request(code_of(answer, self.settings), upstream_state)
         token = self._decoded((await fetched(asking, self.settings, "token")).body, _Token)
         authorization = f"Bearer {one_line(token.access_token)}"
         asking = self.line.http.ask(f"{self._api}/user", authorization=authorization)
@@ -99,6 +93,21 @@ class GitHubProvider(Struct, frozen=True):
             name=plain(person.name),
             username=plain(person.login),
         )
+
+    async def probe(self, upstream_state: UpstreamState) -> None:
+        """Send a token request with an unknown code."""
+        await only_code_refused(self._token_request(NEVER_ISSUED, upstream_state), self.settings)
+
+    def _token_request(self, code: str, upstream_state: UpstreamState) -> Awaitable[Fetched]:
+        fields = {
+            "client_id": self.settings.client_id,
+            "client_secret": self.line.secret.reveal(),
+            "code": code,
+            "redirect_uri": upstream_state.callback,
+            "code_verifier": upstream_state.verifier,
+        }
+        url = f"{self.settings.issuer}/login/oauth/access_token"
+        return self.line.http.post_form(url, fields, accept=JSON)
 
     async def _address(self, authorization: str) -> str:
         asking = self.line.http.ask(f"{self._api}/user/emails", authorization=authorization)

@@ -1,7 +1,7 @@
 """Any OpenID provider, discovered by its issuer (OpenID Connect Core and Discovery)."""
 
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -9,6 +9,7 @@ import msgspec
 
 from valetkey.authorization.authentication.federation.provider import (
     LONGEST_SUBJECT,
+    NEVER_ISSUED,
     ClaimedIdentity,
     ProviderConnection,
     UpstreamState,
@@ -16,12 +17,13 @@ from valetkey.authorization.authentication.federation.provider import (
     code_of,
     fetched,
     one_line,
+    only_code_refused,
     plain,
     unusable,
 )
 from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
-from valetkey.fetch.outbound import JSON
+from valetkey.fetch.outbound import JSON, Fetched
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
@@ -168,9 +170,28 @@ class OpenIdProvider:
         # Core section 5.3.2: another user's response must not be accepted.
         return said if said.get("sub") == subject else {}
 
+    async def probe(self, upstream_state: UpstreamState) -> None:
+        """Fetch the metadata and the keys, and send a token request with an unknown code."""
+        fresh = OpenIdProvider(self.line)
+        metadata = await fresh._metadata()
+        if not await fresh._keys(metadata, newest=False):
+            raise unusable(self.settings, "keys")
+        asking = fresh._token_request(NEVER_ISSUED, upstream_state, metadata)
+        await only_code_refused(asking, self.settings)
+
     async def _redeem(
         self, code: str, upstream_state: UpstreamState, metadata: _Metadata
     ) -> _Tokens:
+        asking = self._token_request(code, upstream_state, metadata)
+        answered = await fetched(asking, self.settings, "token")
+        try:
+            return msgspec.json.decode(answered.body, type=_Tokens)
+        except msgspec.MsgspecError:
+            raise unusable(self.settings, "token") from None
+
+    def _token_request(
+        self, code: str, upstream_state: UpstreamState, metadata: _Metadata
+    ) -> Awaitable[Fetched]:
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -184,17 +205,9 @@ class OpenIdProvider:
         else:
             secret = self.line.secret.reveal()
             fields |= {"client_id": self.settings.client_id, "client_secret": secret}
-        answered = await fetched(
-            self.line.http.post_form(
-                metadata.token_endpoint, fields, accept=JSON, authorization=authorization
-            ),
-            self.settings,
-            "token",
+        return self.line.http.post_form(
+            metadata.token_endpoint, fields, accept=JSON, authorization=authorization
         )
-        try:
-            return msgspec.json.decode(answered.body, type=_Tokens)
-        except msgspec.MsgspecError:
-            raise unusable(self.settings, "token") from None
 
     async def verify_assertion(
         self, token: str, *, typ: str, audience: str, now: Instant

@@ -12,11 +12,15 @@ from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.strict_json import read_object
 
 FEDERATED = "fed"
 """The authentication method of upstream sign-ins; RFC 8176 defines none."""
 
 LONGEST_CODE = 2_000
+NEVER_ISSUED = "test"
+"""A code that no provider issues."""
+
 LONGEST_SUBJECT = 255
 """Maximum number of characters in a `sub` (OpenID Connect Core section 2)."""
 
@@ -73,6 +77,13 @@ class Provider(Protocol):
         """Return the identity for the callback's parameters.
 
         Refused if they do not prove one; the state was compared before.
+        """
+        ...
+
+    async def probe(self, upstream_state: UpstreamState) -> None:
+        """Do what a sign-in does without a user, with a code that the provider never issued.
+
+        Nothing is taken from a cache. Refused if something is wrong besides the code.
         """
         ...
 
@@ -133,6 +144,30 @@ async def fetched(asking: Awaitable[Fetched], provider: ProviderSettings, what: 
     if answered.status != HTTPStatus.OK:
         raise unusable(provider, what, f"status {answered.status}")
     return answered
+
+
+_UNKNOWN_CODE = frozenset({"invalid_grant", "bad_verification_code"})
+_WRONG_CLIENT = frozenset({"invalid_client", "unauthorized_client", "incorrect_client_credentials"})
+_WRONG_REDIRECT_URI = "redirect_uri_mismatch"
+
+
+async def only_code_refused(asking: Awaitable[Fetched], provider: ProviderSettings) -> None:
+    """Check the response to a token request with a code that the provider never issued.
+
+    Refused unless it accepted our credentials and refused the code.
+    """
+    try:
+        answered = await asking
+    except Unfetchable as failure:
+        raise unusable(provider, "token", failure.check) from None
+    error = plain((read_object(answered.body) or {}).get("error"))
+    if error in _UNKNOWN_CODE:
+        return
+    if error in _WRONG_CLIENT or answered.status == HTTPStatus.UNAUTHORIZED:
+        raise unusable(provider, "client", error)
+    if error == _WRONG_REDIRECT_URI:
+        raise unusable(provider, "redirect_uri", error)
+    raise unusable(provider, "token", error or f"status {answered.status}")
 
 
 def one_line(token: str) -> str:

@@ -57,14 +57,14 @@ class UseToken(Struct, frozen=True):
     userinfo: Endpoint
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """The pages of this feature."""
+        """Return the pages of this feature."""
         title, path = translatable("Try it"), f"{APP}/try"
         userinfo = Page(f"{path}/userinfo", member_of_app, act=Act(self.ask_userinfo), title=title)
         api = Page(f"{path}/api", member_of_app, act=Act(self.show_token), title=title)
         return (userinfo, api) if self.reference else (userinfo,)
 
     async def ask_userinfo(self, request: AppRequest) -> Outcome:
-        """The response of the userinfo endpoint to the token."""
+        """Show the response of the userinfo endpoint to the token."""
         bearer = (b"authorization", f"Bearer {self._token(request).token}".encode())
         asked = sent_by(request, "GET", "/oauth/userinfo", (bearer,))
         answer = await self.userinfo(asked)
@@ -74,7 +74,7 @@ class UseToken(Struct, frozen=True):
         return Show(TryUserInfoPage(request.head, answer.status, body, url))
 
     async def show_token(self, request: AppRequest) -> Outcome:
-        """The token to copy, and what it can do."""
+        """Show the token to copy, and what it can do at the API."""
         token = self._token(request)
         minutes = max(0, token.expires_at - request.now) // 60
         scopes = tuple((name, self.scopes.get(name, "")) for name in token.scope.split())
