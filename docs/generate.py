@@ -59,9 +59,10 @@ def settings() -> Iterator[str]:
 def _allowed(setting: Setting) -> str:
     if setting.rule.only_by_environment:
         return f"Environment variable only: `{setting.variable}`."
-    default = json.dumps(setting.shown(setting.default))
-    unit = f" {setting.rule.unit}" if setting.rule.unit else ""
-    return f"Default `{default}`{unit}. Allowed: {setting.rule.expected}."
+    default = setting.shown(setting.default)
+    # A length of time has its unit in the value.
+    unit = f" {setting.rule.unit}" if setting.rule.unit and isinstance(default, int) else ""
+    return f"Default `{json.dumps(default)}`{unit}. Allowed: {setting.rule.expected}."
 
 
 def events() -> Iterator[str]:

@@ -21,6 +21,7 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.consent.consent import CLAIM_WORDS
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.site.errors.refuse import TEXTS
+from valetkey.config.catalogue import catalogue, reasons
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
 
@@ -95,6 +96,10 @@ def _sentences() -> Iterator[Found]:
     for advice in ADVICE.values():
         yield advice.looked_at, "authorization/site/developer/monitoring/advice.py", []
         yield advice.fix, "authorization/site/developer/monitoring/advice.py", []
+    for setting in catalogue().values():
+        yield reasons()[setting.path], "config/sections", [setting.path]
+        if setting.rule.unit and setting.rule.unit != "time":
+            yield setting.rule.unit, "config/sections", [f"After a number: {setting.path}"]
     for preset in PRESETS.values():
         yield preset.label, "authorization/actions/developer/presets.toml", []
     for word in CLAIM_WORDS.values():

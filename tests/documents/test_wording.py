@@ -50,7 +50,7 @@ def _in_catalogue() -> Iterator[str]:
     for message in _MESSAGE.finditer(said):
         line = said.count("\n", 0, message.start()) + 1
         english = "".join(re.findall(r'"(.*)"', message[1]))
-        for word in _WORD.finditer(english):
+        for word in _WORD.finditer(_CODE.sub(_blank, english)):
             yield f"{_CATALOGUE}:{line}: {word[0]!r}"
 
 

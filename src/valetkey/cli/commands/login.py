@@ -7,7 +7,7 @@ import click
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.config.environment import environment
-from valetkey.kernel.refusal import Mistake
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
 from valetkey.sdk.client import Client, Rejected, Unreachable
@@ -81,8 +81,10 @@ def command(
 
 
 def _url(text: str) -> str:
-    """Return the URL of the server. Raises Mistake where a secret could be read on the way."""
+    """Return the URL of the server. Raises OperatorError where a secret could be read on the way."""
     web = parse_url(text)
     if web is None or (web.scheme != "https" and not web.is_loopback()):
-        raise Mistake(f"{text} is not the https address of an authorization server", "--server")
+        raise OperatorError(
+            f"{text} is not the https address of an authorization server", "--server"
+        )
     return text.rstrip("/")

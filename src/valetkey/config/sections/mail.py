@@ -55,7 +55,7 @@ class MailSettings:
     """The mail server (SMTP). Empty: no email is sent, and features that need it are not
     offered."""
 
-    port: Annotated[int, whole(0, 65_535, "port")] = 0
+    port: Annotated[int, whole(0, 65_535, "")] = 0
     """Its port. 0: 587 for `starttls`, 465 for `implicit`, 25 for `none`."""
 
     tls: Annotated[MailTls, rules.choice(MailTls)] = MailTls.STARTTLS

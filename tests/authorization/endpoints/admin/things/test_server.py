@@ -67,6 +67,9 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
         none = await browser.get("/admin/settings", q='"><script> nothing')
         assert "No setting contains these words" in none.body
         assert "<script> nothing" not in none.body
+        german = await browser.get("/admin/settings", q="Zertifikat KETTE", ui_locales="de")
+        assert "PEM-Datei mit dem Zertifikat und seiner Kette" in german.body
+        assert "PEM file" not in german.body
 
     run(tmp_path, story)
 

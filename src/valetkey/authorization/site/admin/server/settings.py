@@ -11,6 +11,8 @@ from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.actions.admin.server import brand_of
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.language import translations
+from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.operations.operation import (
     InvalidInput,
     Services,
@@ -39,7 +41,7 @@ BRAND = "/admin/settings/brand"
 class SettingLine(Struct, frozen=True):
     """One setting; `origin` is `default`, `file` or `environment`. Secrets are masked.
 
-    `effect` says how a change takes effect.
+    `unit` and `reason` are texts of the catalogue. `effect` says how a change takes effect.
     """
 
     path: str
@@ -49,6 +51,7 @@ class SettingLine(Struct, frozen=True):
     default: str
     variable: str
     reason: str
+    unit: str = ""
     effect: Effect = Effect.RELOAD
 
 
@@ -120,8 +123,9 @@ class SettingsPages(Struct, frozen=True):
         """Show the settings that contain every word of the search; secrets are masked."""
         text = (request.query.get("q") or "").strip()[:_LONGEST]
         sections: dict[str, list[SettingLine]] = {}
+        translate = translations(language_of(request.request, request.user)).gettext
         for each in explain(self.services.settings):
-            if not _contains(each, text.casefold().split()):
+            if not _contains(each, translate(each.reason), text.casefold().split()):
                 continue
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
         file = self.services.settings.source.file
@@ -160,25 +164,21 @@ def _line(each: Explained) -> SettingLine:
     return SettingLine(
         path=each.path,
         name=each.path.partition(".")[2],
-        value=shown(each.value, each.unit),
+        value=json.dumps(each.value, ensure_ascii=False),
         origin=each.origin.value,
-        default=shown(each.default, each.unit),
+        default=json.dumps(each.default, ensure_ascii=False),
         variable=each.variable,
         reason=each.reason,
+        # A length of time has its unit in the value.
+        unit=each.unit if isinstance(each.value, int) else "",
         effect=effect_of(each.path),
     )
 
 
-def _contains(each: Explained, words: Sequence[str]) -> bool:
+def _contains(each: Explained, translated: str, words: Sequence[str]) -> bool:
     """Return whether every word is in the path, the variable or the explanation."""
-    text = f"{each.path} {each.variable} {each.reason}".casefold()
+    text = f"{each.path} {each.variable} {each.reason} {translated}".casefold()
     return all(word in text for word in words)
-
-
-def shown(value: object, unit: str) -> str:
-    """Return a value as an operator would write it, with its unit."""
-    text = json.dumps(value, ensure_ascii=False)
-    return f"{text} {unit}" if unit else text
 
 
 def _form(said: dict[BrandField, str], faults: tuple[tuple[str, str], ...] = ()) -> BrandFormPage:
