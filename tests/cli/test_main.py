@@ -45,8 +45,8 @@ def test_every_command_has_help_with_an_example() -> None:
 
 
 _BEGINS = {"apply", "database migrate"}
-"""What makes a keyring and a database where there are none, beside the two that go on running."""
-_RUNS_ON = {"demo", "serve"}
+"""What makes a keyring and a database where there are none, beside those that go on running."""
+_RUNS_ON = {"demo", "login", "serve"}
 
 
 def test_other_commands_create_neither_keyring_nor_database(tmp_path: Path) -> None:

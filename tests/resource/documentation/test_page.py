@@ -56,7 +56,9 @@ def test_it_shows_every_object_verb_and_scope(tmp_path: Path) -> None:
             assert f'id="{action.name}"' in text
             for scope in kind.scopes(action.verb):
                 assert f"<code>{scope}</code>" in text
-    assert "Deprecated: do not use it in new programs. It may be gone from 2027-01-01 on." in text
+    assert (
+        "Deprecated: do not use it in new programs. It may be removed from 2027-01-01 on." in text
+    )
 
 
 def test_it_needs_nothing_from_elsewhere(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _lists(block: str) -> str:
         ("a_json", _schema(""), "it needs properties"),
         ("a_json", _schema('"a": {"$ref": "#/properties/a"}'), "leads back to itself"),
         ("a_json", _schema('"a": {"readOnly": true}'), "unknown here"),
-        ("a_json", _lists('"sort": ["labels"]'), "sort names 'labels', which is no field of"),
+        ("a_json", _lists('"sort": ["labels"]'), "sort names 'labels', which is not a field of"),
         ("a_json", _lists('"filter": ["changed_at"]'), "filter names 'changed_at'"),
         ("a_json", _lists('"filter": ["nothing"]'), "filter names 'nothing'"),
         ("a_json", _lists('"sort": ["title", "title"]'), "sort names a field twice"),

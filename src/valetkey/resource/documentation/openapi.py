@@ -44,7 +44,7 @@ def document(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
             "version": "2",
             "description": (
                 "Errors are problem documents (RFC 9457) with a reference. A POST without a body"
-                " reads what GET reads."
+                " responds as GET does."
             ),
         },
         "servers": [{"url": site.url}],
@@ -216,7 +216,7 @@ def _listed(kind: ResourceObject) -> str:
 def _answers(action: Action) -> dict[str, Document]:
     kind = action.kind
     if action.verb is Verb.DELETE:
-        return {"204": {"description": "It is gone."}}
+        return {"204": {"description": "Deleted."}}
     name = f"{kind.name}.list" if action.verb is Verb.LIST else kind.name
     etag = {"ETag": parts.HEADERS["ETag"]}
     shown: dict[str, object] = {
@@ -235,7 +235,7 @@ def _answers(action: Action) -> dict[str, Document]:
         case Verb.READ:
             return {"200": shown, "304": _SAME}
         case _:
-            return {"200": shown, "204": {"description": "Changed, as little as you prefer."}}
+            return {"200": shown, "204": {"description": "Changed; no body, as `Prefer` asked."}}
 
 
 def _whole_or_id(name: str) -> Document:
@@ -243,7 +243,7 @@ def _whole_or_id(name: str) -> Document:
     return {"anyOf": [{"$ref": f"#/components/schemas/{name}"}, only]}
 
 
-_SAME: Document = {"description": "What you have is still so."}
+_SAME: Document = {"description": "Not modified."}
 
 
 def _shown(action: Action, name: str) -> Document:

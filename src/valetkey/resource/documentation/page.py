@@ -122,21 +122,22 @@ PAGE = "/v2/"
 _CACHED = (("cache-control", "public, max-age=300"),)
 OPENAPI = "/v2/openapi.json"
 
-_ERRORS = """are problem documents (RFC 9457). <code>errors</code> names every wrong field by its
-JSON pointer, and <code>reference</code> leads to the reasons."""
+_ERRORS = """are problem documents (RFC 9457). <code>errors</code> names each invalid field by its
+JSON pointer; <code>valetkey explain</code> shows the record of a <code>reference</code>."""
 _LISTS = f"""come in pages of {USUAL}; <code>?limit=</code> takes up to {MOST}. <code>next</code>
-and the <code>Link</code> header lead on."""
-_CHANGES = """with <code>If-Match</code> and the <code>ETag</code> of what you read are never lost:
-412 means that another request changed it first."""
-_REPEATS = """of a POST with the same <code>Idempotency-Key</code> make nothing twice, for a day."""
-_LITTLE = """comes with <code>Prefer: return=minimal</code>."""
-_OWN = "a client, which comes with a token of its own (client credentials); no user is behind it"
-_MANNERS = (
+and the <code>Link</code> header have the address of the next page."""
+_CHANGES = """with <code>If-Match</code> and the <code>ETag</code> that you read overwrite no other
+change: 412 means that another request changed the object first."""
+_RETRIES = """of a POST with the same <code>Idempotency-Key</code> get the same response for a day,
+and create nothing new."""
+_SHORT = """leave out the object, with <code>Prefer: return=minimal</code>."""
+_OWN = "the client, with a token of its own (client credentials); no user is involved"
+_GENERAL = (
     ("Errors", _ERRORS),
     ("Lists", _LISTS),
     ("Changes", _CHANGES),
-    ("Repeats", _REPEATS),
-    ("Less to read", _LITTLE),
+    ("Retries", _RETRIES),
+    ("Short responses", _SHORT),
 )
 
 
@@ -202,7 +203,7 @@ def _start(site: ApiIdentity) -> Iterator[str]:
         "issues it, and a user or a client authorized its scope.</p>"
         "<pre tabindex=0><code>Authorization: Bearer TOKEN</code></pre>"
     )
-    for title, said in _MANNERS:
+    for title, said in _GENERAL:
         yield f"<p><strong>{title}</strong> {said}</p>"
     discovery = f"{site.auth_url}/.well-known/oauth-authorization-server"
     yield f'<p class="quiet">The authorization server describes itself at {_link(discovery)}.</p>'
@@ -211,10 +212,10 @@ def _start(site: ApiIdentity) -> Iterator[str]:
 
 def _object(site: ApiIdentity, kind: ResourceObject) -> Iterator[str]:
     name = _text(kind.name)
-    whose = "a user" if kind.owned_by is OwnedBy.USER else _OWN
+    whose = "the user" if kind.owned_by is OwnedBy.USER else _OWN
     yield f'<section id="{name}"><h2>{name}</h2><p class="quiet">Belongs to {whose}.</p>'
     if kind.deprecated is not None:
-        until = f" It may be gone from {kind.sunset:%Y-%m-%d} on." if kind.sunset else ""
+        until = f" It may be removed from {kind.sunset:%Y-%m-%d} on." if kind.sunset else ""
         yield f'<p class="notice">Deprecated: do not use it in new programs.{until}</p>'
     yield from _scopes(kind)
     if kind.owned_by is OwnedBy.CLIENT:
@@ -240,7 +241,7 @@ def _own_token(site: ApiIdentity, kind: ResourceObject) -> Iterator[str]:
         f"  --data-urlencode 'scope={wanted}' {site.auth_url}/token"
     )
     yield (
-        "<details><summary>Its token</summary>"
+        "<details><summary>Get a token</summary>"
         f"<pre tabindex=0><code>{_text(said)}</code></pre></details>"
     )
 
@@ -257,7 +258,7 @@ def _fields(kind: ResourceObject) -> Iterator[str]:
         for name, schema in shown.items()
     ]
     yield f"<details><summary>Fields ({len(rows)})</summary>"
-    yield from _table(("Field", "What it is", ""), rows)
+    yield from _table(("Field", "Value", ""), rows)
     yield "</details>"
 
 
@@ -320,7 +321,7 @@ def _action(site: ApiIdentity, action: Action) -> Iterator[str]:
     yield from explorer.form(action)
     if action.verb in (Verb.LIST, Verb.READ, Verb.CREATE):
         yield (
-            "<details><summary>Answer</summary>"
+            "<details><summary>Response</summary>"
             f"<pre tabindex=0><code>{_text(_answer(action))}</code></pre></details>"
         )
 
@@ -329,9 +330,9 @@ def _orders(kind: ResourceObject) -> Iterator[str]:
     if kind.home is not Home.HERE:
         return
     sorts = ", ".join(_code(f"?sort={name}") for name in (CREATED, *kind.sort))
-    said = f"Sorted by {sorts}; with - before the name the other way round."
+    said = f"Sort by {sorts}; a - before the name reverses the order."
     if kind.filter:
-        said += f" Filtered by {', '.join(_code(f'?{name}=') for name in kind.filter)}."
+        said += f" Filter by {', '.join(_code(f'?{name}=') for name in kind.filter)}."
     yield f"<p>{said}</p>"
 
 

@@ -9,7 +9,7 @@ from valetkey.resource.requests.paging import LONGEST_CURSOR, MOST, USUAL
 
 PROBLEM: Document = {
     "type": "object",
-    "description": "Why the answer is no (RFC 9457).",
+    "description": "Why the request was refused (RFC 9457).",
     "properties": {
         "type": {"type": "string", "description": "A page that explains the code."},
         "title": {"type": "string", "examples": ["Invalid Token Error"]},
@@ -18,7 +18,7 @@ PROBLEM: Document = {
         "code": {"enum": sorted(code.value for code in ErrorCode)},
         "reference": {
             "type": "string",
-            "description": "What `valetkey explain` takes.",
+            "description": "The argument of `valetkey explain`.",
             "examples": ["VK-7F3K-9QXM-2RTD"],
         },
         "errors": {
@@ -50,19 +50,19 @@ def _header(name: str, description: str, schema: Document, example: str) -> Docu
 PARAMETERS: Mapping[str, Document] = {
     "if_match": _header(
         "If-Match",
-        "The ETag of what you read; the change is made only to that.",
+        "The ETag that you read; the change is made only to that version.",
         {"type": "string", "pattern": _TAGS},
         '"1"',
     ),
     "if_none_match": _header(
         "If-None-Match",
-        "The ETag of what you have; 304 if it is still so.",
+        "The ETag that you have; 304 if it is still current.",
         {"type": "string", "pattern": _TAGS},
         '"1"',
     ),
     "idempotency_key": _header(
         "Idempotency-Key",
-        "Repeats of this request with the same key get the same answer and make nothing new.",
+        "A retry with the same key gets the same response and creates nothing new.",
         {
             "type": "string",
             "pattern": "^[!-~]{1,255}$",
@@ -71,7 +71,7 @@ PARAMETERS: Mapping[str, Document] = {
     ),
     "prefer": _header(
         "Prefer",
-        "`return=minimal` for an answer without what you know (RFC 7240).",
+        "`return=minimal` for a response without the object (RFC 7240).",
         {"type": "string"},
         "return=minimal",
     ),
@@ -81,7 +81,7 @@ PARAMETERS: Mapping[str, Document] = {
 
 def in_path() -> Document:
     """Return the path parameter of one object's id."""
-    made = _parameter("id", "path", "Which one.", {"type": "string", "minLength": 1})
+    made = _parameter("id", "path", "The id of the object.", {"type": "string", "minLength": 1})
     return {**made, "required": True}
 
 
@@ -92,10 +92,10 @@ def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Docu
     cursor = {"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": LONGEST_CURSOR}
     return [
         _parameter("limit", "query", "The maximum number of items.", limit),
-        _parameter("sort", "query", "The order; with - the other way round.", {"enum": by}),
-        _parameter("cursor", "query", "Part of the address in `next`; made by this API.", cursor),
+        _parameter("sort", "query", "The order; a - before the name reverses it.", {"enum": by}),
+        _parameter("cursor", "query", "The cursor in the address of `next`.", cursor),
         *(
-            _parameter(name, "query", f"Only those of which {name} is this.", schema)
+            _parameter(name, "query", f"Only objects with this {name}.", schema)
             for name, schema in filters.items()
         ),
     ]
@@ -106,11 +106,11 @@ def _string(description: str) -> Document:
 
 
 HEADERS: Mapping[str, Document] = {
-    "ETag": _string("Names this state; for If-Match and If-None-Match."),
-    "Location": _string("The address of what was made."),
+    "ETag": _string("Identifies this version, for If-Match and If-None-Match."),
+    "Location": _string("The address of the new object."),
     "Link": _string("`rel=next` leads to the next page."),
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
-    "WWW-Authenticate": _string("What is needed (RFC 6750)."),
+    "WWW-Authenticate": _string("How to authenticate (RFC 6750)."),
 }
 
 JSON_PATCH: Document = {
@@ -130,21 +130,21 @@ JSON_PATCH: Document = {
 }
 
 STATUSES: Mapping[int, str] = {
-    400: "Something in the request is not as it should be; `errors` names each field.",
-    401: "The access token is missing, unknown or at its end.",
+    400: "The request is invalid; `errors` names each field.",
+    401: "The access token is missing, unknown, expired or revoked.",
     403: "The access token does not allow this.",
     404: "The object does not exist, or is not yours.",
     405: "This method is not supported; see the Allow header.",
-    406: "The answer is JSON, which Accept excludes.",
+    406: "The response is JSON, which Accept excludes.",
     409: "The patch cannot be applied to the current state.",
-    412: "It was changed since you read it.",
-    413: "The body has more than 1 MiB.",
-    414: "The address has more than 8 KiB.",
-    415: "The body is of another type.",
+    412: "The object changed since you read it.",
+    413: "The body is larger than 1 MiB.",
+    414: "The address is longer than 8 KiB.",
+    415: "The content type of the body is not supported.",
     422: "The Idempotency-Key was used with another body.",
-    428: "If-Match is needed.",
+    428: "If-Match is required.",
     429: "Too many requests.",
-    503: "Something this needs is away for a moment.",
+    503: "A server that this API needs is unavailable; try again in a moment.",
 }
 """What each error status means in this API."""
 

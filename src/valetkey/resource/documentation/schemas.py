@@ -85,7 +85,10 @@ def listed(kind: ResourceObject) -> Document:
         "type": "object",
         "properties": {
             "items": {"type": "array", "items": {"$ref": f"#/components/schemas/{kind.name}"}},
-            "next": {"type": "string", "description": "Where the next page is, if there is one."},
+            "next": {
+                "type": "string",
+                "description": "The address of the next page, if any.",
+            },
         },
         "required": ["items"],
     }
@@ -265,11 +268,11 @@ class Action(Struct, frozen=True):
 
 _METHODS = (
     (Verb.LIST, "GET", "List {name}"),
-    (Verb.CREATE, "POST", "Create one of {name}"),
-    (Verb.READ, "GET", "Read one of {name}"),
-    (Verb.REPLACE, "PUT", "Replace one of {name}"),
-    (Verb.CHANGE, "PATCH", "Change some fields of one of {name}"),
-    (Verb.DELETE, "DELETE", "Delete one of {name}"),
+    (Verb.CREATE, "POST", "Create an object of {name}"),
+    (Verb.READ, "GET", "Read an object of {name}"),
+    (Verb.REPLACE, "PUT", "Replace an object of {name}"),
+    (Verb.CHANGE, "PATCH", "Change fields of an object of {name}"),
+    (Verb.DELETE, "DELETE", "Delete an object of {name}"),
 )
 
 
@@ -281,7 +284,7 @@ def actions(kind: ResourceObject) -> Iterator[Action]:
             continue
         several = verb in (Verb.LIST, Verb.CREATE) or kind.singleton
         path = f"/v2/{kind.name}" if several else f"/v2/{kind.name}/{{id}}"
-        said = summary.replace("one of ", "") if kind.singleton else summary
+        said = summary.replace("an object of ", "") if kind.singleton else summary
         yield Action(kind, verb, method, path, said.format(name=kind.name), _sent(example, verb))
 
 

@@ -97,7 +97,7 @@ class TestRun(Struct, frozen=True):
         return ((RESOURCE, self.resource),) if self.resource else ()
 
 
-class TrialToken(Struct, frozen=True):
+class TestRunToken(Struct, frozen=True):
     """The access token of a test run, and what the response said about it."""
 
     token: str
@@ -109,10 +109,10 @@ class TrialToken(Struct, frozen=True):
         return sealer.seal(msgspec.msgpack.encode(self), f"{_TOKEN} {session_id}", random)
 
     @staticmethod
-    def open(sealed: str, session_id: str, sealer: Sealer) -> "TrialToken | None":
+    def open(sealed: str, session_id: str, sealer: Sealer) -> "TestRunToken | None":
         """Decrypt what `seal` returned for this session; None for anything else."""
         plain = sealer.open(sealed, f"{_TOKEN} {session_id}")
-        return None if plain is None else msgspec.msgpack.decode(plain, type=TrialToken)
+        return None if plain is None else msgspec.msgpack.decode(plain, type=TestRunToken)
 
 
 def begin(

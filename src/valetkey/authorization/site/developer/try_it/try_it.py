@@ -15,7 +15,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.developer.trial import (
     CALLBACK,
     TestRun,
-    TrialToken,
+    TestRunToken,
     begin,
     can_be_tried,
 )
@@ -240,7 +240,7 @@ class TryIt(Struct, frozen=True):
         if trial.resource == "" and isinstance(access, str):
             seconds = said.get("expires_in")
             lifetime = Lifetime(seconds if isinstance(seconds, int) else 0)
-            token = TrialToken(access, scope, later(request.now, lifetime))
+            token = TestRunToken(access, scope, later(request.now, lifetime))
             sealed = token.seal(request.session.id, self.keyring.sealer, self.random)
         return Show(
             TryTokensPage(

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.trial import TrialToken
+from valetkey.authorization.actions.developer.trial import TestRunToken
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.try_it.start import sent_by
 from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, Show, not_found
@@ -80,10 +80,10 @@ class UseToken(Struct, frozen=True):
         scopes = tuple((name, self.scopes.get(name, "")) for name in token.scope.split())
         return Show(TryApiPage(request.head, token.token, self.reference, minutes, scopes))
 
-    def _token(self, request: AppRequest) -> TrialToken:
+    def _token(self, request: AppRequest) -> TestRunToken:
         """Return the token of this session's test run. Refused (not found) for any other."""
         sealed = request.form.get("token") or ""
-        token = TrialToken.open(sealed, request.session.id, self.sealer)
+        token = TestRunToken.open(sealed, request.session.id, self.sealer)
         if token is None:
             raise not_found("trial")
         return token
