@@ -67,7 +67,7 @@ COMMANDS = (
         derived=True,
     ),
     Listed("scim", "manage credentials for provisioning by SCIM", "Manage", derived=True),
-    Listed("login", "sign in to an app and print an access token", "Develop"),
+    Listed("login", "sign in to an app and print an access token", "Manage"),
     Listed("explain", "why a request was refused, by its reference VK-…", "Manage"),
     Listed("events", "show events: sign-ins, grants, changed objects", "Manage"),
     Listed("doctor", "check the installation for problems", "Maintain"),

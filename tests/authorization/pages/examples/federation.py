@@ -82,7 +82,9 @@ def federation_examples() -> Mapping[str, PageContext]:
         "connections_taken": ConnectionsPage(
             "/account/connections", (connected,), (GITHUB,), taken="GitHub"
         ),
-        "admin_providers": ProvidersPage((provider, replace(provider, tested=True))),
+        "admin_providers": ProvidersPage(
+            (provider, replace(provider, id="other", tested=True)),
+        ),
         "admin_providers_failed": ProvidersPage(
             (
                 replace(

@@ -208,6 +208,6 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             9,
             (("openid", "see who you are"), ("notes:read", "read your notes")),
         ),
-        "try_api_hostile": TryApiPage(head(hostile), _ODD, "/v2/", 1, ((_ODD, _ODD),)),
+        "try_api_hostile": TryApiPage(head(hostile), "vk_at_1", "/v2/", 1, ((_ODD, "read"),)),
         "try_userinfo_hostile": TryUserInfoPage(head(hostile), 200, "{}", ISSUER),
     }
