@@ -81,7 +81,7 @@ def command(
 
 
 def _url(text: str) -> str:
-    """Return the URL of the server. Raises OperatorError where a secret could be read on the way."""
+    """Return the URL of the server. Raises OperatorError unless secrets are safe on the way."""
     web = parse_url(text)
     if web is None or (web.scheme != "https" and not web.is_loopback()):
         raise OperatorError(
