@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 AUTHORIZE = "/oauth/authorize"
 SIGN_IN = "/oauth/sign-in"
+WITH = "/oauth/sign-in/with"
 CONSENT = "/oauth/consent"
 SECOND_FACTOR = "/oauth/second-factor"
 SWITCH_ACCOUNT = "/oauth/switch-account"

@@ -24,7 +24,7 @@ from valetkey.authorization.authentication.session import (
 )
 from valetkey.authorization.email.notices import SignInMethod
 from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction, open_pending
-from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
+from valetkey.authorization.layout.addresses import SIGN_IN, WITH, safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
@@ -32,7 +32,6 @@ from valetkey.authorization.site.federation.federation import (
     ARRIVED,
     CONNECTIONS,
     REDIRECT,
-    WITH,
     Federation,
     with_place,
 )

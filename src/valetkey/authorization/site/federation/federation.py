@@ -16,6 +16,7 @@ from valetkey.authorization.authentication.federation.upstream_sign_in import (
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.layout.addresses import WITH
 from valetkey.authorization.site.page import SeeOther
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
@@ -26,7 +27,6 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request
 
-WITH = "/oauth/sign-in/with"
 ARRIVED = "/oauth/sign-in/arrived"
 CONNECTIONS = "/account/connections"
 

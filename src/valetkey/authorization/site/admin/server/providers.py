@@ -8,12 +8,12 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, powers_of
 from valetkey.authorization.authentication.federation.provider import UpstreamState
 from valetkey.authorization.authentication.federation.registry import Providers
+from valetkey.authorization.layout.addresses import WITH
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
     administrator,
 )
-from valetkey.authorization.site.federation.federation import WITH
 from valetkey.authorization.site.page import Act, Outcome, Page, Show, not_found
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import to_base64url
