@@ -128,14 +128,14 @@ class GrantType(Struct, frozen=True):
     rules: GrantTypeRules = NO_RULES
 
 
-def outside_scope(expected: Scope, received: str = "other names") -> Refusal:
+def outside_scope(expected: Scope) -> Refusal:
     """Return the refusal of a scope wider than allowed."""
     return Refusal(
         ErrorCode.INVALID_SCOPE,
         "the scope names something that this client cannot have here",
         "scope.wider",
         str(expected),
-        received,
+        "other names",
     )
 
 

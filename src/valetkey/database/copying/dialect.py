@@ -20,13 +20,12 @@ _TYPES = frozenset({"TEXT", "BIGINT"})
 
 
 class Table(Struct, frozen=True):
-    """A table: columns by name, those with text, the primary key, and the tables it refers to."""
+    """A table: columns by name, those with text, and the primary key."""
 
     name: str
     columns: tuple[str, ...]
     texts: tuple[str, ...]
     key: tuple[str, ...]
-    parents: frozenset[str]
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -61,10 +60,7 @@ def tables_of(
     for name, parent in references:
         if parent != name:
             parents[name].add(parent)
-    return tuple(
-        _table(name, found[name], frozenset(parents[name]))
-        for name in TopologicalSorter(parents).static_order()
-    )
+    return tuple(_table(name, found[name]) for name in TopologicalSorter(parents).static_order())
 
 
 def copied(tables: Sequence[Table]) -> tuple[Table, ...]:
@@ -72,7 +68,7 @@ def copied(tables: Sequence[Table]) -> tuple[Table, ...]:
     return tuple(each for each in tables if each.name not in SELF and each.name != PROGRESS)
 
 
-def _table(name: str, columns: Sequence[Column], parents: frozenset[str]) -> Table:
+def _table(name: str, columns: Sequence[Column]) -> Table:
     # By name: a column that a migration added may stand elsewhere on another engine.
     named = sorted(columns, key=lambda each: each.name)
     key = sorted((each for each in columns if each.place >= 0), key=lambda each: each.place)
@@ -83,7 +79,6 @@ def _table(name: str, columns: Sequence[Column], parents: frozenset[str]) -> Tab
         tuple(each.name for each in named),
         tuple(each.name for each in named if each.type.upper() == "TEXT"),
         tuple(each.name for each in key),
-        parents,
     )
 
 

@@ -207,9 +207,8 @@ class SignInFlow(Struct, frozen=True):
         target: ReturnTarget,
         fresh: PreparedSignIn,
         entered: SignInComplete,
-        to: str = "",
     ) -> SeeOther:
-        """Redirect to the target with the cookies of the new session; to `to` instead of home."""
+        """Redirect to the target with the cookies of the new session."""
         cookies = self.server.cookies
         known = self.server.familiar(request).with_account(entered.uid, self.server.random)
         headers: Pairs = (
@@ -222,7 +221,7 @@ class SignInFlow(Struct, frozen=True):
             left = entered.device.expires_at - request.at
             headers = (*headers, cookies.device.keep(entered.device.cookie, left))
         if target.pending is None:
-            return SeeOther(to or target.to or HOME, headers)
+            return SeeOther(target.to or HOME, headers)
         interaction = target.pending.interaction
         signed_in = replace(interaction, signed_in=entered.session_id, decided="", allowed=())
         return SeeOther(decides_again(self.server, signed_in), headers)

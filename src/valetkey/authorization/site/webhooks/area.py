@@ -92,11 +92,11 @@ class Area(Struct, Generic[R], frozen=True):
         """Return whether the user may change webhooks."""
         return self.powers(request).allow(Permission.SETTINGS)
 
-    def at(self, request: R, webhook_id: str = "", act: str = "") -> str:
-        """Return the address of the list, of a webhook, or of an operation on it."""
+    def at(self, request: R, webhook_id: str = "") -> str:
+        """Return the address of the list or of a webhook."""
         head = self.head(request)
         place = self.path if head is None else head.path(self.path)
-        return "/".join(part for part in (place, quote(webhook_id, safe=""), act) if part)
+        return f"{place}/{quote(webhook_id, safe='')}" if webhook_id else place
 
     def found(self, tx: Transaction, request: R) -> Webhook:
         """Return the webhook in the path. Raises Refused (not found), also for another owner's."""

@@ -139,10 +139,9 @@ class Groups(Struct, frozen=True):
         return SeeOther(f"{group_address(made.name)}?done=new")
 
 
-def group_address(name: str, act: str = "") -> str:
-    """Return the URL of the page about a group, or about one operation on it."""
-    place = f"{GROUPS}/{quote(name, safe='')}"
-    return f"{place}/{act}" if act else place
+def group_address(name: str) -> str:
+    """Return the URL of the page about a group."""
+    return f"{GROUPS}/{quote(name, safe='')}"
 
 
 def group_link(name: str) -> Link:
