@@ -80,7 +80,7 @@ class EngineLookConformance:
         tell_story(engine_url, story)
 
     def test_one_row_is_found_by_one_statement(self, engine_url: str) -> None:
-        """It takes the same parameters as a transaction, and cannot write."""
+        """A look takes the same parameters as a transaction, and cannot write."""
 
         async def story(engine: Engine) -> None:
             found = "SELECT text FROM notes WHERE id = :id"

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from valetkey.authorization.email.message import message_of
-from valetkey.authorization.layout.accent import TEXT, contrast
+from valetkey.authorization.layout.accent import TEXT_CONTRAST, contrast
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.kernel.moment import Instant
@@ -61,8 +61,8 @@ def test_every_email_is_readable(
             found = page.evaluate(LOOKS)
             assert found["fits"], (kind, width)
             assert found["buttons"] == 1
-            assert contrast(*found["button"]) >= TEXT
-            assert contrast(*found["text"]) >= TEXT
+            assert contrast(*found["button"]) >= TEXT_CONTRAST
+            assert contrast(*found["text"]) >= TEXT_CONTRAST
     context.close()
 
 

@@ -12,7 +12,7 @@ from tests.cli.running import PROGRAM, Ran, clean_environment, valetkey
 from tests.cli.site import begin, configure, configure_ports, serving
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.cli.doctoring.canary import holds
-from valetkey.cli.register.store import foundation_as_it_is
+from valetkey.cli.register.store import foundation_without_setup
 from valetkey.config.load import load
 
 
@@ -132,7 +132,7 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
 
     async def shown() -> set[tuple[str, str, str, str]]:
         settings = load(file, {})
-        it = foundation_as_it_is(settings)
+        it = foundation_without_setup(settings)
         try:
             inspector = Inspector(settings, it.store, it.keyring, it.roles)
             found = await inspector.findings(it.runtime.now())

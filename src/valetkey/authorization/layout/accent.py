@@ -6,16 +6,16 @@ from msgspec import Struct
 
 from valetkey.kernel.refusal import OperatorError
 
-TEXT = 4.5
+TEXT_CONTRAST = 4.5
 """Minimum contrast of text."""
 
-EDGE = 3.0
+EDGE_CONTRAST = 3.0
 """Minimum contrast of the edge of a control."""
 
-EASY = 7.0
+CHANGED_TEXT_CONTRAST = 7.0
 """Contrast of text whose color had to be changed: the minimum would look disabled."""
 
-MELTED = 1.25
+FILL_CONTRAST = 1.25
 """Contrast below which a fill cannot be told from its background."""
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
@@ -39,13 +39,13 @@ class AccentColors(Struct, frozen=True):
 def accent_shades(accent: str, ground: str) -> AccentColors:
     """Return the accent, moved away from `ground` if its contrast is too low."""
     colour, under = _parse(accent), _parse(ground)
-    readable = _contrast(colour, under) >= TEXT
-    text = colour if readable else _apart(colour, under, EASY)
-    fill = text if _contrast(colour, under) < MELTED else colour
+    readable = _contrast(colour, under) >= TEXT_CONTRAST
+    text = colour if readable else _apart(colour, under, CHANGED_TEXT_CONTRAST)
+    fill = text if _contrast(colour, under) < FILL_CONTRAST else colour
     return AccentColors(
         fill=_hex(fill),
         on_fill=_hex(max(_WHITE, _BLACK, key=lambda end: _contrast(end, fill))),
-        edge=_hex(_apart(fill, under, EDGE)),
+        edge=_hex(_apart(fill, under, EDGE_CONTRAST)),
         text=_hex(text),
     )
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.actions.admin.owner import LASTS, fresh_link, issue_link
+from valetkey.authorization.actions.admin.owner import OWNER_LINK_LIFETIME, fresh_link, issue_link
 from valetkey.cli import options, say
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.paths import owner_link_path
@@ -46,8 +46,8 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
     path = owner_link_path(settings)
     replace_secret_file(path, f"{url}\n")
     if as_json:
-        say.as_json({"url": url, "file": str(path), "expires_in": LASTS})
+        say.as_json({"url": url, "file": str(path), "expires_in": OWNER_LINK_LIFETIME})
         return
     say.line(url)
-    say.note(f"Open it within {LASTS // 60} minutes: it makes you an owner, once.")
+    say.note(f"Open it within {OWNER_LINK_LIFETIME // 60} minutes: it makes you an owner, once.")
     say.note(f"It is in {path} as well, which only you can read.")

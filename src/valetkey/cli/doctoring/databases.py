@@ -10,7 +10,7 @@ from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.cli.doctoring.finding import Finding, error, ok, told
 from valetkey.cli.doctoring.health import Health, healths
 from valetkey.cli.doctoring.usernames import usernames
-from valetkey.cli.register.store import foundation_as_it_is, open_database
+from valetkey.cli.register.store import foundation_without_setup, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Connection, DatabaseUnavailable
@@ -45,7 +45,7 @@ def _shown(health: Health) -> Finding:
 
 
 async def _own(settings: Settings) -> Sequence[Finding]:
-    foundation = foundation_as_it_is(settings)
+    foundation = foundation_without_setup(settings)
     try:
         site = Site(settings, foundation.keyring, foundation.roles, SYSTEM.now())
         found = await foundation.store.scan(partial(in_database, site=site))

@@ -15,7 +15,7 @@ from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.administration.restoration import Ending
 from valetkey.authorization.storage.endings import Endings
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.cli.register.store import SCHEMAS, foundation_as_it_is, open_database, operator
+from valetkey.cli.register.store import SCHEMAS, foundation_without_setup, open_database, operator
 from valetkey.config.installation import lag
 from valetkey.config.paths import database_file, endings_path, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
@@ -71,7 +71,7 @@ def replace_database(
 
 async def _note(settings: Settings, server: ServerSettings) -> None:
     known = _known(settings, server)
-    store = foundation_as_it_is(settings).store
+    store = foundation_without_setup(settings).store
     try:
         found = await store.engine.read(identity.find)
         if known is None or found is None or identity.is_older(found, known):
@@ -87,7 +87,7 @@ async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
 
     Raises OperatorError if there is no record of that, unless the operator accepts it.
     """
-    foundation = foundation_as_it_is(settings)
+    foundation = foundation_without_setup(settings)
     engine, store = foundation.store.engine, foundation.store
     try:
         await migrate(engine, SCHEMAS["authorization"])

@@ -128,7 +128,7 @@ def with_store(
     return asyncio.run(run())
 
 
-def foundation_as_it_is(settings: Settings) -> Foundation:
+def foundation_without_setup(settings: Settings) -> Foundation:
     """Return the foundation on the existing database; the caller closes its engine.
 
     Raises OperatorError where database or keyring is missing.

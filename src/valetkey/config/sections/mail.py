@@ -56,7 +56,7 @@ class MailSettings:
     offered."""
 
     port: Annotated[int, whole(0, 65_535, "")] = 0
-    """Its port. 0: 587 for `starttls`, 465 for `implicit`, 25 for `none`."""
+    """The mail server's port. 0: 587 for `starttls`, 465 for `implicit`, 25 for `none`."""
 
     tls: Annotated[MailTls, rules.choice(MailTls)] = MailTls.STARTTLS
     """`starttls` upgrades the connection before anything is sent, `implicit` uses TLS from the

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.harness import ADA, NOON, Harness, run
 from valetkey.authorization.actions.admin.owner import (
-    LASTS,
+    OWNER_LINK_LIFETIME,
     OwnerLink,
     become_owner,
     find_link,
@@ -125,7 +125,7 @@ def test_ad_01_first_used_of_two_owner_links_voids_the_other(
 def test_ad_01_the_link_closes_after_its_use_and_after_its_time(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         late = await issued(it)
-        it.clock.forward(LASTS)
+        it.clock.forward(OWNER_LINK_LIFETIME)
         assert await found(it, late) is None
         secret = await issued(it)
         link = await found(it, secret)
@@ -194,7 +194,7 @@ def test_the_bearer_is_registered_once_and_only_with_a_good_link(tmp_path: Path)
 
         assert isinstance(await register("olive"), User)
         assert not isinstance(await register("olive"), User)
-        it.clock.forward(LASTS)
+        it.clock.forward(OWNER_LINK_LIFETIME)
         with pytest.raises(Refused):
             await register("oscar")
 

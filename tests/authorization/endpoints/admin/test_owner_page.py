@@ -6,7 +6,7 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import run
-from valetkey.authorization.actions.admin.owner import LASTS, fresh_link, issue_link
+from valetkey.authorization.actions.admin.owner import OWNER_LINK_LIFETIME, fresh_link, issue_link
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
@@ -108,7 +108,7 @@ def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(tmp_path
             answer = await it.browser().get("/admin/owner", link=link)
             assert answer.status in {400, 404}, link
         assert (await it.browser().get("/admin/owner")).status == 404
-        it.clock.forward(LASTS)
+        it.clock.forward(OWNER_LINK_LIFETIME)
         answer = await browser.submit(page, "become")
         assert answer.status == 404
         assert knows(answer, "Link expired")

@@ -2,7 +2,7 @@
 
 import re
 
-from valetkey.authorization.layout.accent import TEXT, accent_shades, contrast
+from valetkey.authorization.layout.accent import TEXT_CONTRAST, accent_shades, contrast
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD, assets
 from valetkey.authorization.layout.brand import Brand
 
@@ -52,11 +52,11 @@ def test_every_text_colour_is_readable_on_every_ground() -> None:
     for colours in _grounds():
         for text in ("ink", "soft"):
             for ground in ("ground", "card", "well"):
-                assert contrast(colours[text], colours[ground]) >= TEXT, (text, ground)
+                assert contrast(colours[text], colours[ground]) >= TEXT_CONTRAST, (text, ground)
         for ground in ("alarm-well", "note-well"):
-            assert contrast(colours["ink"], colours[ground]) >= TEXT
-        assert contrast(colours["good"], colours["card"]) >= TEXT
-        assert contrast(colours["alarm"], colours["card"]) >= TEXT
+            assert contrast(colours["ink"], colours[ground]) >= TEXT_CONTRAST
+        assert contrast(colours["good"], colours["card"]) >= TEXT_CONTRAST
+        assert contrast(colours["alarm"], colours["card"]) >= TEXT_CONTRAST
         assert contrast(colours["control"], colours["card"]) >= 3
 
 

@@ -17,7 +17,7 @@ from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_secret, well_formed
 
-LASTS = minutes(15)
+OWNER_LINK_LIFETIME = minutes(15)
 """How long the link can be used."""
 
 PURPOSE = "owner link"
@@ -62,7 +62,7 @@ def issue_link(
         client_id="",
         grant_id="",
         payload=_BREAK_GLASS if break_glass else "",
-        expires_at=later(now, LASTS),
+        expires_at=later(now, OWNER_LINK_LIFETIME),
     )
     tx.vouchers.issue(voucher)
     tx.events.add(OwnerLinkIssued(break_glass), now)
@@ -73,7 +73,7 @@ def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> 
     if not well_formed(Prefix.LINK, link):
         return None
     voucher = tx.vouchers.find(VoucherKind.OWNER, key.of(PURPOSE, link))
-    if voucher is None or not voucher.is_live(LASTS, now):
+    if voucher is None or not voucher.is_live(OWNER_LINK_LIFETIME, now):
         return None
     found = OwnerLink(voucher)
     return None if tx.people.has_owner() and not found.break_glass else found
@@ -132,7 +132,7 @@ def become_owner(
 
 def _still(tx: Transaction, link: OwnerLink, now: Instant) -> Voucher | None:
     voucher = tx.vouchers.find(VoucherKind.OWNER, link.voucher.fingerprint)
-    if voucher is None or not voucher.is_live(LASTS, now):
+    if voucher is None or not voucher.is_live(OWNER_LINK_LIFETIME, now):
         return None
     return None if tx.people.has_owner() and not link.break_glass else voucher
 

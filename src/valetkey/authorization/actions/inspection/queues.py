@@ -29,7 +29,7 @@ MAIL_STUCK = Condition(
     page="how-to/operate/alerts/outbox-stuck",
     console="/admin/mail",
 )
-APPS_UNTOLD = Condition(
+SIGN_OUT_NOTICES_STUCK = Condition(
     "apps_untold",
     Level.WARNING,
     "sign-out notices",
@@ -88,7 +88,7 @@ def outboxes(tx: Transaction, site: Site) -> Findings:
     if site.settings.mail.is_on and tx.mails.is_any_due(before):
         yield MAIL_STUCK.found()
     if tx.deliveries.is_any_due(before):
-        yield APPS_UNTOLD.found()
+        yield SIGN_OUT_NOTICES_STUCK.found()
 
 
 def webhooks(tx: Transaction, site: Site) -> Findings:
@@ -122,7 +122,7 @@ def audit(tx: Transaction, site: Site) -> Findings:
 
 
 CHECKS = (
-    DatabaseCheck("outboxes", outboxes, (MAIL_STUCK, APPS_UNTOLD)),
+    DatabaseCheck("outboxes", outboxes, (MAIL_STUCK, SIGN_OUT_NOTICES_STUCK)),
     DatabaseCheck("webhooks", webhooks, (WEBHOOK_FAILING, WEBHOOK_FAILED, WEBHOOK_DISABLED)),
     DatabaseCheck("audit", audit, (NOT_CHAINED, NOT_EXPORTED)),
 )

@@ -75,68 +75,68 @@ class OpenIdRegistration(Struct, frozen=True):
     response_types: Annotated[tuple[str, ...], _texts(RFC_7591)] = ()
     """Response types it may request, such as 'code id_token'."""
     subject_type: Annotated[str, _text(_CORE)] = "public"
-    """`public`, or `pairwise` for other subjects of its users in each sector."""
+    """`public`, or `pairwise` for other subjects of the app's users in each sector."""
     sector_identifier_uri: Annotated[str, _text(_CORE)] = ""
-    """Address of the list of all redirect URIs of its sector."""
+    """Address of the list of all redirect URIs of the app's sector."""
     sector: str = ""
     jwks_uri: Annotated[str, _text(RFC_7591)] = ""
-    """Address of its public keys, in place of the keys themselves."""
+    """Address of the app's public keys, in place of the keys themselves."""
     encryption_keys: str = ""
     token_endpoint_auth_method: Annotated[str, _text(RFC_7591)] = ""
-    """How it authenticates, by the registered name: `client_secret_basic`, `private_key_jwt`, …"""
+    """How the app authenticates: `client_secret_basic`, `private_key_jwt`, …"""
     token_endpoint_auth_signing_alg: Annotated[str, _text(_CORE)] = ""
-    """Algorithm with which it signs its assertions."""
+    """Algorithm with which the app signs its assertions."""
     id_token_signed_response_alg: Annotated[str, _text(_CORE)] = ""
-    """Algorithm with which its ID tokens are signed; RS256 without it."""
+    """Algorithm with which the app's ID tokens are signed; RS256 without it."""
     id_token_claims: Annotated[
         str, FieldRule(Kind.CHOICE, editors=STAFF | Editor.CLIENT, choices=IdTokenClaims)
     ] = "auto"
-    """Claims in its ID tokens: those of the granted scopes (`scope`) or those that a request names
-    (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
+    """Claims in the app's ID tokens: those of the granted scopes (`scope`) or those that a request
+    names (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
     required_groups: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
-    """Groups of which users must be in one to sign in to it; all users may without it."""
+    """Groups of which users must be in one to sign in to the app; all users may without it."""
     assertion_audiences: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
-    """Authorization servers for which it may get identity assertions (ID-JAG), each as
+    """Authorization servers for which the app may get identity assertions (ID-JAG), each as
     `ISSUER CLIENT_ID SCOPE …`: the other server's issuer, its client id there, and the scopes that
     it may have there."""
     id_token_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
-    """Key management of its encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
+    """Key management of the app's encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
     id_token_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
-    """Cipher of its encrypted ID tokens: `A128GCM` or `A256GCM`."""
+    """Cipher of the app's encrypted ID tokens: `A128GCM` or `A256GCM`."""
     userinfo_signed_response_alg: Annotated[str, _text(_CORE)] = ""
-    """Algorithm with which its userinfo is signed; plain JSON without it."""
+    """Algorithm with which the app's userinfo is signed; plain JSON without it."""
     userinfo_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
-    """Key management of its encrypted userinfo: `RSA-OAEP-256` or `ECDH-ES`."""
+    """Key management of the app's encrypted userinfo: `RSA-OAEP-256` or `ECDH-ES`."""
     userinfo_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
-    """Cipher of its encrypted userinfo: `A128GCM` or `A256GCM`."""
+    """Cipher of the app's encrypted userinfo: `A128GCM` or `A256GCM`."""
     introspection_signed_response_alg: Annotated[str, _text("RFC 9701")] = ""
     """Algorithm with which introspection responses are signed; plain JSON without it."""
     request_object_signing_alg: Annotated[str, _text(_CORE)] = ""
-    """Algorithm with which its request objects must be signed."""
+    """Algorithm with which the app's request objects must be signed."""
     request_uris: Annotated[tuple[str, ...], _texts(_CORE)] = ()
-    """Addresses from which its request objects may be fetched."""
+    """Addresses from which the app's request objects may be fetched."""
     default_max_age: Annotated[int | None, _whole(_CORE)] = None
-    """Seconds after which its users sign in again."""
+    """Seconds after which the app's users sign in again."""
     require_auth_time: Annotated[bool, _flag(_CORE)] = False
-    """Whether its ID tokens always say when the user signed in."""
+    """Whether the app's ID tokens always say when the user signed in."""
     default_acr_values: Annotated[tuple[str, ...], _texts(_CORE)] = ()
-    """How its users sign in unless a request says otherwise."""
+    """How the app's users sign in unless a request says otherwise."""
     initiate_login_uri: Annotated[str, _text(_CORE)] = ""
-    """Its address that starts a sign-in which another site initiated."""
+    """URL of the app that starts a sign-in which another site initiated."""
     post_logout_redirect_uris: Annotated[tuple[str, ...], _texts(_SIGN_OUT)] = ()
     """Addresses to which users are redirected after signing out."""
     frontchannel_logout_uri: Annotated[str, _text(_FRONT_CHANNEL)] = ""
-    """Its page that signs users out, loaded in a frame."""
+    """URL of the app's page that signs users out, loaded in a frame."""
     frontchannel_logout_session_required: Annotated[bool, _flag(_FRONT_CHANNEL)] = False
-    """Whether that page needs `iss` and `sid`."""
+    """Whether the front-channel sign-out page needs `iss` and `sid`."""
     backchannel_logout_uri: Annotated[str, _text(_BACK_CHANNEL)] = ""
     """The URL that is notified when a session has ended."""
     backchannel_logout_session_required: Annotated[bool, _flag(_BACK_CHANNEL)] = False
-    """Whether it needs the `sid` for that."""
+    """Whether back-channel logout notices need the `sid`."""
     client_uri: Annotated[str, _WEBSITE] = ""
-    """Its home page."""
+    """URL of the app's home page."""
     contacts: Annotated[tuple[str, ...], _texts(RFC_7591)] = ()
-    """Email addresses of those responsible for it."""
+    """Email addresses of those responsible for the app."""
 
     def assertion_audience(self, issuer: str) -> "AssertionAudience | None":
         """Return the entry of `assertion_audiences` for this issuer, byte by byte."""

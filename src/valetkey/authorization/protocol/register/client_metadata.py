@@ -152,15 +152,15 @@ class ClientMetadata(Struct, frozen=True):
     """
 
     name: Annotated[str, _NAME]
-    """Its name, as users see it on the consent page."""
+    """The app's name, as users see it on the consent page."""
     description: Annotated[str, _DESCRIPTION] = ""
-    """One sentence about it."""
+    """One sentence about the app."""
     redirect_uris: Annotated[tuple[str, ...], _REDIRECT_URIS] = ()
     """Addresses to which users are redirected after sign-in."""
     grant_types: Annotated[tuple[str, ...], _GRANT_TYPES] = ("authorization_code", "refresh_token")
-    """Grant types it may use."""
+    """Grant types the app may use."""
     scopes: Annotated[tuple[str, ...], _SCOPES] = ()
-    """Scopes it may request."""
+    """Scopes the app may request."""
     default_scopes: Annotated[tuple[str, ...], _staff(Kind.SCOPES, attribute="default_scope")] = ()
     """Scopes of a request that names none; all of its scopes without it."""
     required_scopes: Annotated[
@@ -176,27 +176,27 @@ class ClientMetadata(Struct, frozen=True):
     access_token_format: Annotated[str, _FORMAT] = "jwt"
     """A jwt can be verified anywhere; a reference can be revoked everywhere at once."""
     access_token_lifetime: Annotated[Lifetime | None, _staff(Kind.LIFETIME, longest=days(1))] = None
-    """Lifetime of its access tokens; `tokens.access_token_lifetime` without it."""
+    """Lifetime of the app's access tokens; by default, `tokens.access_token_lifetime`."""
     authentication_method: Annotated[str, _METHOD] = ""
-    """How it authenticates; by default, this follows from its type and keys."""
+    """How the app authenticates; by default, this follows from its type and keys."""
     key_set: Annotated[str, FieldRule(Kind.KEY_SET, RFC_7591, PROTOCOL, member="jwks")] = ""
-    """Its public keys, as a JWK set."""
+    """The app's public keys, as a JWK set."""
     requires_pkce: Annotated[bool, _PKCE] = False
-    """Whether each of its requests must use PKCE; a public client always must."""
+    """Whether each request of the app must use PKCE; a public client always must."""
     rotates_refresh_token: Annotated[bool, _staff(Kind.FLAG)] = False
     """Whether each use of a refresh token replaces it (RFC 9700 section 4.14.2)."""
     ends_with_session: Annotated[bool, _staff(Kind.FLAG)] = False
-    """Whether its authorizations end with the user's session."""
+    """Whether the app's authorizations end with the user's session."""
     exchanges_tokens_of: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
-    """Ids of the clients whose access tokens it may exchange, beside its own (RFC 8693)."""
+    """Ids of the clients whose access tokens the app may exchange, beside its own (RFC 8693)."""
     exchanges_for: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
-    """Identifiers of the APIs for which it may exchange tokens of other APIs (RFC 8693)."""
+    """Identifiers of the APIs for which the app may exchange tokens of others (RFC 8693)."""
     logo_uri: Annotated[str, _LOGO] = ""
-    """Its logo."""
+    """URL of the app's logo, an image."""
     policy_uri: Annotated[str, _link(label=translatable("Privacy policy"))] = ""
-    """What it does with its users' data."""
+    """URL of the app's privacy policy."""
     tos_uri: Annotated[str, _link(label=translatable("Terms of service"))] = ""
-    """Its terms of service."""
+    """URL of the app's terms of service."""
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
 
     @property

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.authorization.layout.accent import (
-    EDGE,
-    MELTED,
-    TEXT,
+    EDGE_CONTRAST,
+    FILL_CONTRAST,
+    TEXT_CONTRAST,
     accent_shades,
     check_accent,
     contrast,
@@ -24,17 +24,17 @@ grounds = st.sampled_from([LIGHT_CARD, DARK_CARD])
 def test_text_edges_and_fills_can_be_told_apart(accent: str, ground: str) -> None:
     made = accent_shades(accent, ground)
 
-    assert contrast(made.text, ground) >= TEXT
-    assert contrast(made.on_fill, made.fill) >= TEXT
-    assert contrast(made.edge, ground) >= EDGE
-    assert contrast(made.fill, ground) >= MELTED
+    assert contrast(made.text, ground) >= TEXT_CONTRAST
+    assert contrast(made.on_fill, made.fill) >= TEXT_CONTRAST
+    assert contrast(made.edge, ground) >= EDGE_CONTRAST
+    assert contrast(made.fill, ground) >= FILL_CONTRAST
 
 
 @given(accent=colours)
 def test_keeps_the_colour_where_it_can_be_read(accent: str) -> None:
     made = accent_shades(accent, LIGHT_CARD)
 
-    if contrast(accent, LIGHT_CARD) >= TEXT:
+    if contrast(accent, LIGHT_CARD) >= TEXT_CONTRAST:
         assert made.text == made.fill == made.edge == accent
 
 

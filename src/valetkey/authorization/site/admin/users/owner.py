@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_change import new_password_fault
 from valetkey.authorization.actions.admin.owner import (
-    LASTS,
+    OWNER_LINK_LIFETIME,
     OwnerLink,
     become_owner,
     find_link,
@@ -265,7 +265,7 @@ class OwnerLinks(Struct, frozen=True):
         return "__Host-owner-link" if self.browsers.cookies.secure else "valetkey-owner-link"
 
     def _remember(self, link: str) -> tuple[str, str]:
-        return self._set(f"{self._name}={link}; Max-Age={LASTS}")
+        return self._set(f"{self._name}={link}; Max-Age={OWNER_LINK_LIFETIME}")
 
     def _forget(self) -> tuple[str, str]:
         return self._set(f"{self._name}=; Max-Age=0")
