@@ -75,11 +75,6 @@ DERIVED: Mapping[Tests, int] = {
         [f"{_PROCESSES}/test_kill.py"],
     ): 20,
     Tests(
-        "E09 revocation everywhere",
-        "felt by the resource server within 5 s",
-        [f"{_PROCESSES}/test_outage.py"],
-    ): 20,
-    Tests(
         "E10, E11 overload and slow clients",
         "excess gets 503 at once, slow clients are cut off and others are not affected",
         [
@@ -127,6 +122,7 @@ DERIVED: Mapping[Tests, int] = {
             "tests/authorization/background/test_post.py",
             "tests/authorization/background/test_deliver.py",
             "tests/fetch/test_outbound.py",
+            f"{_PROCESSES}/test_outage.py",
         ],
     ): 10,
 }

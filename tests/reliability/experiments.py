@@ -12,18 +12,20 @@ from types import MappingProxyType
 
 from bench.ports import free_port
 from tests.reliability.acme import certificates
-from tests.reliability.anonymous_growth import anonymous_growth
+from tests.reliability.broken_servers import broken_servers
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.clock_jumps import clock_jumps
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.exhaustion import exhausted_resources
 from tests.reliability.failover import failover
+from tests.reliability.floods.anonymous_growth import anonymous_growth
+from tests.reliability.floods.password_flood import password_flood
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
-from tests.reliability.password_flood import password_flood
+from tests.reliability.revocation import revocation_everywhere
 from tests.reliability.sync import sync_before_answer
 from tests.reliability.tables import bounded_tables
 from tests.reliability.upgrade import rolling_upgrades
@@ -218,6 +220,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),
         password_flood: (1, 30),
+        revocation_everywhere: (1, 100),
+        broken_servers: (0, 3),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.stories.processes.serving import REGISTER
@@ -42,7 +43,13 @@ def register(here: Path, more: str = "") -> None:
 class Node:
     """A server in a folder; with `listening`, on a socket that was opened for it."""
 
-    def __init__(self, here: Path, listening: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        here: Path,
+        listening: socket.socket | None = None,
+        *,
+        server: Literal["authorization", "resource"] = "authorization",
+    ) -> None:
         """Start nothing yet."""
         self.here = here
         self.process: subprocess.Popen[str] | None = None
@@ -53,10 +60,11 @@ class Node:
         self.under: Sequence[str] = ()
         """A command that runs the server, and its options."""
         self._listening = listening
+        self._command = str(PROGRAM), "serve", server
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
-        command: Sequence[str] = (str(PROGRAM), "serve", "authorization")
+        command: Sequence[str] = self._command
         passed: Sequence[int] = ()
         if self._listening is not None:
             passed = (self._listening.fileno(),)
@@ -79,7 +87,7 @@ class Node:
     def refusal(self) -> str:
         """What it says when it does not start."""
         done = subprocess.run(
-            (str(PROGRAM), "serve", "authorization"),
+            self._command,
             cwd=self.here,
             env=self._environment(),
             capture_output=True,

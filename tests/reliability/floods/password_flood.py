@@ -15,8 +15,8 @@ from typing import Self
 from urllib.parse import urlencode
 
 from bench.ports import free_port
-from tests.reliability.anonymous_growth import used
-from tests.reliability.flood import address, request
+from tests.reliability.floods.anonymous_growth import used
+from tests.reliability.floods.flood import address, request
 from tests.reliability.load import Load, asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome

@@ -13,7 +13,7 @@ from resource import getpagesize
 from urllib.parse import quote
 
 from bench.ports import free_port
-from tests.reliability.flood import address, answers, request
+from tests.reliability.floods.flood import address, answers, request
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, Serving

@@ -1,0 +1,1 @@
+"""Experiments with far more requests than can be served."""
