@@ -39,6 +39,7 @@ from valetkey.authorization.operations.operation import (
     Result,
     Run,
     limit_of,
+    on,
     reads,
     unchecked_write,
 )
@@ -244,7 +245,7 @@ DELETE_API = Operation(
                 "Apps keep their access to other APIs. This cannot be undone."
             ),
             translatable("The API is deleted."),
-            for_api=lambda _: True,
+            offered=on(Api),
             ends=True,
             danger=True,
             irreversible=True,
@@ -274,7 +275,7 @@ ISSUE_API_SECRET = Operation(
                 "secrets work until they expire."
             ),
             translatable("A secret is issued."),
-            for_api=lambda _: True,
+            offered=on(Api),
             fields=(
                 Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
             ),
@@ -338,7 +339,7 @@ APIS = (
                     "Nothing is deleted. If you enable it again, users must authorize apps again."
                 ),
                 translatable("The API is disabled, and every token for it has ended."),
-                for_api=lambda it: it.disabled_at is None,
+                offered=on(Api, lambda it: it.disabled_at is None),
                 ends=True,
                 danger=True,
             ),
@@ -362,7 +363,7 @@ APIS = (
                     "Apps can get tokens for this API again. Earlier tokens stay invalid."
                 ),
                 translatable("The API is enabled."),
-                for_api=lambda it: it.disabled_at is not None,
+                offered=on(Api, lambda it: it.disabled_at is not None),
             ),
         ),
     ),

@@ -25,6 +25,7 @@ from valetkey.authorization.operations.operation import (
     Field,
     Operation,
     Result,
+    on,
     on_client,
 )
 from valetkey.authorization.operations.records import tag_of
@@ -135,7 +136,7 @@ SECRET = Operation(
             translatable("Issue a new secret"),
             translatable("The secret is shown once. Existing secrets work until they expire."),
             translatable("A new secret is issued."),
-            for_client=lambda it: it.has_secret,
+            offered=on(Client, lambda it: it.has_secret),
             fields=(
                 Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
             ),
@@ -190,7 +191,7 @@ ALLOW_GRANT = Operation(
                 "the authorization code grant with PKCE."
             ),
             translatable("The implicit grant is enabled."),
-            for_client=lambda it: _can_allow(GrantTypeName.IMPLICIT, it),
+            offered=on(Client, lambda it: _can_allow(GrantTypeName.IMPLICIT, it)),
             danger=True,
             fixed={"grant_type": "implicit"},
         ),
@@ -203,7 +204,7 @@ ALLOW_GRANT = Operation(
                 "changed."
             ),
             translatable("The password grant is enabled."),
-            for_client=lambda it: _can_allow(GrantTypeName.PASSWORD, it),
+            offered=on(Client, lambda it: _can_allow(GrantTypeName.PASSWORD, it)),
             danger=True,
             fixed={"grant_type": "password"},
         ),
@@ -231,7 +232,7 @@ END_GRANT = Operation(
                 " they expire."
             ),
             translatable("The implicit grant is disabled."),
-            for_client=lambda it: GrantTypeName.IMPLICIT in it.grant_types,
+            offered=on(Client, lambda it: GrantTypeName.IMPLICIT in it.grant_types),
             fixed={"grant_type": "implicit"},
         ),
         Button(
@@ -242,7 +243,7 @@ END_GRANT = Operation(
                 " they expire."
             ),
             translatable("The password grant is disabled."),
-            for_client=lambda it: GrantTypeName.PASSWORD in it.grant_types,
+            offered=on(Client, lambda it: GrantTypeName.PASSWORD in it.grant_types),
             fixed={"grant_type": "password"},
         ),
     ),

@@ -15,7 +15,7 @@ from valetkey.authorization.model.event.clients import (
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.clients import ONE, registrar
 from valetkey.authorization.operations.command import Command
-from valetkey.authorization.operations.operation import Button, Call, Operation, on_client
+from valetkey.authorization.operations.operation import Button, Call, Operation, on, on_client
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -49,7 +49,7 @@ VERIFY = Operation(
                 "logo or a redirect URI."
             ),
             translatable("The app is verified."),
-            for_client=lambda it: it.verified_at is None,
+            offered=on(Client, lambda it: it.verified_at is None),
         ),
     ),
     commands=(
@@ -85,7 +85,7 @@ UNVERIFY = Operation(
             translatable("Remove verified mark"),
             translatable("The consent page no longer shows the mark."),
             translatable("The verified mark is removed."),
-            for_client=lambda it: it.verified_at is not None,
+            offered=on(Client, lambda it: it.verified_at is not None),
         ),
     ),
     commands=(
@@ -148,7 +148,7 @@ ADOPT = Operation(
                 "unused. The consent page no longer says that it registered itself."
             ),
             translatable("The app is adopted."),
-            for_client=lambda it: it.self_registered,
+            offered=on(Client, lambda it: it.self_registered),
         ),
     ),
     commands=(
@@ -184,7 +184,7 @@ DISABLE = Operation(
                 "enable it again, users must authorize it again."
             ),
             translatable("The app is disabled, and its tokens are revoked."),
-            for_client=lambda it: it.disabled_at is None,
+            offered=on(Client, lambda it: it.disabled_at is None),
             ends=True,
             danger=True,
         ),
@@ -212,7 +212,7 @@ ENABLE = Operation(
             translatable("Enable app"),
             translatable("The app can ask users for access again. Earlier tokens stay revoked."),
             translatable("The app is enabled."),
-            for_client=lambda it: it.disabled_at is not None,
+            offered=on(Client, lambda it: it.disabled_at is not None),
         ),
     ),
 )
@@ -243,7 +243,7 @@ DELETE = Operation(
                 "client ID is never reused. This cannot be undone."
             ),
             translatable("The app is deleted."),
-            for_client=lambda _: True,
+            offered=on(Client),
             ends=True,
             danger=True,
             irreversible=True,

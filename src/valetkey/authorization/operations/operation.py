@@ -25,15 +25,11 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done, Upload
-from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -174,11 +170,16 @@ class Field(Struct, frozen=True):
     hints: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+def on(kind: type[T], applies: Callable[[T], bool] = lambda _: True) -> Callable[[object], bool]:
+    """Return the test of whether a page about this kind of object offers a button."""
+    return lambda shown: isinstance(shown, kind) and applies(shown)
+
+
 class Button(Struct, frozen=True):
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
-    `slug` is the last segment of its address. The functions `for_…` decide whether a page offers
-    it. `consequences` are sentences below the text, and `ends` shows how many sessions and
+    `slug` is the last segment of its address; pages have it where `offered` returns True for what
+    they show. `consequences` are sentences below the text, and `ends` shows how many sessions and
     authorizations end; an `irreversible` one asks to type the name. `carries` is a query parameter
     and the path argument that it becomes; `fixed` are path arguments that the button decides.
     """
@@ -187,11 +188,7 @@ class Button(Struct, frozen=True):
     title: str
     text: str
     done: str
-    for_user: Callable[[UserState], bool] | None = None
-    for_client: Callable[[Client], bool] | None = None
-    for_api: Callable[[Api], bool] | None = None
-    for_group: Callable[[Group], bool] | None = None
-    for_webhook: Callable[[Webhook], bool] | None = None
+    offered: Callable[[object], bool] = lambda _: False
     consequences: Sequence[str] = ()
     ends: bool = False
     danger: bool = False

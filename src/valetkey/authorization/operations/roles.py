@@ -15,6 +15,7 @@ from valetkey.authorization.operations.operation import (
     Call,
     Field,
     Operation,
+    on,
     on_user,
     reads,
 )
@@ -23,6 +24,7 @@ from valetkey.authorization.operations.user_records import (
     Holders,
     RoleHolderShown,
     RoleWanted,
+    UserState,
     shown,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -76,7 +78,7 @@ GIVE_ROLE = Operation(
             translatable("Change role"),
             translatable("The user is notified by email. A role allows:"),
             translatable("The role is changed, and the user was notified."),
-            for_user=lambda _: True,
+            offered=on(UserState),
             fields=(Field("role", translatable("Role"), _ROLES),),
         ),
     ),
@@ -127,7 +129,7 @@ ADMIT_DEVELOPER = Operation(
             translatable("Allow app registration"),
             translatable("The user can register apps in the developer portal."),
             translatable("The user can register apps."),
-            for_user=lambda it: it.developer is False,
+            offered=on(UserState, lambda it: it.developer is False),
         ),
     ),
     commands=(
@@ -165,7 +167,7 @@ DISMISS_DEVELOPER = Operation(
             translatable("Disallow app registration"),
             translatable("Apps that the user registered keep working."),
             translatable("The user can no longer register apps. Existing apps keep working."),
-            for_user=lambda it: bool(it.developer),
+            offered=on(UserState, lambda it: bool(it.developer)),
         ),
     ),
     commands=(

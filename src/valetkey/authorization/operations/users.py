@@ -24,6 +24,7 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     limit_of,
+    on,
     on_user,
     reads,
     writes,
@@ -35,6 +36,7 @@ from valetkey.authorization.operations.user_records import (
     UserChange,
     UserList,
     UserRead,
+    UserState,
     changed_record,
     read,
     shown,
@@ -123,7 +125,7 @@ CHANGE_EMAIL = Operation(
                 "new address counts as unverified until the user confirms it."
             ),
             translatable("The email address is changed, and the old address was notified."),
-            for_user=lambda _: True,
+            offered=on(UserState),
             fields=(Field("email", translatable("Email address")),),
         ),
     ),
@@ -192,7 +194,7 @@ DELETE_USER = Operation(
                 "cannot be undone."
             ),
             translatable("Account deleted. All its sessions and app access are revoked."),
-            for_user=lambda _: True,
+            offered=on(UserState),
             ends=True,
             danger=True,
             irreversible=True,
@@ -225,7 +227,7 @@ DISABLE_USER = Operation(
                 "Nothing is deleted."
             ),
             translatable("The account is disabled. Its sessions and app access have ended."),
-            for_user=lambda it: it.user.disabled_at is None,
+            offered=on(UserState, lambda it: it.user.disabled_at is None),
             ends=True,
             danger=True,
         ),
@@ -255,7 +257,7 @@ ENABLE_USER = Operation(
                 "The user can sign in again. Sessions and app access that ended stay ended."
             ),
             translatable("The account is enabled. Ended sessions and app access stay ended."),
-            for_user=lambda it: it.user.disabled_at is not None,
+            offered=on(UserState, lambda it: it.user.disabled_at is not None),
         ),
     ),
 )

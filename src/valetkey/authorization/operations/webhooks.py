@@ -15,6 +15,7 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     Run,
+    on,
     reads,
     unchecked_write,
 )
@@ -193,7 +194,6 @@ READ_WEBHOOK = Operation(
     reads(read),
     gives=WebhookShown,
     tagged=True,
-    commands=(Command("webhook show"),),
 )
 
 CHANGE_WEBHOOK = Operation(
@@ -229,7 +229,7 @@ REMOVE_WEBHOOK = Operation(
                 "Waiting messages are not sent. The delivery log is deleted. This cannot be undone."
             ),
             "",
-            for_webhook=lambda _: True,
+            offered=on(Webhook),
             danger=True,
             irreversible=True,
         ),
@@ -258,7 +258,7 @@ ENABLE_WEBHOOK = Operation(
             translatable("Enable webhook"),
             translatable("Waiting messages younger than three days are sent."),
             translatable("The webhook is enabled."),
-            for_webhook=lambda it: it.disabled_at is not None,
+            offered=on(Webhook, lambda it: it.disabled_at is not None),
         ),
     ),
     commands=(Command(unchanged="The webhook was enabled already."),),
@@ -280,7 +280,7 @@ DISABLE_WEBHOOK = Operation(
             translatable("Disable webhook"),
             translatable("Events in the meantime are not sent, not even later."),
             translatable("The webhook is disabled."),
-            for_webhook=lambda it: it.disabled_at is None,
+            offered=on(Webhook, lambda it: it.disabled_at is None),
             danger=True,
         ),
     ),
@@ -303,7 +303,7 @@ ISSUE_WEBHOOK_SECRET = Operation(
             translatable("Rotate secret"),
             translatable("It is shown once. For a day, messages are signed with both secrets."),
             "",
-            for_webhook=lambda _: True,
+            offered=on(Webhook),
         ),
     ),
     commands=(Command("webhook secret"),),
@@ -350,7 +350,7 @@ TEST_WEBHOOK = Operation(
             translatable("Send a test message"),
             translatable("Its type is webhook.test. The delivery log shows the response."),
             translatable("A test message is queued."),
-            for_webhook=lambda it: it.disabled_at is None,
+            offered=on(Webhook, lambda it: it.disabled_at is None),
         ),
     ),
     commands=(Command(done="A test message is queued."),),

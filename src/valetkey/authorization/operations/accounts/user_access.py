@@ -19,11 +19,13 @@ from valetkey.authorization.operations.operation import (
     Button,
     Call,
     Operation,
+    on,
     on_user,
 )
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import (
     SessionsEnded,
+    UserState,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
@@ -61,7 +63,7 @@ SIGN_OUT = Operation(
                 "The user can sign in again. Apps whose access ends with the session lose it."
             ),
             translatable("The user is signed out everywhere."),
-            for_user=lambda it: bool(it.details.sessions),
+            offered=on(UserState, lambda it: bool(it.details.sessions)),
             ends=True,
         ),
     ),
@@ -117,10 +119,13 @@ SEND_RESET = Operation(
                 "The link is sent to the verified email address. Nothing changes until it is used."
             ),
             translatable("The email is queued."),
-            for_user=lambda it: (
-                it.sends_mail
-                and it.user.disabled_at is None
-                and it.user.email_verified_at is not None
+            offered=on(
+                UserState,
+                lambda it: (
+                    it.sends_mail
+                    and it.user.disabled_at is None
+                    and it.user.email_verified_at is not None
+                ),
             ),
         ),
     ),
@@ -152,7 +157,10 @@ RESET_FACTORS = Operation(
                 "the request comes from the user."
             ),
             translatable("The second factors are removed, and the user is signed out."),
-            for_user=lambda it: any(factor.kind != "password" for factor in it.details.factors),
+            offered=on(
+                UserState,
+                lambda it: any(factor.kind != "password" for factor in it.details.factors),
+            ),
             ends=True,
             danger=True,
         ),
@@ -180,7 +188,7 @@ VERIFY_EMAIL = Operation(
             translatable("Mark email as verified"),
             translatable("Apps receive the address as verified, and some of them rely on that."),
             translatable("The email address is marked as verified."),
-            for_user=lambda it: it.user.email_verified_at is None,
+            offered=on(UserState, lambda it: it.user.email_verified_at is None),
         ),
     ),
 )

@@ -15,6 +15,7 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     limit_of,
+    on,
     reads,
     unchecked_write,
     writes,
@@ -193,7 +194,7 @@ DELETE_GROUP = Operation(
                 "use apps that require it. This cannot be undone."
             ),
             translatable("The group is deleted."),
-            for_group=lambda _: True,
+            offered=on(Group),
             ends=True,
             danger=True,
             irreversible=True,

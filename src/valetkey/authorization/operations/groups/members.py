@@ -15,6 +15,7 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     limit_of,
+    on,
     on_user,
     reads,
 )
@@ -24,6 +25,7 @@ from valetkey.authorization.operations.user_records import (
     GroupMemberShown,
     GroupsOfUser,
     GroupsWanted,
+    UserState,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
@@ -166,7 +168,7 @@ SET_USER_GROUPS = Operation(
                 "Group names, separated by spaces. Apps see the change in the next token."
             ),
             translatable("The groups are changed."),
-            for_user=lambda _: True,
+            offered=on(UserState),
             fields=(Field("groups", translatable("Groups")),),
         ),
     ),

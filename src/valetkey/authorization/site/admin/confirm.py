@@ -12,11 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     Permission,
 )
-from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
@@ -28,7 +24,6 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
-from valetkey.authorization.operations.user_records import UserState
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,
@@ -51,9 +46,6 @@ from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
 R = TypeVar("R", bound=VisitorRequest)
-
-State = UserState | Client | Api | Group | Webhook
-"""What decides which buttons a page offers."""
 
 MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
 _LONGEST = 500
@@ -270,7 +262,7 @@ class Buttons(Struct, frozen=True):
 
     def offers(
         self,
-        state: State,
+        shown: object,
         powers: ActorPermissions,
         address: str,
         about: User | None = None,
@@ -279,7 +271,7 @@ class Buttons(Struct, frozen=True):
         return tuple(
             Offer(slug, it.button.title, f"{address}/{slug}")
             for slug, it in self.by_slug.items()
-            if _offered(it.button, state) and powers.allow(it.operation.permission, about)
+            if it.button.offered(shown) and powers.allow(it.operation.permission, about)
         )
 
     def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
@@ -290,20 +282,6 @@ class Buttons(Struct, frozen=True):
     def may(self, slug: str, powers: ActorPermissions, about: User | None = None) -> bool:
         """Return whether the role allows the operation of this button."""
         return powers.allow(self.by_slug[slug].operation.permission, about)
-
-
-def _offered(button: Button, state: State) -> bool:
-    match state:
-        case UserState():
-            return button.for_user is not None and button.for_user(state)
-        case Client():
-            return button.for_client is not None and button.for_client(state)
-        case Api():
-            return button.for_api is not None and button.for_api(state)
-        case Group():
-            return button.for_group is not None and button.for_group(state)
-        case Webhook():
-            return button.for_webhook is not None and button.for_webhook(state)
 
 
 Describe = Callable[[R, Confirmed, Form], Awaitable[Subject]]
