@@ -80,7 +80,7 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
             people = shown(await here.get(f"/developer/apps/{PRINTER}/people"))
             assert "At Calendar: calendar:read" in people
             events = shown(await here.get("/admin/events?name=consent.given"))
-            assert f"scope: notes:read calendar:read apis: {CALENDAR.identifier}" in events
+            assert f"scope notes:read calendar:read apis {CALENDAR.identifier}" in events
             for address in ("/account/activity", "/admin/events", "/admin/users/1001"):
                 shown(await here.get(address))
 
