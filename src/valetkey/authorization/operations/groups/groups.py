@@ -43,7 +43,7 @@ def list_groups(tx: Transaction, call: Call) -> Result:
     """List groups by name."""
     limit = limit_of(call.query)
     after, prefix = call.query.get("after", ""), call.query.get("prefix", "")
-    found = tx.groups.list(after, limit + 1, prefix)
+    found = tx.groups.list(after, limit + 1, prefix, call.query.get("q", ""))
     after = found[limit - 1].name if len(found) > limit else ""
     items = [group_shown(group) for group in found[:limit]]
     return Result(GroupList(items, after or None), next=after)
@@ -68,6 +68,11 @@ LIST_GROUPS = Operation(
             "prefix",
             "Only groups whose names begin with this text.",
             {"type": "string", "pattern": f"^{NAME}$"},
+        ),
+        Parameter(
+            "q",
+            "Only groups with this text in their name or description.",
+            {"type": "string", "minLength": 1, "maxLength": 80},
         ),
     ),
     lists=True,

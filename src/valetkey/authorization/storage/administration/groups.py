@@ -50,14 +50,21 @@ class Groups(Struct, frozen=True):
         )
         return held == 1
 
-    def list(self, after: str, limit: int, prefix: str = "") -> Sequence[Group]:
-        """Return at most `limit` groups whose names follow `after` and begin with `prefix`."""
+    def list(self, after: str, limit: int, prefix: str = "", part: str = "") -> Sequence[Group]:
+        """Return at most `limit` groups whose names follow `after` and begin with `prefix`.
+
+        `part` is a part of the name or of the description, in upper or lower case.
+        """
         return GROUPS.all(
             self.db,
             "SELECT * FROM user_groups WHERE deleted_at IS NULL AND name > :after"
-            " AND name >= :prefix AND name < :end ORDER BY name LIMIT :limit",
+            " AND name >= :prefix AND name < :end AND (:part = ''"
+            " OR replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(description), lower(:part), '') <> lower(description))"
+            " ORDER BY name LIMIT :limit",
             after=after,
             prefix=prefix,
+            part=part,
             # Names are ASCII: all of them are before this letter.
             end=f"{prefix}\x7f",
             limit=limit,

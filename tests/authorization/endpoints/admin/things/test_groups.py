@@ -75,14 +75,16 @@ def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_groups_are_found_by_the_beginning_of_the_name(tmp_path: Path) -> None:
+def test_groups_are_found_by_a_part_of_name_or_description(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for number in range(51):
             await do(browser, "/admin/groups/new", name=f"g{number:02}")
-        await do(browser, "/admin/groups/new", name="staff")
-        found = (await page(browser, "/admin/groups?q=st")).body
-        assert "/admin/groups/staff" in found
+        await do(browser, "/admin/groups/new", name="staff", description="Everyone here")
+        for part in ("taf", "TAF", "one+h"):
+            found = (await page(browser, f"/admin/groups?q={part}")).body
+            assert "/admin/groups/staff" in found
+            assert "Total: 1" in found
         assert "/admin/groups/g00" not in found
         first = (await page(browser, "/admin/groups?q=g")).body
         assert "/admin/groups/g49" in first

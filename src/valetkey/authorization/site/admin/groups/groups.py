@@ -107,14 +107,14 @@ class Groups(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the groups whose names begin with the text."""
+        """Show a page of the groups with the text in their name or description."""
         query = request.query
         text, after = _name(query.get("q")), _name(query.get("after"))
-        asked = {"prefix": text, "after": after}
+        asked = {"q": text, "after": after}
         call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=asked)
         found = await value_of(call, GroupList)
         count = await self.services.store.scan(
-            lambda tx: len(tx.groups.list("", MOST_COUNTED + 1, text))
+            lambda tx: len(tx.groups.list("", MOST_COUNTED + 1, part=text))
         )
         page = GroupsPage(
             action=GROUPS,
