@@ -85,7 +85,7 @@ def test_groups_are_found_by_a_part_of_name_or_description(tmp_path: Path) -> No
             found = (await page(browser, f"/admin/groups?q={part}")).body
             assert "/admin/groups/staff" in found
             assert "Total: 1" in found
-        assert "/admin/groups/g00" not in found
+            assert "/admin/groups/g00" not in found
         first = (await page(browser, "/admin/groups?q=g")).body
         assert "/admin/groups/g49" in first
         assert "/admin/groups/g50" not in first
