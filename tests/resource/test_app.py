@@ -98,7 +98,7 @@ def test_without_keys_tokens_cannot_be_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["grant", "token", "client"])
-def test_a_revocation_is_felt_within_five_seconds(tmp_path: Path, kind: str) -> None:
+def test_a_revocation_is_followed(tmp_path: Path, kind: str) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             draft = call.issuer.draft("read")

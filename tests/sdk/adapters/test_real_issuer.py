@@ -59,7 +59,7 @@ def _revoke(servers: Servers, token: Secret) -> None:
 
 
 @pytest.mark.parametrize("token_format", ["jwt", "reference"])
-def test_a_revocation_is_felt_within_five_seconds(tmp_path: Path, token_format: str) -> None:
+def test_a_revocation_is_followed(tmp_path: Path, token_format: str) -> None:
     with Servers(tmp_path) as servers:
         _register(servers, token_format)
         ask = _api(servers)

@@ -212,7 +212,7 @@ def works(servers: Servers, token: str) -> bool:
 
 
 def dies(servers: Servers, token: str) -> bool:
-    """Whether the API refuses it within five seconds."""
+    """Whether the API refuses the token soon."""
     until = time.monotonic() + SOON
     while time.monotonic() < until:
         if not works(servers, token):
