@@ -5,8 +5,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from valetkey.kernel import metrics
@@ -35,31 +35,39 @@ class BoundedThreads:
         """
         self._niceness = niceness
         self._workers = workers
-        self._limit = workers + queue
         self._name = name
-        self._taken = 0
-        self._turn = threading.Condition()
-        # What to do on a thread, and what to do if it is dropped.
-        self._queue: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
+        # Held by callers only. A thread that gives way to others, here or on the machine, must hold
+        # no lock: the event loop would wait until that thread has its turn at the processor.
+        self._turn = threading.Lock()
+        # One for each job that may still come.
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(workers + queue):
+            self._free.put(None)
+        # What to do on a thread, and what to do if it is dropped; None ends a thread.
+        self._queue: SimpleQueue[tuple[Callable[[], None], Callable[[], None]] | None]
+        self._queue = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._idle = 0
         self._closed = False
-        metrics.QUEUE.ask(lambda: max(0, self._taken - workers), name)
+        metrics.QUEUE.ask(lambda: max(0, queue - self._free.qsize()), name)
 
     @property
     def is_full(self) -> bool:
         """Return whether `run` would raise Full now."""
-        return self._taken >= self._limit
+        return self._free.empty()
 
     def reserve(self) -> None:
         """Count a job that is to come: `run` it as `reserved`, or `release` it. Raises Full."""
-        with self._turn:
-            self._require_room()
-            self._taken += 1
+        try:
+            if not self._closed:
+                self._free.get_nowait()
+                return
+        except Empty:
+            pass
+        raise Full("too much slow work is waiting")
 
     def release(self) -> None:
-        """Stop counting a reserved job that was not run."""
-        self._free()
+        """Stop counting a job: it was reserved and not run, or has left its thread or the queue."""
+        self._free.put(None)
 
     def run(self, job: Callable[[], T], *, reserved: bool = False) -> "asyncio.Future[T]":
         """Run `job` on a thread and return its result or raise its exception.
@@ -71,14 +79,14 @@ class BoundedThreads:
         answer: asyncio.Future[T] = loop.create_future()
 
         def settle(function: Callable[..., None], *arguments: object) -> None:
-            self._free()
+            self.release()
             # A closed loop has no caller left to receive the result.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(function, answer, *arguments)
 
         def run_queued() -> None:
             if answer.cancelled():
-                self._free()
+                self.release()
                 return
             try:
                 result = job()
@@ -87,62 +95,54 @@ class BoundedThreads:
             else:
                 settle(_succeed, result)
 
+        if not reserved:
+            self.reserve()
         with self._turn:
-            if not reserved:
-                self._require_room()
-            if not self._has_thread():
-                raise Full("the system starts no thread")
-            self._taken += not reserved
-            self._queue.append((run_queued, lambda: settle(_cancel)))
-            self._turn.notify()
-        return answer
+            problem = "it is closed" if self._closed else self._lack_of_threads()
+            if not problem:
+                self._queue.put((run_queued, lambda: settle(_cancel)))
+                return answer
+        if not reserved:
+            self.release()
+        raise Full(problem)
 
     def close(self, *, drop: bool) -> None:
         """Finish running jobs, and queued jobs unless they are to be dropped. Blocks."""
         with self._turn:
             self._closed = True
-            dropped = list(self._queue) if drop else []
-            if drop:
-                self._queue.clear()
-            self._turn.notify_all()
-        for _, cancel in dropped:
-            cancel()
+        while drop:
+            try:
+                dropped = self._queue.get_nowait()
+            except Empty:
+                break
+            if dropped is not None:
+                dropped[1]()
+        for _ in self._threads:
+            self._queue.put(None)
         for thread in self._threads:
             thread.join()
 
-    def _require_room(self) -> None:
-        if self._closed or self.is_full:
-            raise Full("too much slow work is waiting")
-
-    def _has_thread(self) -> bool:
-        """Start a thread if none is free and the limit allows it; return whether there is any."""
-        if len(self._queue) >= self._idle and len(self._threads) < self._workers:
+    def _lack_of_threads(self) -> str:
+        """Start a thread if the limit allows it; return why there is none, or "" if there is."""
+        if len(self._threads) < self._workers:
             thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             # The system may be out of threads or memory: those that run do the work.
             with contextlib.suppress(RuntimeError, MemoryError):
                 thread.start()
                 self._threads.append(thread)
-        return bool(self._threads)
+        return "" if self._threads else "the system starts no thread"
 
     def _serve(self) -> None:
         if self._niceness and sys.platform == "linux":
             # Some containers forbid it; the work is done all the same.
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
-        while True:
-            with self._turn:
-                while not self._queue:
-                    if self._closed:
-                        return
-                    self._idle += 1
-                    self._turn.wait()
-                    self._idle -= 1
-                work, _ = self._queue.popleft()
+        while (queued := self._queue.get()) is not None:
+            work, _ = queued
+            # A reference kept while waiting for the next job would keep this one's result alive.
+            del queued
             work()
-
-    def _free(self) -> None:
-        with self._turn:
-            self._taken -= 1
+            del work
 
 
 def _succeed(answer: "asyncio.Future[T]", result: T) -> None:
