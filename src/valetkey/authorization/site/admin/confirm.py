@@ -207,12 +207,6 @@ class Confirmed(Struct, frozen=True):
             raise _invalid() from None
 
 
-def is_unconfirmed(form: Form) -> bool:
-    """Return whether the shown name was not typed, as irreversible operations require."""
-    typed, shown = form.get("confirmation") or "", form.get("confirms") or ""
-    return not shown or typed.strip() != shown.strip()
-
-
 def _invalid() -> Refused:
     return Refused.because(ErrorCode.INVALID_REQUEST, "choose one of the options", "admin.field")
 
