@@ -23,7 +23,7 @@ async def grants_of(it: Harness, client_id: str) -> frozenset[str]:
 CODE = {"authorization_code", "refresh_token"}
 
 
-def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
+def test_apps_are_found_by_name_and_filters(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("printer")
         await it.client("viewer", type="public", profile="classic")
@@ -42,7 +42,7 @@ def test_apps_are_found_by_name_and_filters(tmp_path: Path) -> None:
         nothing = await page(browser, "/admin/clients?q=nobody")
         assert "No app found" in nothing.body
 
-    run(tmp_path, story)
+    run(tmp_path, story, database_url)
 
 
 def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_path: Path) -> None:
