@@ -15,6 +15,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 
 MOST_RENAMED = 1_000
 """A group that more apps than this require cannot be renamed: all are changed at once."""
@@ -101,7 +102,9 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
     """Delete a group. False if it is gone. Refused: it contains groups."""
     if tx.groups.has_groups(group):
         raise Refused.because(
-            ErrorCode.CONFLICT, "this group contains groups; delete them first", "group.full"
+            ErrorCode.CONFLICT,
+            translatable("this group contains groups; delete them first"),
+            "group.full",
         )
     if not tx.groups.delete(group, now):
         return False

@@ -67,6 +67,7 @@ from valetkey.authorization.site.admin.users.attributes import UserAttributesPag
 from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolders
+from valetkey.authorization.site.admin.users.selected import SelectedUsers
 from valetkey.authorization.site.admin.users.user import UserPages
 from valetkey.authorization.site.admin.users.users import Users
 from valetkey.authorization.site.app_form.registration import NewIds
@@ -333,6 +334,7 @@ def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, 
         *UserImports(store, settings.accounts, services.random).pages(),
         *UserAttributesPage(services).pages(),
         *ApiRoleForms(services).pages(),
+        *SelectedUsers(services).pages(),
         *UserPages(services).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),

@@ -40,6 +40,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Response
 
 PREFIX = "/admin/api/v1"
@@ -308,7 +309,7 @@ def on_user(
         if but_oneself and getattr(call.actor, "uid", None) == user.uid:
             raise Refused.because(
                 ErrorCode.CONFLICT,
-                "this is your own account; ask another user with your role",
+                translatable("this is your own account; ask another user with your role"),
                 "admin.self",
             )
         return function(tx, call, user)

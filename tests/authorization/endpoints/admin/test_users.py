@@ -57,6 +57,38 @@ def test_people_are_found_and_filtered(tmp_path: Path, database_url: str) -> Non
     run(tmp_path, story, database_url)
 
 
+def test_several_users_are_disabled_at_once_and_refusals_are_named(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await many(it, 3)
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        path = "/admin/users/selected/disable"
+        users = await browser.get("/admin/users")
+        assert f'formaction="{path}"' in users.body
+        csrf = users.body.partition('name="csrf" value="')[2].partition('"')[0]
+        uids = ["10001", "10002", "1001", "10001", "999999", "x", "-1"]
+        asked = await browser.post(path, {"csrf": csrf, "uid": uids})
+        assert knows(asked, "This affects 3 users:")
+        done = await browser.submit(asked, "do")
+        assert knows(done, "Done for 2 users.")
+        assert knows(done, "Not done for 1 user; the reason is below.")
+        assert knows(done, "this is your own account")
+        disabled = await browser.get("/admin/users", show="disabled")
+        assert set(listed(disabled)) == {f"/admin/users/{uid}" for uid in (10_000, 10_001, 10_002)}
+        assert knows(await browser.post(path, {"csrf": csrf}), "No users selected")
+        one = {"csrf": csrf, "uid": "10001"}
+        assert (await browser.post("/admin/users/selected/delete", one)).status == 404
+        assert (await browser.post(path, {**one, "csrf": "x"})).status == 403
+        support = await administrator(it, Role.SUPPORT)
+        assert (await support.post(path, one)).status == 404
+        assert "/admin/users/selected/sign-out" in (await support.get("/admin/users")).body
+        auditor = await administrator(it, Role.AUDITOR)
+        assert 'name="uid"' not in (await auditor.get("/admin/users")).body
+
+    run(tmp_path, story, database_url)
+
+
 def test_pages_lead_both_ways_in_every_order_and_leave_no_user_out(
     tmp_path: Path, database_url: str
 ) -> None:

@@ -32,6 +32,7 @@ from valetkey.authorization.site.admin.users.owner import (
     OwnerPage,
 )
 from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
+from valetkey.authorization.site.admin.users.selected import SelectedPage, SelectedUser
 from valetkey.authorization.site.admin.users.user import (
     FactorLine,
     UserAppLine,
@@ -72,6 +73,14 @@ HOSTILE = replace(
     email='"><script>@example.com',
 )
 _BUTTONS = {b.slug: b for o in (*USERS, *USER_ACCESS, *ROLES) for b in o.buttons}
+_DISABLE = _BUTTONS["disable"]
+_SELECTED = "/admin/users/selected/disable"
+_CHOSEN = (
+    SelectedUser(1002, "Bob", "bob", "/admin/users/1002"),
+    SelectedUser(
+        1001, HOSTILE.name, HOSTILE.username, "/admin/users/1001", "this is your own account"
+    ),
+)
 _WAYS = tuple(
     Offer(slug, button.title, f"{_USER}/{slug}")
     for slug, button in _BUTTONS.items()
@@ -212,7 +221,16 @@ def people_examples() -> Mapping[str, PageContext]:
         ),
         "admin_findings": _overview_of(_CONDITIONS[::2]),
         "admin_findings_more": _overview_of(_CONDITIONS[1::2]),
-        "admin_users": UsersPage("/admin/users", "", "all", listed, paging=_NEXT),
+        "admin_users": UsersPage(
+            "/admin/users", "", "all", listed, paging=_NEXT, ways=(("Disable account", _SELECTED),)
+        ),
+        "admin_selected": SelectedPage(
+            _SELECTED, "/admin/users", _DISABLE.title, _DISABLE.text, _CHOSEN[:1]
+        ),
+        "admin_selected_done": SelectedPage(
+            _SELECTED, "/admin/users", _DISABLE.title, _DISABLE.text, _CHOSEN, is_done=True
+        ),
+        "admin_selected_none": SelectedPage(_SELECTED, "/admin/users", _DISABLE.title, "", ()),
         "admin_users_one": UsersPage(
             "/admin/users",
             "ada",

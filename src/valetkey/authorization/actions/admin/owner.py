@@ -16,6 +16,7 @@ from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_secret, well_formed
+from valetkey.kernel.words import translatable
 
 OWNER_LINK_LIFETIME = minutes(15)
 """How long the link can be used."""
@@ -140,6 +141,6 @@ def _still(tx: Transaction, link: OwnerLink, now: Instant) -> Voucher | None:
 def _over() -> Refused:
     return Refused.because(
         ErrorCode.CONFLICT,
-        "this link was already used or has expired; ask the operator for a new one",
+        translatable("this link was already used or has expired; ask the operator for a new one"),
         "owner.link",
     )

@@ -11,6 +11,7 @@ from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.event import CLI, DoneBy, by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
 
 
 class Permission(StrEnum):
@@ -175,13 +176,13 @@ def require(
     if permission in powers.permissions:
         raise Refused.because(
             ErrorCode.FORBIDDEN,
-            "this user has a higher role than yours",
+            translatable("this user has a higher role than yours"),
             "admin.rank",
             "the same role or a lower one",
         )
     raise Refused.because(
         ErrorCode.FORBIDDEN,
-        "your role does not allow this",
+        translatable("your role does not allow this"),
         "admin.permission",
         permission.value,
         powers.role.value if powers.role else "no role",

@@ -16,6 +16,7 @@ from valetkey.authorization.model.event.people import RoleChanged
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
 
 MOST = 500
 """Maximum number of users with a role that are listed."""
@@ -36,7 +37,7 @@ def leave_an_owner(tx: Transaction, user: User) -> None:
     if not tx.people.has_owner(but=user.uid):
         raise Refused.because(
             ErrorCode.CONFLICT,
-            "this is the last owner; make another user an owner first",
+            translatable("this is the last owner; make another user an owner first"),
             "admin.last_owner",
         )
 

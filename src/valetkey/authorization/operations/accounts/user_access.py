@@ -77,7 +77,9 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
     verified, and while the account is disabled.
     """
     if user.disabled_at is not None or user.email_verified_at is None:
-        raise _conflict("the email address of the user must be verified, and the account enabled")
+        raise _conflict(
+            translatable("the email address of the user must be verified, and the account enabled")
+        )
     links, link = call.services.links, call.new_secret(Prefix.LINK)
     until = issue_reset(tx, links, link, user, call.now, call.actor.done_by)
     values = {
@@ -89,7 +91,9 @@ def send_reset(tx: Transaction, call: Call, user: User) -> bool:
     message = email_to(user, EmailKind.PASSWORD_RESET, values, until)
     if not call.services.outbox.enqueue(tx, message, call.now):
         raise _conflict(
-            "no email was sent: mail is off, or the address has reached its hourly limit"
+            translatable(
+                "no email was sent: mail is off, or the address has reached its hourly limit"
+            )
         )
     tx.events.add(PasswordResetRequested(user.uid), call.now)
     return True

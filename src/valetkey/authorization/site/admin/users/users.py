@@ -15,6 +15,7 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
 )
+from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.saved_filters import (
     NOTHING_SAVED,
     SavedPart,
@@ -30,6 +31,10 @@ from valetkey.web.form import read_query
 
 USERS = "/admin/users"
 IMPORT = "/admin/users/import"
+SELECTED = "/admin/users/selected"
+
+BULK = ("disable", "enable", "sign-out")
+"""The operations that are offered for several users at once, by their buttons."""
 
 
 class UserLine(Struct, frozen=True):
@@ -63,6 +68,8 @@ class UsersPage(Struct, frozen=True):
     deleted: bool = False
     #: "" where the role may not.
     import_url: str = ""
+    #: Title and address of what can be done with the selected users.
+    ways: tuple[tuple[str, str], ...] = ()
 
 
 SHOWN = 50
@@ -119,6 +126,11 @@ class Users(Struct, frozen=True):
             saved=saved,
             deleted=deleted,
             import_url=IMPORT if request.powers.allow(Permission.PEOPLE) else "",
+            ways=tuple(
+                (each.button.title, f"{SELECTED}/{slug}")
+                for slug, each in Buttons.below("/users/{uid}").by_slug.items()
+                if slug in BULK and request.powers.allow(each.operation.permission)
+            ),
         )
         return Show(page)
 
