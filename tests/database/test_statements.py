@@ -13,9 +13,9 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.database.statement import parameters
 
-# Casts, clocks, locks, and functions that mean one thing here and another there.
+# Casts, clocks, locks, and functions that the two engines define differently.
 _NOT_SHARED = re.compile(
-    r"::|\b(CAST|NOW|RANDOM|LOWER|UPPER|STRFTIME|DATETIME|PRINTF|TYPEOF)\s*\("
+    r"::|\b(CAST|NOW|RANDOM|UPPER|STRFTIME|DATETIME|PRINTF|TYPEOF)\s*\("
     r"|\bCURRENT_(TIME|DATE|TIMESTAMP)\b|\bFOR\s+(UPDATE|SHARE)\b|\bCOLLATE\b|\bI?LIKE\b|\bGLOB\b",
     re.IGNORECASE,
 )
@@ -30,6 +30,14 @@ _ONE_ENGINE_ONLY = (
 
 def _shared() -> list[Statement]:
     return [each for each in statements() if not each.place.startswith(_ONE_ENGINE_ONLY)]
+
+
+# Names are sorted and searched without regard to case. SQLite folds letters of ASCII only, but both
+# sides of each comparison are folded by the same engine.
+_FOLDING = {
+    "authorization/storage/administration/client_search.py",
+    "authorization/storage/administration/groups.py",
+}
 
 
 def _schemas() -> dict[str, str]:
@@ -48,6 +56,8 @@ def test_a_statement_is_literal_text() -> None:
 
 def test_a_statement_uses_the_shared_sql_only() -> None:
     assert [each for each in _shared() if each.sql and _NOT_SHARED.search(each.sql)] == []
+    folding = {each.place for each in _shared() if re.search(r"(?i)\blower\(", each.sql or "")}
+    assert {place.partition(":")[0] for place in folding} == _FOLDING
 
 
 def test_tables_are_text_and_bigint() -> None:

@@ -154,7 +154,7 @@ def test_both_documents_say_whose_it_is(servers: Servers) -> None:
     page = requests.get(f"{servers.api_url}/v2/", timeout=60).text
     stock = page[page.index('<section id="stock">') :]
     stock = stock[: stock.index("</section>")]
-    assert "Belongs to a client" in stock
+    assert "Belongs to the client" in stock
     assert "grant_type=client_credentials" in stock
     assert "Consent page" not in stock
     for url in (

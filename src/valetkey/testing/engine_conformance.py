@@ -39,7 +39,6 @@ from valetkey.testing.engine_story import (
     read,
     runners,
     same,
-    scan,
     spend,
     tell_story,
     write,
@@ -351,35 +350,6 @@ class EngineConformance(EngineLookConformance):
                 check(isinstance(task.exception(), Overloaded), str(task.exception()))
             gate.set()
             await asyncio.gather(*waiting)
-
-        tell_story(engine_url, story)
-
-    def test_reports_that_were_given_up_count_while_they_are_queued(self, engine_url: str) -> None:
-        """Callers that come and go fill the queue as callers that stay do."""
-
-        async def story(engine: Engine) -> None:
-            gate = threading.Event()
-
-            async def accepted() -> int:
-                """Return how many of four hundred jobs are accepted; then abandon all."""
-                tasks = [
-                    asyncio.create_task(scan(engine, lambda db: (gate.wait(), db.row("SELECT 1"))))
-                    for _ in range(400)
-                ]
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                waiting = [task for task in tasks if not task.done()]
-                for task in waiting:
-                    task.cancel()
-                for task in set(tasks) - set(waiting):
-                    check(isinstance(task.exception(), Overloaded), str(task.exception()))
-                await asyncio.gather(*waiting, return_exceptions=True)
-                return len(waiting)
-
-            try:
-                first, second = await accepted(), await accepted()
-                check(first > 2 * second, f"{first} reports were accepted, then {second}")
-            finally:
-                gate.set()
 
         tell_story(engine_url, story)
 

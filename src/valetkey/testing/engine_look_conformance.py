@@ -1,4 +1,4 @@
-"""Conformance tests of an engine's cached reads and marks."""
+"""Conformance tests of an engine's cached reads, marks and long reads."""
 
 import asyncio
 import threading
@@ -7,9 +7,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection, Engine, ReadOnly, Row, UnstorableValue
+from valetkey.database.engine import (
+    Connection,
+    Engine,
+    Overloaded,
+    ReadOnly,
+    Row,
+    UnstorableValue,
+)
 from valetkey.testing.engine_process import order, other_process
-from valetkey.testing.engine_story import adding, check, look, notes, raises, same, tell_story
+from valetkey.testing.engine_story import adding, check, look, notes, raises, same, scan, tell_story
 
 UNSTORABLE: tuple[object, ...] = (
     True,
@@ -290,5 +297,41 @@ class EngineLookConformance:
                     )
                     check(fits, f"{seen!r} after {told}")
             same(await engine.read(looking), 18)
+
+        tell_story(engine_url, story)
+
+    def test_reports_that_were_given_up_count_while_they_are_queued(self, engine_url: str) -> None:
+        """Callers that come and go fill the queue as callers that stay do."""
+
+        async def story(engine: Engine) -> None:
+            gate = threading.Event()
+            running: list[Connection] = []
+
+            def wait(db: Connection) -> None:
+                running.append(db)
+                gate.wait()
+
+            async def accepted() -> int:
+                """Return how many of four hundred jobs are accepted; then abandon all."""
+                tasks = [asyncio.create_task(scan(engine, wait)) for _ in range(400)]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                # A thread that starts later than this would take abandoned jobs from the queue.
+                before = -1
+                while before < len(running) or not running:
+                    before = len(running)
+                    await asyncio.sleep(0.05)
+                waiting = [task for task in tasks if not task.done()]
+                for task in waiting:
+                    task.cancel()
+                for task in set(tasks) - set(waiting):
+                    check(isinstance(task.exception(), Overloaded), str(task.exception()))
+                await asyncio.gather(*waiting, return_exceptions=True)
+                return len(waiting)
+
+            try:
+                first, second = await accepted(), await accepted()
+                check(first > 2 * second, f"{first} reports were accepted, then {second}")
+            finally:
+                gate.set()
 
         tell_story(engine_url, story)

@@ -118,6 +118,9 @@ DOORS: Mapping[str, Door] = {
     "/admin/users/import/{import_id}/report": Door(
         Need.ROLE, Permission.PEOPLE, at="/admin/users/import/im_1/report", shown=False
     ),
+    "/admin/users/selected/{act}": Door(
+        Need.ROLE, Permission.PEOPLE, at="/admin/users/selected/disable"
+    ),
     "/admin/users/{uid}": Door(Need.ROLE, at="/admin/users/1001"),
     "/admin/users/{uid}/{act}": Door(Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/disable"),
     "/admin/roles": Door(Need.ROLE, changing=Permission.ROLES),
@@ -187,6 +190,9 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/webhooks/{webhook_id}/{act}": Door(
         Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/disable", shown=False
+    ),
+    "/admin/providers/{provider}/test": Door(
+        Need.ROLE, changing=Permission.SETTINGS, at="/admin/providers/none/test", shown=False
     ),
     "/admin/keys/{act}": Door(Need.ROLE, Permission.KEYS, at="/admin/keys/rotate"),
     "/admin/keys/{kid}/{act}": Door(

@@ -211,7 +211,7 @@ class ClientSearch(Struct, frozen=True):
         )
 
     def _by_name(self, after: Cursor) -> Sequence[ClientLine]:
-        # The database folds the name: Python's rules are others.
+        # The database folds the name, because its index does: Python folds other letters.
         row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=after.id)
         return _LINES.all(
             self.db,

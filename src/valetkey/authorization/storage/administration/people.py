@@ -221,7 +221,10 @@ class People(Struct, frozen=True):
 
     def count_matching(self, chosen: Filter, most: int) -> int:
         """Count the users that match, up to `most`, without those who were deleted."""
-        return _number(self.db.row(_COUNTS[chosen], limit=most))
+        off = _COUNT_DISABLED if chosen is Filter.DISABLED else _COUNT_UNVERIFIED
+        part = _COUNT_ROLE if chosen is Filter.ROLE else off
+        statement = _COUNT_ALL if chosen is Filter.ALL else part
+        return _number(self.db.row(statement, limit=most))
 
     def count_clients(self, most: int) -> int:
         """Count the apps, up to `most`."""
@@ -260,18 +263,22 @@ _UNVERIFIED = (
     " AND (created_at, uid) < (:before, :before_uid)"
     " ORDER BY created_at DESC, uid DESC LIMIT :limit"
 )
-
-
-_COUNTS = {
-    Filter.ALL: "SELECT count(*) FROM (SELECT uid FROM users WHERE email <> ''"
-    " ORDER BY created_at, uid LIMIT :limit) AS counted",
-    Filter.ROLE: "SELECT count(*) FROM (SELECT uid FROM users WHERE role IS NOT NULL"
-    " ORDER BY role LIMIT :limit) AS counted",
-    Filter.DISABLED: "SELECT count(*) FROM (SELECT uid FROM users WHERE disabled_at IS NOT NULL"
-    " AND email <> '' ORDER BY created_at, uid LIMIT :limit) AS counted",
-    Filter.UNVERIFIED: "SELECT count(*) FROM (SELECT uid FROM users WHERE email_verified_at IS NULL"
-    " AND email <> '' ORDER BY created_at, uid LIMIT :limit) AS counted",
-}
+_COUNT_ALL = (
+    "SELECT count(*) FROM (SELECT uid FROM users WHERE email <> ''"
+    " ORDER BY created_at, uid LIMIT :limit) AS counted"
+)
+_COUNT_ROLE = (
+    "SELECT count(*) FROM (SELECT uid FROM users WHERE role IS NOT NULL"
+    " ORDER BY role LIMIT :limit) AS counted"
+)
+_COUNT_DISABLED = (
+    "SELECT count(*) FROM (SELECT uid FROM users WHERE disabled_at IS NOT NULL"
+    " AND email <> '' ORDER BY created_at, uid LIMIT :limit) AS counted"
+)
+_COUNT_UNVERIFIED = (
+    "SELECT count(*) FROM (SELECT uid FROM users WHERE email_verified_at IS NULL"
+    " AND email <> '' ORDER BY created_at, uid LIMIT :limit) AS counted"
+)
 
 
 def _number(row: Row | None) -> int:
