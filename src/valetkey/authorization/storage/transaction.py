@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as default
+from typing import Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -62,6 +63,27 @@ from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
 from valetkey.database.engine import Connection, Engine, T
 
+S_co = TypeVar("S_co", covariant=True)
+
+
+class Opened(Protocol[S_co]):
+    """An attribute of a transaction: the store, opened on its connection."""
+
+    def __get__(self, tx: "Transaction", owner: object = None, /) -> S_co:
+        """Return the store."""
+        ...
+
+
+def _store(of: Callable[[Connection], S_co]) -> Opened[S_co]:
+    # A property, because its getter is found in C: every look-up of a key takes this path.
+    return cast("Opened[S_co]", property(lambda tx: of(tx.db)))
+
+
+def _random_store(
+    of: Callable[[Connection, Callable[[int], bytes]], S_co],
+) -> Opened[S_co]:
+    return cast("Opened[S_co]", property(lambda tx: of(tx.db, tx.random)))
+
 
 class Transaction(Struct, frozen=True):
     """All stores, within one database transaction."""
@@ -74,99 +96,61 @@ class Transaction(Struct, frozen=True):
     wanted: WantedEvents = field(default_factory=WantedEvents)
     """The events for which there are webhooks."""
 
+    clients = _store(Clients)
+    apis = _store(Apis)
+    declarations = _store(Declarations)
+    logos = _store(Logos)
+    registrations = _store(Registrations)
+    invitations = _store(Invitations)
+    team_invitations = _store(TeamInvitations)
+    secrets = _store(Secrets)
+    members = _store(Members)
+    usage = _store(Usage)
+    request_samples = _random_store(StoredSamples)
+    users = _store(Users)
+    pictures = _store(Pictures)
+    response_times = _store(ResponseTimes)
+    people = _store(People)
+    groups = _random_store(Groups)
+    api_roles = _random_store(ApiRoles)
+    scim_credentials = _store(ScimCredentials)
+    user_imports = _store(UserImports)
+    account_removals = _store(AccountRemovals)
+    sessions = _store(Sessions)
+    presences = _store(SignedInRows)
+    administrations = _store(Administrations)
+    identities = _store(Identities)
+    api_tokens = _store(ApiTokens)
+    client_search = _store(ClientSearch)
+    audit_chain = _store(AuditChain)
+    audit_exports = _store(AuditExports)
+    event_search = _store(EventSearch)
+    restoration = _store(Restoration)
+    credentials = _store(Credentials)
+    devices = _store(RememberedDevices)
+    participants = _store(Participants)
+    outbox = _store(Outbox)
+    deliveries = _store(LogoutQueue)
+    mails = _store(EmailQueue)
+    webhooks = _store(Webhooks)
+    webhook_messages = _store(WebhookQueue)
+    consents = _store(Consents)
+    connected = _store(Connected)
+    grants = _store(Grants)
+    scope_uses = _store(ScopeUses)
+    access_tokens = _store(AccessTokens)
+    device_codes = _store(DeviceCodes)
+    vouchers = _store(Vouchers)
+    revocations = _store(Revocations)
+    endings = _store(Endings)
+    signing_keys = _store(SigningKeys)
+    throttles = _store(Throttles)
+    brand = _store(BrandChanges)
+    decisions = _store(Decisions)
+
     def acting(self, done_by: DoneBy) -> "Transaction":
         """Return this transaction with an actor that is only known inside of it."""
         return Transaction(self.db, self.random, done_by, self.noted, self.wanted)
-
-    @property
-    def clients(self) -> Clients:
-        """Clients and their secrets."""
-        return Clients(self.db)
-
-    @property
-    def apis(self) -> Apis:
-        """APIs, their scopes, and the grants for them."""
-        return Apis(self.db)
-
-    @property
-    def declarations(self) -> Declarations:
-        """Declared attributes and claims."""
-        return Declarations(self.db)
-
-    @property
-    def logos(self) -> Logos:
-        """Copies of clients' logos."""
-        return Logos(self.db)
-
-    @property
-    def registrations(self) -> Registrations:
-        """Clients that registered themselves."""
-        return Registrations(self.db)
-
-    @property
-    def invitations(self) -> Invitations:
-        """Initial access tokens."""
-        return Invitations(self.db)
-
-    @property
-    def team_invitations(self) -> TeamInvitations:
-        """Invitations into teams of apps."""
-        return TeamInvitations(self.db)
-
-    @property
-    def secrets(self) -> Secrets:
-        """Display data of clients' secrets."""
-        return Secrets(self.db)
-
-    @property
-    def members(self) -> Members:
-        """Teams of apps."""
-        return Members(self.db)
-
-    @property
-    def usage(self) -> Usage:
-        """Usage of apps."""
-        return Usage(self.db)
-
-    @property
-    def request_samples(self) -> StoredSamples:
-        """Samples of successful requests."""
-        return StoredSamples(self.db, self.random)
-
-    @property
-    def users(self) -> Users:
-        """Users and their passwords."""
-        return Users(self.db)
-
-    @property
-    def pictures(self) -> Pictures:
-        """Pictures that users uploaded."""
-        return Pictures(self.db)
-
-    @property
-    def response_times(self) -> ResponseTimes:
-        """Response times."""
-        return ResponseTimes(self.db)
-
-    @property
-    def people(self) -> People:
-        """Users, as administrators search and list them."""
-        return People(self.db)
-
-    @property
-    def groups(self) -> Groups:
-        """Groups of users."""
-        return Groups(self.db, self.random)
-
-    @property
-    def api_roles(self) -> ApiRoles:
-        """Roles of users and groups at APIs."""
-        return ApiRoles(self.db, self.random)
-
-    @property
-    def scim_credentials(self) -> ScimCredentials:
-        """Credentials of programs that provision users and groups."""
-        return ScimCredentials(self.db)
 
     def scim_users(self, credential: str) -> ScimUsers:
         """Users as this SCIM credential names them."""
@@ -177,174 +161,9 @@ class Transaction(Struct, frozen=True):
         return ScimView(GROUPS_NAMED, self.db, credential)
 
     @property
-    def user_imports(self) -> UserImports:
-        """Imports of users from files."""
-        return UserImports(self.db)
-
-    @property
-    def account_removals(self) -> AccountRemovals:
-        """Planned and finished removals of accounts."""
-        return AccountRemovals(self.db)
-
-    @property
-    def sessions(self) -> Sessions:
-        """Sessions."""
-        return Sessions(self.db)
-
-    @property
-    def presences(self) -> SignedInRows:
-        """Sessions with their user and consent, in one query."""
-        return SignedInRows(self.db)
-
-    @property
-    def administrations(self) -> Administrations:
-        """Sessions signed in to the administration."""
-        return Administrations(self.db)
-
-    @property
-    def identities(self) -> Identities:
-        """Linked accounts at other servers."""
-        return Identities(self.db)
-
-    @property
-    def api_tokens(self) -> ApiTokens:
-        """API tokens for administration."""
-        return ApiTokens(self.db)
-
-    @property
-    def client_search(self) -> ClientSearch:
-        """Search of clients with filters."""
-        return ClientSearch(self.db)
-
-    @property
-    def audit_chain(self) -> AuditChain:
-        """The hash chain of the events."""
-        return AuditChain(self.db)
-
-    @property
-    def audit_exports(self) -> AuditExports:
-        """The progress of the audit log's export."""
-        return AuditExports(self.db)
-
-    @property
-    def event_search(self) -> EventSearch:
-        """Search of events with filters."""
-        return EventSearch(self.db)
-
-    @property
-    def restoration(self) -> Restoration:
-        """Work after restoring a backup."""
-        return Restoration(self.db)
-
-    @property
-    def credentials(self) -> Credentials:
-        """Passkeys, authenticator apps, recovery codes."""
-        return Credentials(self.db)
-
-    @property
-    def devices(self) -> RememberedDevices:
-        """Remembered devices, which skip the second factor."""
-        return RememberedDevices(self.db)
-
-    @property
-    def participants(self) -> Participants:
-        """The apps that took part in a session."""
-        return Participants(self.db)
-
-    @property
-    def outbox(self) -> Outbox:
-        """All queued messages."""
-        return Outbox(self.db)
-
-    @property
-    def deliveries(self) -> LogoutQueue:
-        """Queued logout tokens."""
-        return LogoutQueue(self.db)
-
-    @property
-    def mails(self) -> EmailQueue:
-        """Queued emails."""
-        return EmailQueue(self.db)
-
-    @property
-    def webhooks(self) -> Webhooks:
-        """Webhooks and the log of attempts."""
-        return Webhooks(self.db)
-
-    @property
-    def webhook_messages(self) -> WebhookQueue:
-        """Events queued for webhooks."""
-        return WebhookQueue(self.db)
-
-    @property
-    def consents(self) -> Consents:
-        """Consents."""
-        return Consents(self.db)
-
-    @property
-    def connected(self) -> Connected:
-        """A user's connected apps."""
-        return Connected(self.db)
-
-    @property
-    def grants(self) -> Grants:
-        """Grants."""
-        return Grants(self.db)
-
-    @property
-    def scope_uses(self) -> ScopeUses:
-        """Scopes that clients really used."""
-        return ScopeUses(self.db)
-
-    @property
-    def access_tokens(self) -> AccessTokens:
-        """Access tokens by reference."""
-        return AccessTokens(self.db)
-
-    @property
-    def device_codes(self) -> DeviceCodes:
-        """Device codes."""
-        return DeviceCodes(self.db)
-
-    @property
-    def vouchers(self) -> Vouchers:
-        """Vouchers: single-use token records."""
-        return Vouchers(self.db)
-
-    @property
-    def revocations(self) -> Revocations:
-        """Revocations that resource servers must apply."""
-        return Revocations(self.db)
-
-    @property
-    def endings(self) -> Endings:
-        """Endings whose rows are still to be written."""
-        return Endings(self.db)
-
-    @property
-    def signing_keys(self) -> SigningKeys:
-        """Signing keys, private halves encrypted."""
-        return SigningKeys(self.db)
-
-    @property
-    def throttles(self) -> Throttles:
-        """Rate limits of attempts."""
-        return Throttles(self.db)
-
-    @property
-    def brand(self) -> BrandChanges:
-        """Changes of the brand."""
-        return BrandChanges(self.db)
-
-    @property
     def events(self) -> Events:
         """Events, the audit log."""
         return Events(self.db, self.random, self.done_by, self.noted, self.wanted)
-
-    @property
-    def decisions(self) -> Decisions:
-        """Decision records: why a request was refused."""
-        return Decisions(self.db)
 
 
 @dataclass(frozen=True, slots=True)
