@@ -78,11 +78,12 @@ def test_guide_lists_every_event_that_is_a_warning_or_an_error() -> None:
 
 def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
     rules = RULES.read_text()
-    named = re.findall(r"- alert: (\w+)(?:.*\n)*?.*runbook: (\S+)", rules)
+    named = re.findall(r"- alert: (\w+)(?:.*\n)*?.*runbook_url: .*(docs/\S+\.md)", rules)
     assert len(named) == rules.count("- alert: ")
     assert {ROOT / page for _, page in named} == set(PAGES.iterdir())
     for alert, page in named:
         assert (ROOT / page).read_text().startswith(f"# {alert}\n")
+        assert f"}}}}{page.removeprefix('docs/').removesuffix('.md')}.html{{{{" in rules
         assert CASES.read_text().count(f"alertname: {alert}\n") >= 2
 
 

@@ -13,6 +13,8 @@ from valetkey.kernel.metrics import (
     OTHER,
     Counter,
     Histogram,
+    RequestSeconds,
+    outcome_of,
     snapshot,
 )
 
@@ -49,10 +51,24 @@ def test_a_request_is_counted_once_and_told_twice() -> None:
     told = snapshot()
     requests = {labels: n for labels, n in told["http_requests"] if labels[0] == "/test/route"}
     assert requests == {("/test/route", "GET", "200"): (2,), ("/test/route", "GET", "404"): (1,)}
-    ((_, times),) = [
-        each for each in told["http_request_duration_seconds"] if each[0][0] == "/test/route"
-    ]
-    assert sum(times[:-1]) == 3
+    times = {
+        outcome: sum(counts[:-1])
+        for (route, outcome), counts in told["http_request_duration_seconds"]
+        if route == "/test/route"
+    }
+    assert times == {"ok": 2, "refused": 1}
+
+
+def test_durations_beyond_the_bound_have_no_outcome() -> None:
+    durations = RequestSeconds("test_seconds", "For a test.", "route", "outcome", bounds=(1,))
+    for number in range(MOST_SERIES + 1):
+        durations.observe(0.5, f"/{number}", "GET", 302)
+    assert dict(durations.samples())[OTHER, OTHER] == [1, 0, 0.5]
+
+
+def test_outcomes_of_responses() -> None:
+    outcomes = [outcome_of(status) for status in (200, 304, 404, 500, 503, 504)]
+    assert outcomes == ["ok", "ok", "refused", "failed", "unavailable", "failed"]
 
 
 def test_threads_lose_no_count() -> None:

@@ -28,6 +28,8 @@ MOST_SERIES = 2_000
 
 OTHER = "other"
 
+_REFUSED, _FAILED, _UNAVAILABLE = 400, 500, 503
+
 
 class Metric(ABC):
     """A metric: `name` without the prefix, one line of help, the names of its labels."""
@@ -146,37 +148,49 @@ class Histogram(Metric):
 
 
 class RequestSeconds(Histogram):
-    """Request durations, counted by route, method and status, reported by route.
+    """Request durations, counted by route, method and status, reported by route and outcome.
 
-    Each bucket of a route keeps the trace of its latest sampled request as its exemplar.
+    Each bucket keeps the trace of its latest sampled request as its exemplar.
     """
 
     def __init__(self, name: str, help_: str, *labels: str, bounds: Sequence[float]) -> None:
         """Start without exemplars."""
         super().__init__(name, help_, *labels, bounds=bounds)
-        self._exemplars: dict[tuple[str, int], tuple[str, float, int]] = {}
+        self._exemplars: dict[tuple[str, str, int], tuple[str, float, int]] = {}
 
-    def show(self, value: float, trace_id: str, at: int, route: str) -> None:
+    def show(self, value: float, trace_id: str, at: int, route: str, status: int) -> None:
         """Keep this request as the exemplar of its bucket."""
         # Bounded by the routes; the trace id has 32 characters of the 128 that OpenMetrics permits.
-        self._exemplars[route, bisect_left(self.bounds, value)] = trace_id, value, at
+        bucket = bisect_left(self.bounds, value)
+        self._exemplars[route, outcome_of(status), bucket] = trace_id, value, at
 
     def exemplars(self) -> Iterator[Sample]:
-        """Return route, number of the bucket and trace id; then duration and time."""
-        for (route, bucket), (trace_id, value, at) in self._exemplars.copy().items():
-            yield (route, str(bucket), trace_id), (value, at)
+        """Return route, outcome, number of the bucket and trace id; then duration and time."""
+        for (route, outcome, bucket), (trace_id, value, at) in self._exemplars.copy().items():
+            yield (route, outcome, str(bucket), trace_id), (value, at)
 
     def samples(self) -> Iterator[Sample]:
-        """Return the buckets and the sum of each route."""
-        routes: dict[Labels, list[float]] = {}
-        for labels, counts in self._counts.copy().items():
-            routes[labels[:1]] = [*map(add, routes.get(labels[:1], [0.0] * len(counts)), counts)]
-        return ((_shown(labels), counts) for labels, counts in routes.items())
+        """Return the buckets and the sum of each route and outcome."""
+        told: dict[Labels, list[float]] = {}
+        for (route, _, status), counts in self._counts.copy().items():
+            # Beyond MOST_SERIES the status is no number.
+            labels = (route, outcome_of(status) if isinstance(status, int) else OTHER)
+            told[labels] = [*map(add, told.get(labels, [0.0] * len(counts)), counts)]
+        return ((_shown(labels), counts) for labels, counts in told.items())
 
     def requests(self) -> Iterator[Sample]:
         """Return the number of requests by route, method and status."""
         counted = self._counts.copy()
         return ((_shown(labels), (sum(counts[:-1]),)) for labels, counts in counted.items())
+
+
+def outcome_of(status: int) -> str:
+    """Return the outcome of a response: ok, refused (4xx), unavailable (503) or failed (5xx)."""
+    if status < _REFUSED:
+        return "ok"
+    if status < _FAILED:
+        return "refused"
+    return "unavailable" if status == _UNAVAILABLE else "failed"
 
 
 class Requests(Counter):
@@ -213,8 +227,9 @@ _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 HTTP_SECONDS = RequestSeconds(
     "http_request_duration_seconds",
     "Time the server took to answer, without the time a client took to send a body; of streams,"
-    " until they began.",
+    " until they began. By outcome: ok, refused (4xx), unavailable (503), failed (other 5xx).",
     "route",
+    "outcome",
     bounds=_FAST,
 )
 HTTP_REQUESTS = Requests(
@@ -353,6 +368,12 @@ DESCRIPTORS = Gauge("process_open_fds", "Open file descriptors of one process.")
 DESCRIPTORS_LIMIT = Gauge("process_max_fds", "File descriptors that it may open.")
 STARTED = Gauge("process_start_time_seconds", "When the process started, in Unix time.")
 BUILD = Gauge("build_info", "Always 1; the version that runs.", "version", "python")
+DOCUMENTATION = Gauge(
+    "documentation_info",
+    "Always 1; the URL below which this version's documentation is served, for links of alerts.",
+    "url",
+    shared=True,
+)
 WORKER_UP = Gauge(
     "worker_up", "1 if the worker answered this scrape within a second, 0 if it did not."
 )

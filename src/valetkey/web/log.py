@@ -133,12 +133,14 @@ def error(event: str, failure: BaseException | None = None, **fields: Field) -> 
     _tell("error", event, fields, failure)
 
 
-def throttled(level: str, event: str, cause: str, **fields: Field) -> None:
+def throttled(
+    level: str, event: str, cause: str, failure: BaseException | None = None, **fields: Field
+) -> None:
     """Log an event at most once a minute for each cause, with the number of repetitions.
 
-    `cause` must contain nothing that a client sent.
+    `cause` must contain nothing that a client sent. The origin of `failure` is a part of the cause.
     """
-    at, key = monotonic(), (event, cause)
+    at, key = monotonic(), (event, cause, "" if failure is None else _where(failure))
     told, left_out = _seldom.get(key, (-_MINUTE, 0))
     if at - told < _MINUTE:
         _seldom[key] = (told, left_out + 1)
@@ -146,7 +148,7 @@ def throttled(level: str, event: str, cause: str, **fields: Field) -> None:
     if len(_seldom) >= _CAUSES:
         _seldom.clear()
     _seldom[key] = (at, 0)
-    _tell(level, event, {"cause": cause, "repeated": left_out, **fields}, None)
+    _tell(level, event, {"cause": cause, "repeated": left_out, **fields}, failure)
 
 
 def database(problem: str) -> None:
@@ -311,6 +313,6 @@ def _json(_: object, __: str, fields: _Fields) -> str:
     return _encoder.encode(fields).decode()
 
 
-_seldom: dict[tuple[str, str], tuple[float, int]] = {}
+_seldom: dict[tuple[str, str, str], tuple[float, int]] = {}
 _encoder = msgspec.json.Encoder()
 _output = _Output("warning", "json", None)

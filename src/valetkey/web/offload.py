@@ -110,7 +110,7 @@ def start_background(
 async def _keep_running(work: _Job, unavailable: tuple[type[Exception], ...]) -> None:
     """Run `work` until it returns; run it again a second after each failure.
 
-    The cause is logged: once a minute for those in `unavailable`, each time for others.
+    Each cause is logged once a minute.
     """
     named = work.func if isinstance(work, partial) else work
     job = getattr(named, "__qualname__", type(named).__name__)
@@ -124,7 +124,9 @@ async def _keep_running(work: _Job, unavailable: tuple[type[Exception], ...]) ->
             await asyncio.sleep(_RESTART)
         except Exception as failure:  # noqa: BLE001 - what runs for ever must outlive its failures
             metrics.JOB_FAILURES.add(job)
-            log.error("background.failed", failure, job=job)
+            # Without its message, which may contain a secret.
+            cause = f"{job}: {type(failure).__qualname__}"
+            log.throttled("error", "background.failed", cause, failure, job=job)
             await asyncio.sleep(_RESTART)
         else:
             return

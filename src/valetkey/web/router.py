@@ -253,7 +253,7 @@ class App:
     ) -> None:
         path = log.UNKNOWN if route is None else route.path
         if span.sampled:
-            metrics.HTTP_SECONDS.show(took, span.trace_id.hex(), request.at, path)
+            metrics.HTTP_SECONDS.show(took, span.trace_id.hex(), request.at, path, response.status)
         metrics.HTTP_SECONDS.observe(took, path, _known(route, request), response.status)
         quiet = route is None or route.quiet or response.stream is not None
         if self._observe is not None and not quiet:

@@ -89,7 +89,10 @@ def test_one_scrape_has_the_metrics_of_all_workers(database_url: str, tmp_path: 
         token = {"route": "/oauth/token", "method": "POST"}
         assert _sum(servers, "http_requests_total", **token) == 14
         assert _sum(servers, "http_requests_total", **token, status="400") == 1
-        assert _sum(servers, "http_request_duration_seconds_count", route="/oauth/token") == 14
+        took = {"name": "http_request_duration_seconds_count", "route": "/oauth/token"}
+        assert _sum(servers, **took) == 14
+        assert _sum(servers, **took, outcome="refused") == 1
+        assert _sum(servers, **took, outcome="ok") == 13
         assert _sum(servers, "http_requests_total", server="resource", method="GET") == 1
         assert _sum(servers, "http_requests_total", server="resource", method="other") == 1
         assert _up(servers) == {

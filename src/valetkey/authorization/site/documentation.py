@@ -111,10 +111,14 @@ def address_of(page: str, url: str, issuer: str) -> str:
 
     It is a file of the checkout where no site is built.
     """
+    base = base_of(url, issuer)
+    return f"{base}{page}.html" if base else f"docs/{page}.md"
+
+
+def base_of(url: str, issuer: str) -> str:
+    """Return the URL below which the pages are served, with a slash at the end; "" for none."""
     start = start_of(url)
-    if not start:
-        return f"docs/{page}.md"
-    return f"{issuer.rstrip('/') if start == START else ''}{start}{page}.html"
+    return f"{issuer.rstrip('/')}{start}" if start == START else start
 
 
 @cache

@@ -5,8 +5,10 @@ import sys
 from valetkey.authorization.app.build import build
 from valetkey.authorization.app.foundation import prepare
 from valetkey.authorization.layout.viewer import configuration_of
+from valetkey.authorization.site.documentation import base_of
 from valetkey.cli.serving import worker
 from valetkey.config.settings import Settings
+from valetkey.kernel import metrics
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.scopes import scopes_of
 from valetkey.web import log
@@ -22,6 +24,8 @@ async def ready_database(settings: Settings) -> None:
 
 async def application(settings: Settings) -> App:
     """Build the authorization server's application."""
+    if docs := base_of(settings.docs.url, settings.authorization.url):
+        metrics.DOCUMENTATION.set(1, docs)
     return await build(settings, SYSTEM, scopes_of(settings))
 
 

@@ -98,9 +98,10 @@ def _exemplars(found: Found) -> Mapping[tuple[str, ...], Mapping[int, "samples.E
     """Return the exemplars of request durations by labels and number of the bucket."""
     told: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
     for (server, worker), said in found.items():
-        for (route, bucket, trace_id), (value, at) in (said or {}).get(EXEMPLARS, ()):
+        for (route, outcome, bucket, trace_id), (value, at) in (said or {}).get(EXEMPLARS, ()):
             exemplar = samples.Exemplar({"trace_id": trace_id}, value, at)
-            told.setdefault((server, str(worker), route), {})[int(bucket)] = exemplar
+            labels = (server, str(worker), route, outcome)
+            told.setdefault(labels, {})[int(bucket)] = exemplar
     return told
 
 
