@@ -217,7 +217,7 @@ def client_fields() -> Iterator[str]:
 
 def _kind(rule: FieldRule) -> str:
     if rule.choices:
-        return ", ".join(f"`{each.value}`" for each in rule.choices)
+        return ", ".join(f"`{each}`" for each in rule.choices)
     if rule.kind is Kind.LINE:
         return f"{rule.kind.value}, at most {rule.longest} characters"
     return str(rule.kind.value)

@@ -10,8 +10,8 @@ from valetkey.authorization.client_authentication.authenticate import (
     Failures,
 )
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.method import Presented
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
+from valetkey.authorization.protocol.client_authentication.method import Presented
 from valetkey.database.engine import UnstorableValue
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.refusal import Refused

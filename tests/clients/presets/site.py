@@ -15,7 +15,7 @@ from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, n
 from valetkey.authorization.actions.developer.quickstart import Quickstarts
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import StandardClaims
-from valetkey.authorization.model.register.client import BY_SECRET, GrantTypeName
+from valetkey.authorization.model.register.client import GrantTypeName, is_by_secret
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -51,7 +51,7 @@ def register(servers: Servers, name: str, redirect_uri: str = "") -> Registered:
     if redirect_uri:
         metadata = replace(metadata, redirect_uris=(redirect_uri,))
     metadata = preset.completed(metadata)
-    by_secret = metadata.proof in BY_SECRET
+    by_secret = is_by_secret(metadata.proof)
     secret = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random).reveal() if by_secret else ""
     client_id = fresh_id("client", SYSTEM.random)
     client = servers.register_client(metadata, client_id, secret or None)

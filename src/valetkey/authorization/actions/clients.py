@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.endings import end_all_of_client
 from valetkey.authorization.actions.sectors import concerns_sector
-from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.event.clients import (
     ClientChanged,
     ClientDisabled,
@@ -20,12 +19,12 @@ from valetkey.authorization.model.event.clients import (
     RemovedBecause,
 )
 from valetkey.authorization.model.register.client import (
-    BY_SECRET,
-    AuthenticationMethod,
     Client,
     ClientSecret,
     ProfileName,
+    is_by_secret,
 )
+from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
@@ -99,7 +98,7 @@ class Registrar(Struct, frozen=True):
         faults = [*self._rules(tx, metadata).faults(metadata)]
         if self.channel != DOCUMENT:
             faults += _id_faults(client_id)
-        needs = metadata.proof in BY_SECRET
+        needs = is_by_secret(metadata.proof)
         if needs and secret is None:
             faults.append(MetadataError("client_secret", "this client authenticates by a secret"))
         if not needs and secret is not None:
@@ -289,7 +288,7 @@ class Registrar(Struct, frozen=True):
             field.attribute: field.recorded(metadata) for field in FIELDS.values() if not field.part
         }
         values["profile_name"] = ProfileName(self.rules.profile_of(metadata))
-        values["authentication_method"] = AuthenticationMethod(metadata.proof)
+        values["authentication_method"] = metadata.proof
         values["key_set"] = metadata.keys.signing
         return Client(
             id=client_id,

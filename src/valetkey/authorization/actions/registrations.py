@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import DOCUMENT, Registrar, metadata_of
 from valetkey.authorization.actions.endings import delete_clients
-from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     InvitationIssued,
     InvitationWithdrawn,
     RemovedBecause,
 )
-from valetkey.authorization.model.register.client import BY_SECRET, Client
+from valetkey.authorization.model.register.client import Client, is_by_secret
+from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
 from valetkey.authorization.protocol.register.self_registration import (
     SelfRules,
@@ -106,7 +106,7 @@ class SelfRegistrar(Struct, frozen=True):
         self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant
     ) -> Registered:
         """Register the client by the same rules as every other channel. Raises Refused."""
-        secret = fresh.secret if metadata.proof in BY_SECRET else None
+        secret = fresh.secret if is_by_secret(metadata.proof) else None
         # Locked: the removals below are counted one registration after the other.
         tx.clients.hold_all()
         client = self.registrar.register(

@@ -8,7 +8,6 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.check_session import (
@@ -50,6 +49,7 @@ from valetkey.authorization.grant_types.grant_type import Authenticate, GrantTyp
 from valetkey.authorization.layout.addresses import AUTHORIZE, START
 from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
+from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.tokens.answer_cache import AnswerCache

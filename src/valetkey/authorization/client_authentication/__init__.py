@@ -1,1 +1,1 @@
-"""Client authentication (RFC 6749 section 2.3): one method per file."""
+"""Authenticate clients: known clients, failures per minute, uses of their secrets."""

@@ -5,14 +5,6 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.method import (
-    Authenticated,
-    Method,
-    Presented,
-    ProofInputs,
-    not_proven,
-)
-from valetkey.authorization.client_authentication.registry import METHODS
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import (
     Client,
@@ -20,6 +12,14 @@ from valetkey.authorization.model.register.client import (
     client_without_rights,
 )
 from valetkey.authorization.model.voucher import Voucher
+from valetkey.authorization.protocol.client_authentication import METHODS
+from valetkey.authorization.protocol.client_authentication.method import (
+    Authenticated,
+    Method,
+    Presented,
+    ProofInputs,
+    not_proven,
+)
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
@@ -137,12 +137,12 @@ class ClientAuthentication:
     ) -> Voucher | Refusal | None:
         keys = KeySet()
         # A stranger's word must not send us to the server of a client that has no use for it.
-        if method.needs_keys and client.authentication_method.value == method.name:
+        if method.needs_keys and client.authentication_method == method.name:
             if after is not None and after.check in _WORTH_NEW_KEYS:
                 keys = await self._keys.signing_again(client, presented.now)
             else:
                 keys = await self._keys.signing(client, presented.now)
-        means = ProofInputs(keys, self._fingerprints, self._shared, self._uses)
+        means = ProofInputs(keys, self._fingerprints, self._shared.of, self._uses.note)
         return method.proves(presented, client, means)
 
     def _recorded(self, refusal: Refusal, client: Client) -> Refusal:

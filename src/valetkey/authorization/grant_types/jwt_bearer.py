@@ -33,13 +33,13 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     """Issue an access token for the client itself, or for the user of an identity assertion."""
     if request.assertion is not None:
         return identity_assertion.accept(tx, request, request.assertion)
-    if request.client.authentication_method is not AuthenticationMethod.PRIVATE_KEY_JWT:
+    if request.client.authentication_method != AuthenticationMethod.PRIVATE_KEY_JWT:
         return Refusal(
             ErrorCode.INVALID_GRANT,
             "the assertion must be signed with a registered private key",
             "jwt_bearer.key",
             AuthenticationMethod.PRIVATE_KEY_JWT.value,
-            request.client.authentication_method.value,
+            request.client.authentication_method,
         )
     return issue_own(tx, request, GRANT_TYPE.name)
 

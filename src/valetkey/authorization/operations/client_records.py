@@ -38,7 +38,7 @@ def _type_of(field: Field) -> Any:
     ]
     match rule.kind:
         case Kind.CHOICE:
-            return rule.choices
+            return rule.enum or str
         case Kind.TEXTS:
             return Annotated[list[line], msgspec.Meta(max_length=MOST_REDIRECT_URIS)]
         case Kind.SCOPES:
@@ -64,19 +64,19 @@ def _shown_type(field: Field) -> Any:
         case Kind.WHOLE | Kind.LIFETIME:
             return int | None
         case kind:
-            return list[str] if kind in LISTS else field.rule.choices or str
+            return list[str] if kind in LISTS else field.rule.enum or str
 
 
 def _wanted(field: Field) -> tuple[str, object] | tuple[str, object, object]:
     """Return a field of a new client with its default."""
-    kind, choices = field.rule.kind, field.rule.choices
+    kind, enum = field.rule.kind, field.rule.enum
     if field.rule.shortest:
         return field.name, _type_of(field)
-    if kind is Kind.GRANT_TYPES or (choices and not field.default):
+    if kind is Kind.GRANT_TYPES or (enum and not field.default):
         return field.name, _type_of(field) | UnsetType, UNSET
     if kind in LISTS:
         return field.name, _type_of(field), []
-    return field.name, _type_of(field), choices(str(field.default)) if choices else field.default
+    return field.name, _type_of(field), enum(str(field.default)) if enum else field.default
 
 
 class SecretShown(msgspec.Struct, frozen=True):
@@ -215,7 +215,7 @@ def shown(client: Client, now: Instant) -> msgspec.Struct:
     record = {
         "client_id": client.id,
         **{field.name: field.of(metadata) for field in _FIELDS},
-        "authentication_method": client.authentication_method.value,
+        "authentication_method": client.authentication_method,
         "secrets": [SecretShown(s.id, s.expires_at, s.is_live(now)) for s in client.secrets],
         "self_registered": client.self_registered,
         "created_at": client.created_at,

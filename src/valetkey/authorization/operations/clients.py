@@ -9,7 +9,12 @@ from valetkey.authorization.actions.admin.permissions import CommandLine, Permis
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import concerns_sector
 from valetkey.authorization.model.event.clients import ClientChanged, ClientRegistered
-from valetkey.authorization.model.register.client import BY_SECRET, Client, ClientType, ProfileName
+from valetkey.authorization.model.register.client import (
+    Client,
+    ClientType,
+    ProfileName,
+    is_by_secret,
+)
 from valetkey.authorization.operations.client_records import (
     ClientChange,
     ClientList,
@@ -105,7 +110,7 @@ def register_client(tx: Transaction, call: Call) -> Result | Faults:
     metadata = wanted_metadata(call.body)
     if faults := _legacy_faults(call, metadata, ()):
         return faults
-    needs = metadata.proof in BY_SECRET
+    needs = is_by_secret(metadata.proof)
     secret = call.new_secret(Prefix.CLIENT_SECRET) if needs else None
     chosen = call.body.client_id if isinstance(call.body, LocalRegistration) else ""
     client_id = chosen or call.new_id("client")

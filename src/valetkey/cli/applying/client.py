@@ -8,8 +8,8 @@ from valetkey.authorization.actions.clients import (
     metadata_of,
     secret_faults,
 )
-from valetkey.authorization.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.model.register.client import BY_SECRET, Client
+from valetkey.authorization.model.register.client import Client, is_by_secret
+from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
@@ -73,7 +73,7 @@ def find(tx: Transaction, wanted: DeclaredEntry) -> Client | None:
 def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
     wanted = client.wanted
     metadata = client_metadata(ClientMetadata(name=""), wanted)
-    needs = metadata.proof in BY_SECRET
+    needs = is_by_secret(metadata.proof)
     made_secret = client.fresh_secret if needs and wanted.secret is None else None
     made = keeper.register(
         tx,

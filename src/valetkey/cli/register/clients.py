@@ -199,7 +199,7 @@ def _type(field: Field) -> click.Choice[str] | click.Path | Callable[[str], obje
     match field.rule.kind:
         case Kind.CHOICE:
             # Of an enum itself, click would want the names in capitals.
-            return click.Choice([name.value for name in field.rule.choices or ()])
+            return click.Choice([str(name) for name in field.rule.choices])
         case Kind.WHOLE:
             return int
         case Kind.LIFETIME:

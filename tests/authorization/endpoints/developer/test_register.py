@@ -16,7 +16,6 @@ from tests.authorization.endpoints.developer.developers import (
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.developer.presets import PRESETS
-from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import (
     ApplicationType,
     AuthenticationMethod,
@@ -24,6 +23,7 @@ from valetkey.authorization.model.register.client import (
     ProfileName,
     TeamRole,
 )
+from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -34,7 +34,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
         alice = await developer(it)
         server, page = await registered(it, alice, "server", acts_alone="yes")
         assert server.type is ClientType.CONFIDENTIAL
-        assert server.authentication_method is AuthenticationMethod.CLIENT_SECRET
+        assert server.authentication_method == AuthenticationMethod.CLIENT_SECRET
         assert server.requires_pkce
         assert server.profile_name is ProfileName.MODERN
         assert server.grant_types == {

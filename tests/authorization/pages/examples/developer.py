@@ -6,8 +6,10 @@ from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, n
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.register.client import AuthenticationMethod
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
+from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.site.app_form.faults import SENTENCES
 from valetkey.authorization.site.app_form.form import AppForm, ScopeBox, UriRow
 from valetkey.authorization.site.app_form.registration import (
@@ -105,7 +107,7 @@ OVERVIEW = OverviewPage(
     ISSUER,
     "server",
     "modern",
-    "client_secret",
+    BY_NAME[AuthenticationMethod.CLIENT_SECRET].label,
     ("https://app.example/callback", "http://localhost:3000/callback"),
     ago(900_000),
     "Prints your notes on real paper.",

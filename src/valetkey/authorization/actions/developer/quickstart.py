@@ -166,7 +166,7 @@ class Quickstarts(Struct, frozen=True):
         return (
             bool(stack.files)
             and stack.kind is kind_of(client)
-            and client.authentication_method is proof
+            and client.authentication_method == proof
             and client.may_use(GrantTypeName.AUTHORIZATION_CODE)
             and _PLAIN.fullmatch(client.id) is not None
         )

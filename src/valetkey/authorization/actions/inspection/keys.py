@@ -11,9 +11,9 @@ from valetkey.authorization.actions.inspection.check import (
     day,
 )
 from valetkey.authorization.actions.resource_server import credential_in_file
-from valetkey.authorization.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
+from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.kernel.keyring import Keyring

@@ -5,7 +5,6 @@ from functools import partial
 from msgspec import Struct
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
-from valetkey.authorization.client_authentication.method import not_proven
 from valetkey.authorization.endpoints.client.request import (
     ANY_ORIGIN,
     NOT_STORED,
@@ -26,6 +25,7 @@ from valetkey.authorization.model.voucher import (
     shown_user_code,
 )
 from valetkey.authorization.protocol.authorization_request import requested_scope
+from valetkey.authorization.protocol.client_authentication.method import not_proven
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined
 from valetkey.authorization.storage.sign_in.throttles import Limit

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
@@ -20,6 +19,7 @@ from valetkey.authorization.endpoints.client.request import (
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction

@@ -5,15 +5,15 @@ from functools import partial
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.assertion import TYPE as ASSERTION_TYPE
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     spend_mark,
 )
-from valetkey.authorization.client_authentication.client_secret import read_basic
-from valetkey.authorization.client_authentication.method import Authenticated, Presented
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_response import explained_at
+from valetkey.authorization.protocol.client_authentication.assertion import TYPE as ASSERTION_TYPE
+from valetkey.authorization.protocol.client_authentication.client_secret import read_basic
+from valetkey.authorization.protocol.client_authentication.method import Authenticated, Presented
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction

@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.method import Authenticated
 from valetkey.authorization.endpoints.client.request import (
     ANY_ORIGIN,
     ClientRefusal,
@@ -13,6 +12,7 @@ from valetkey.authorization.endpoints.client.request import (
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
+from valetkey.authorization.protocol.client_authentication.method import Authenticated
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant

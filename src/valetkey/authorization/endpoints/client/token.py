@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.registrations import Uses
-from valetkey.authorization.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.endpoints.client.request import (
     ANY_ORIGIN,
     ClientRefusal,
@@ -21,6 +20,7 @@ from valetkey.authorization.grant_types.grant_type import (
     TokenRequest,
 )
 from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.records import RecordRequest, Records, Rejected
-from valetkey.authorization.client_authentication.method import not_proven
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequest,
@@ -19,6 +18,7 @@ from valetkey.authorization.endpoints.client.request import (
 from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.protocol.client_authentication.method import not_proven
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory

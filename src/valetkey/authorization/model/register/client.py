@@ -77,7 +77,7 @@ class AccessTokenFormat(StrEnum):
 
 
 class AuthenticationMethod(StrEnum):
-    """How a client authenticates at the token endpoint (RFC 7591 section 2).
+    """The authentication methods that code refers to by name; `METHODS` are all of them.
 
     One member covers the secret however it is sent: body, Basic, or query if the profile allows it.
     """
@@ -88,8 +88,9 @@ class AuthenticationMethod(StrEnum):
     NONE = "none"
 
 
-BY_SECRET = frozenset({AuthenticationMethod.CLIENT_SECRET, AuthenticationMethod.CLIENT_SECRET_JWT})
-"""The methods of clients with secrets."""
+def is_by_secret(method: str) -> bool:
+    """Return whether clients with this authentication method have secrets, as its name says."""
+    return method.startswith(AuthenticationMethod.CLIENT_SECRET)
 
 
 class GrantTypeName(StrEnum):
@@ -135,7 +136,7 @@ class Client(Struct, frozen=True, kw_only=True):
     profile_name: ProfileName = ProfileName.MODERN
     access_token_format: AccessTokenFormat = AccessTokenFormat.JWT
     access_token_lifetime: Lifetime | None = None
-    authentication_method: AuthenticationMethod = AuthenticationMethod.CLIENT_SECRET
+    authentication_method: str = AuthenticationMethod.CLIENT_SECRET.value
     redirect_uris: tuple[str, ...] = ()
     grant_types: frozenset[str] = frozenset()
     scope: Scope = field(default_factory=Scope)
@@ -183,7 +184,7 @@ class Client(Struct, frozen=True, kw_only=True):
     @property
     def has_secret(self) -> bool:
         """Whether the client authenticates with a secret, sent or used for signing."""
-        return self.authentication_method in BY_SECRET
+        return is_by_secret(self.authentication_method)
 
     def live_secrets(self, now: Instant) -> tuple[ClientSecret, ...]:
         """Return the secrets that can still be used."""
@@ -193,7 +194,7 @@ class Client(Struct, frozen=True, kw_only=True):
     def signs_with_secret(self) -> bool:
         """Whether the client's secret is also an HMAC key, which must be stored decryptably."""
         openid = self.openid
-        return self.authentication_method is AuthenticationMethod.CLIENT_SECRET_JWT or (
+        return self.authentication_method == AuthenticationMethod.CLIENT_SECRET_JWT or (
             self.has_secret
             and "HS256"
             in {

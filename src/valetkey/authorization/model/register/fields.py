@@ -72,9 +72,14 @@ class FieldRule:
     hint: str = ""
     member: str = ""
     attribute: str = ""
-    choices: type[StrEnum] | None = None
+    choices: type[StrEnum] | tuple[str, ...] = ()
     shortest: int = 0
     longest: int = 2_000
+
+    @property
+    def enum(self) -> type[StrEnum] | None:
+        """The type of the choices; None where a registry has their names."""
+        return self.choices if isinstance(self.choices, type) else None
 
 
 class Field(Struct, frozen=True):
@@ -103,8 +108,8 @@ class Field(Struct, frozen=True):
         """Return the value of the field in these `ClientMetadata`, as a `Client` stores it."""
         value = self.of(metadata)
         match self.rule.kind:
-            case Kind.CHOICE if value and self.rule.choices:
-                return self.rule.choices(value)
+            case Kind.CHOICE if value and self.rule.enum:
+                return self.rule.enum(value)
             case Kind.SCOPES:
                 return Scope(value)
             case Kind.GRANT_TYPES:
@@ -117,7 +122,7 @@ class Field(Struct, frozen=True):
         value = getattr(client, self.attribute)
         match self.rule.kind:
             case Kind.CHOICE:
-                return value.value
+                return str(value)
             case Kind.SCOPES:
                 return value.names
             case Kind.GRANT_TYPES:

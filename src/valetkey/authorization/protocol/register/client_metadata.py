@@ -28,7 +28,8 @@ from valetkey.authorization.model.register.fields import (
     declared,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.openid_rules import AUTHENTICATION_METHODS, completed
+from valetkey.authorization.protocol.client_authentication import BY_NAME, REGISTERED
+from valetkey.authorization.protocol.register.openid_rules import completed
 from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.jwk import refused, thumbprint
 from valetkey.kernel.jose.key import KeySet
@@ -123,7 +124,7 @@ _METHOD = _choice(
     Editor.OPERATOR,
     translatable("Authentication"),
     member=_AUTH_METHOD,
-    choices=AuthenticationMethod,
+    choices=tuple(BY_NAME),
 )
 _PKCE = FieldRule(Kind.FLAG, "RFC 7636", _PORTAL, translatable("Require PKCE"))
 _LOGO = _link(
@@ -206,8 +207,8 @@ class ClientMetadata(Struct, frozen=True):
             return self.authentication_method
         if self.type == ClientType.PUBLIC:
             return AuthenticationMethod.NONE.value
-        if method := AUTHENTICATION_METHODS.get(self.openid.token_endpoint_auth_method):
-            return method.value
+        if method := REGISTERED.get(self.openid.token_endpoint_auth_method):
+            return method
         if self.key_set or self.openid.jwks_uri:
             return AuthenticationMethod.PRIVATE_KEY_JWT.value
         return AuthenticationMethod.CLIENT_SECRET.value
@@ -258,9 +259,9 @@ def fitted(metadata: ClientMetadata, said: Collection[str]) -> ClientMetadata:
         metadata = replace(metadata, authentication_method="")
     if method and "token_endpoint_auth_method" not in said:
         public = metadata.type == ClientType.PUBLIC
-        proof = AUTHENTICATION_METHODS.get(method)
+        proof = REGISTERED.get(method)
         chosen = metadata.authentication_method or proof
-        if chosen != proof or public != (proof is AuthenticationMethod.NONE):
+        if chosen != proof or public != (proof == AuthenticationMethod.NONE):
             openid = replace(metadata.openid, token_endpoint_auth_method="")
             metadata = replace(metadata, openid=openid)
     return replace(metadata, authentication_method=metadata.proof)

@@ -15,6 +15,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.fields import Field, Kind
 from valetkey.authorization.model.register.openid import AssertionAudience
+from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     NO_KEYS,
@@ -213,8 +214,8 @@ def _fault(field: Field, metadata: ClientMetadata) -> str:
             return "an https address"
         case Kind.LIFETIME if value is not None and not 0 < value <= rule.longest:
             return "from one second to one day"
-        case Kind.CHOICE if value not in (*(rule.choices or ()), field.default):
-            return f"one of: {', '.join(rule.choices or ())}"
+        case Kind.CHOICE if value not in (*rule.choices, field.default):
+            return f"one of: {', '.join(rule.choices)}"
         case _:
             return ""
 
@@ -222,9 +223,10 @@ def _fault(field: Field, metadata: ClientMetadata) -> str:
 def _proof_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     if (metadata.type == ClientType.PUBLIC) != (metadata.proof == AuthenticationMethod.NONE):
         yield MetadataError("authentication_method", "none for public clients, and for no other")
-    needs_keys = metadata.proof == AuthenticationMethod.PRIVATE_KEY_JWT
+    method = BY_NAME.get(metadata.proof)
+    needs_keys = method is not None and method.needs_keys
     if needs_keys and not metadata.key_set and not metadata.openid.jwks_uri:
-        yield MetadataError("key_set", "the client's public keys: private_key_jwt needs them")
+        yield MetadataError("key_set", f"the client's public keys: {metadata.proof} needs them")
         return
     try:
         keys = metadata.keys
@@ -232,7 +234,7 @@ def _proof_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
         yield MetadataError("key_set", refused.refusal.description)
         return
     if needs_keys and metadata.key_set and not len(keys.signing):
-        yield MetadataError("key_set", "a key that verifies signatures: private_key_jwt needs it")
+        yield MetadataError("key_set", f"a key that verifies signatures: {metadata.proof} needs it")
 
 
 def _is_plain(text: str) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import NoReturn, cast
 from urllib.parse import unquote
 
-from valetkey.authorization.model.register.client import ApplicationType
+from valetkey.authorization.model.register.client import ApplicationType, is_by_secret
+from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.kernel.moment import Lifetime, days, hours, minutes
@@ -30,7 +31,8 @@ SHORTEST_LIFE, USUAL_LIFE, LONGEST_LIFE = minutes(1), hours(1), days(1)
 """Bounds of the time for which a document is used without asking again, and the default."""
 
 _SECRETS = ("client_secret", "client_secret_expires_at")
-_METHODS = ("none", "private_key_jwt")
+_METHODS = sorted(name for name, method in REGISTERED.items() if not is_by_secret(method))
+"""Everyone can read the document, so its client has no secret."""
 _LOOPBACK = ("http://127.0.0.1", "http://[::1]", "http://localhost")
 _JSON = re.compile(r"application/(?:[a-z0-9!#$&^_.-]+\+)?json")
 _AGE = re.compile(r"[0-9]{1,9}", re.ASCII)

@@ -7,11 +7,11 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
-    BY_SECRET,
-    AuthenticationMethod,
     GrantTypeName,
+    is_by_secret,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.protocol.client_authentication import BY_NAME, METHODS, REGISTERED
 from valetkey.authorization.protocol.register.links import (
     Network,
     fetch_fault,
@@ -49,17 +49,6 @@ VERIFIED_ALGORITHMS = tuple(algorithm.value for algorithm in Algorithm)
 DEFAULT_CONTENT_ENCRYPTION = "A128GCM"
 """Used if only the algorithm is named: the default of the specification is not offered."""
 
-AUTHENTICATION_METHODS: Mapping[str, AuthenticationMethod] = MappingProxyType(
-    {
-        "client_secret_basic": AuthenticationMethod.CLIENT_SECRET,
-        "client_secret_post": AuthenticationMethod.CLIENT_SECRET,
-        "client_secret_jwt": AuthenticationMethod.CLIENT_SECRET_JWT,
-        "private_key_jwt": AuthenticationMethod.PRIVATE_KEY_JWT,
-        "none": AuthenticationMethod.NONE,
-    }
-)
-"""The names of RFC 7591 section 2, mapped to the methods of this server."""
-
 MOST_ADDRESSES = 20
 _MOST_CONTACTS = 10
 _LONGEST_CONTACT = 200
@@ -89,7 +78,7 @@ class Registrant(Struct, frozen=True):
     @property
     def has_secret(self) -> bool:
         """Whether it has a client secret."""
-        return self.proof in BY_SECRET
+        return is_by_secret(self.proof)
 
     @property
     def signs(self) -> bool:
@@ -253,17 +242,14 @@ def _response_types(client: Registrant) -> Iterator[InvalidField]:
 
 def _authentication(client: Registrant) -> Iterator[InvalidField]:
     method = client.openid.token_endpoint_auth_method
-    if method and AUTHENTICATION_METHODS.get(method) != client.proof:
-        fits = [name for name, proof in AUTHENTICATION_METHODS.items() if proof == client.proof]
+    if method and REGISTERED.get(method) != client.proof:
+        fits = [name for name, proof in REGISTERED.items() if proof == client.proof]
         yield "token_endpoint_auth_method", f"one of: {', '.join(fits)}"
     chosen = client.openid.token_endpoint_auth_signing_alg
-    known: Collection[str] = ()
-    if client.proof == AuthenticationMethod.PRIVATE_KEY_JWT:
-        known = VERIFIED_ALGORITHMS
-    elif client.proof == AuthenticationMethod.CLIENT_SECRET_JWT:
-        known = (SHARED_ALGORITHM,)
+    known = BY_NAME[client.proof].signing_algorithms if client.proof in BY_NAME else ()
     if chosen and not known:
-        yield "token_endpoint_auth_signing_alg", "only with private_key_jwt or client_secret_jwt"
+        signing = [each.name for each in reversed(METHODS) if each.signing_algorithms]
+        yield "token_endpoint_auth_signing_alg", f"only with {' or '.join(signing)}"
     elif chosen and chosen not in known:
         yield "token_endpoint_auth_signing_alg", f"one of: {', '.join(known)}"
 

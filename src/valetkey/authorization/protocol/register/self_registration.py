@@ -15,6 +15,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
+from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
@@ -25,7 +26,6 @@ from valetkey.authorization.protocol.register.client_metadata import (
 from valetkey.authorization.protocol.register.links import host_of
 from valetkey.authorization.protocol.register.look_alikes import has_blank, letters_of, shape_of
 from valetkey.authorization.protocol.register.openid_rules import (
-    AUTHENTICATION_METHODS,
     GRANT_TYPES_OF,
 )
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -115,7 +115,7 @@ class SelfRules(Struct, frozen=True):
         method = _method(values["token_endpoint_auth_method"], faults)
         response_types, grant_types = self._types(values, faults)
         redirect_uris: tuple[str, ...] = values["redirect_uris"]
-        public = AUTHENTICATION_METHODS.get(method) is AuthenticationMethod.NONE
+        public = REGISTERED.get(method) == AuthenticationMethod.NONE
         if public and said.get("client_secret") is not None:
             faults.append(MetadataError("token_endpoint_auth_method", "none goes without a secret"))
         if not public and said.get("type") == ClientType.PUBLIC:
@@ -137,7 +137,7 @@ class SelfRules(Struct, frozen=True):
             "type": (ClientType.PUBLIC if public else ClientType.CONFIDENTIAL).value,
             "application_type": application_type,
             "token_endpoint_auth_method": method,
-            "authentication_method": AUTHENTICATION_METHODS.get(method, method),
+            "authentication_method": REGISTERED.get(method, method),
         }
         openid = replace(before.openid, sector="", encryption_keys="")
         metadata = with_values(replace(before, openid=openid), values)
@@ -195,9 +195,9 @@ def _read(field: Field, said: Mapping[str, object], faults: list[MetadataError])
 
 def _method(said: str, faults: list[MetadataError]) -> str:
     method = said or "client_secret_basic"
-    if method in AUTHENTICATION_METHODS:
+    if method in REGISTERED:
         return method
-    known = ", ".join(AUTHENTICATION_METHODS)
+    known = ", ".join(REGISTERED)
     faults.append(MetadataError("token_endpoint_auth_method", f"one of: {known}"))
     return ""
 

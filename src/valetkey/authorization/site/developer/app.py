@@ -14,6 +14,7 @@ from valetkey.authorization.actions.webhooks import NOT_OWNER
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -140,8 +141,7 @@ def head_of(app: OwnApp) -> AppHead:
 class OverviewPage(Struct, frozen=True):
     """The context of overview.html: the client id, the status, and what to do next.
 
-    `kind`: server, browser, device, machine. `proof`, the authentication method: client_secret,
-    client_secret_jwt, private_key_jwt, none.
+    `kind`: server, browser, device, machine. `proof` is the label of the authentication method.
     """
 
     template: ClassVar[str] = "developer/overview.html"
@@ -188,7 +188,7 @@ class Overview(Struct, frozen=True):
                 issuer=self.issuer,
                 kind=kind_of(client).value,
                 profile=client.profile_name.value,
-                proof=client.authentication_method.value,
+                proof=BY_NAME[client.authentication_method].label,
                 redirect_uris=client.redirect_uris,
                 registered=When(client.created_at, now),
                 description=client.description,

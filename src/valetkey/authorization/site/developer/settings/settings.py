@@ -20,7 +20,7 @@ from valetkey.authorization.actions.developer.presets import (
 )
 from valetkey.authorization.actions.developer.team import OwnApp, find_own
 from valetkey.authorization.layout.addresses import NEW_APP
-from valetkey.authorization.model.register.client import BY_SECRET, Client, GrantTypeName
+from valetkey.authorization.model.register.client import Client, GrantTypeName, is_by_secret
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.app_form.form import (
     AppForm,
@@ -293,7 +293,7 @@ class RegisterApp(Struct, frozen=True):
     ) -> Outcome:
         user, now = request.user, request.now
         secret = None
-        if app.proof in BY_SECRET:
+        if is_by_secret(app.proof):
             secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
 
         def register(tx: Transaction) -> OwnApp | Faults | RegistrationBarrier | None:

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher
-from valetkey.authorization.tokens.client_keys import SharedSecrets
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.kernel.secret import FingerprintKey
+from valetkey.kernel.secret import FingerprintKey, Secret
 from valetkey.web.form import Form
 
 
@@ -37,13 +35,14 @@ class Presented(Struct, frozen=True):
 class ProofInputs(Struct, frozen=True):
     """What verification needs: the client's public keys, and the key of secrets' fingerprints.
 
-    `uses` records which of the client's secrets was used.
+    `shared` returns the secrets with which a client may sign, `note_use` records which of its
+    secrets was used.
     """
 
     keys: KeySet
     fingerprints: FingerprintKey
-    shared: SharedSecrets
-    uses: SecretUses
+    shared: Callable[[Client, Instant], tuple[Secret, ...]]
+    note_use: Callable[[str, Instant], None]
 
 
 class Authenticated(Struct, frozen=True):
@@ -57,17 +56,21 @@ class Authenticated(Struct, frozen=True):
 class Method(Struct, frozen=True):
     """One authentication method.
 
-    `recognises` says whether a request uses this method, `claims` returns the client id that it
-    names, and `proves` verifies it: the mark to redeem (or None), or the refusal. If it
+    `metadata_names` are its names in a registration (RFC 7591 section 2), `label` is its name on
+    pages. `recognises` says whether a request uses this method, `claims` returns the client id that
+    it names, and `proves` verifies it: the mark to redeem (or None), or the refusal. If it
     `needs_keys`, the client's public keys are fetched before; `proves` never waits.
+    `signing_algorithms` are those of which a client may register one.
     """
 
     name: str
     metadata_names: tuple[str, ...]
+    label: str
     recognises: Callable[[Presented], bool]
     claims: Callable[[Presented], str]
     proves: Callable[[Presented, Client, ProofInputs], Voucher | Refusal | None]
     needs_keys: bool = False
+    signing_algorithms: tuple[str, ...] = ()
 
 
 def not_proven(check: str, expected: str = "", received: str = "") -> Refusal:

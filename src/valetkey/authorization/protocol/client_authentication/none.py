@@ -1,20 +1,20 @@
-"""The registry of client authentication methods, from which metadata and rules derive.
+"""The method of public clients.
 
-Public clients prove nothing and only name themselves (RFC 6749 section 3.2.1): in the body or, as
+They prove nothing and only name themselves (RFC 6749 section 3.2.1): in the body or, as
 oidc-agent and golang.org/x/oauth2 do, by a Basic header whose secret is empty, since an empty
 secret may be omitted (section 2.3.1).
 """
 
-from valetkey.authorization.client_authentication import assertion, client_secret
-from valetkey.authorization.client_authentication.method import (
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.model.voucher import Voucher
+from valetkey.authorization.protocol.client_authentication.method import (
     Method,
     Presented,
     ProofInputs,
     not_proven,
 )
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
-from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.words import translatable
 
 
 def _recognises(presented: Presented) -> bool:
@@ -34,17 +34,16 @@ def _claims(presented: Presented) -> str:
 
 
 def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
-    if client.authentication_method is AuthenticationMethod.NONE:
+    if client.authentication_method == AuthenticationMethod.NONE:
         return None
-    return not_proven("unproven", client.authentication_method.value, "no proof")
+    return not_proven("unproven", client.authentication_method, "no proof")
 
 
-NONE = Method(AuthenticationMethod.NONE.value, ("none",), _recognises, _claims, _proves)
-
-
-METHODS: tuple[Method, ...] = (
-    client_secret.METHOD,
-    assertion.CLIENT_SECRET_JWT,
-    assertion.PRIVATE_KEY_JWT,
-    NONE,
+METHOD = Method(
+    AuthenticationMethod.NONE.value,
+    ("none",),
+    translatable("None: a public client, protected by PKCE"),
+    _recognises,
+    _claims,
+    _proves,
 )

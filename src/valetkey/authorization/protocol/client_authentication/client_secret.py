@@ -5,17 +5,18 @@ from base64 import b64decode
 from binascii import Error
 from urllib.parse import unquote_to_bytes
 
-from valetkey.authorization.client_authentication.method import (
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.model.voucher import Voucher
+from valetkey.authorization.protocol.client_authentication.method import (
     Basic,
     Method,
     Presented,
     ProofInputs,
     not_proven,
 )
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
-from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import same
+from valetkey.kernel.words import translatable
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -85,7 +86,7 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher
             if same(print_, secret.fingerprint):
                 fits = True
                 used_ids.append(secret.id)
-    if not fits or client.authentication_method is not AuthenticationMethod.CLIENT_SECRET:
+    if not fits or client.authentication_method != AuthenticationMethod.CLIENT_SECRET:
         return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
     registered = client.openid.token_endpoint_auth_method
     used = _IN_BODY if presented.basic is None else _IN_HEADER
@@ -93,13 +94,14 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher
     if registered and registered != used:
         return not_proven("secret.place", registered, used)
     for secret_id in used_ids:
-        means.uses.note(secret_id, presented.now)
+        means.note_use(secret_id, presented.now)
     return None
 
 
 METHOD = Method(
     AuthenticationMethod.CLIENT_SECRET.value,
     (_IN_HEADER, _IN_BODY),
+    translatable("Client secret"),
     _recognises,
     _claims,
     _proves,

@@ -6,20 +6,21 @@ The rules common to both are those of RFC 7521 section 4.2.
 from collections.abc import Callable
 from typing import cast
 
-from valetkey.authorization.client_authentication.method import (
+from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.protocol.client_authentication.method import (
     Method,
     Presented,
     ProofInputs,
     not_proven,
 )
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import from_base64url
 from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.words import translatable
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -73,8 +74,8 @@ def judge(
     """Return the replay mark of an assertion of this client that `verify` accepts, or why not."""
     if presented.parameters.get("client_assertion_type") != TYPE:
         return not_proven("assertion.type", TYPE, "another type")
-    if client.authentication_method is not method:
-        return not_proven("assertion.method", client.authentication_method.value, method.value)
+    if client.authentication_method != method:
+        return not_proven("assertion.method", client.authentication_method, method.value)
     try:
         claims = verify(presented.parameters.get("client_assertion") or "")
     except Refused as refused:
@@ -120,7 +121,7 @@ def _proves_secret_jwt(
     def verify(token: str) -> jwt.Claims:
         return mac.verify_shared(
             token,
-            means.shared.of(client, presented.now),
+            means.shared(client, presented.now),
             typ=TYPES,
             issuer=client.id,
             audience=presented.audiences,
@@ -134,9 +135,11 @@ def _proves_secret_jwt(
 CLIENT_SECRET_JWT = Method(
     AuthenticationMethod.CLIENT_SECRET_JWT.value,
     ("client_secret_jwt",),
+    translatable("Signature with its client secret"),
     _is_secret_jwt,
     claims,
     _proves_secret_jwt,
+    signing_algorithms=(mac.ALGORITHM,),
 )
 
 
@@ -167,8 +170,10 @@ def _proves_private_key_jwt(
 PRIVATE_KEY_JWT = Method(
     AuthenticationMethod.PRIVATE_KEY_JWT.value,
     ("private_key_jwt",),
+    translatable("Signature with its private key"),
     _is_private_key_jwt,
     claims,
     _proves_private_key_jwt,
     needs_keys=True,
+    signing_algorithms=tuple(each.value for each in Algorithm),
 )
