@@ -1,10 +1,13 @@
 """Declare attributes of accounts, and change those of one account.
 
-Its functions run inside a transaction. `change_attributes` is the only writer of values.
+Its functions run inside a transaction. Values are judged by `merged_attributes` before they are
+stored: with a new account, or by `change_attributes`.
 """
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -84,19 +87,11 @@ def change_attributes(
     Attributes that are not named stay. Return the user as it is now, or everything that is wrong:
     undeclared names, values that do not fit their schemas, more than 8,192 bytes together.
     """
-    declared = tx.declarations.attributes()
-    faults = attribute_faults(declared, changes)
-    if faults:
-        return faults
-    values = {**user.attributes.values, **changes}
-    values = {name: value for name, value in values.items() if value is not None}
-    # A value without its declaration is dropped where the user's attributes change anyway.
-    known = {each.name for each in declared}
-    after = UserAttributes({name: values[name] for name in sorted(values) if name in known})
+    after = merged_attributes(tx.declarations.attributes(), user.attributes, changes)
+    if isinstance(after, tuple):
+        return after
     if after == user.attributes:
         return user
-    if len(after.encode()) > LARGEST_ATTRIBUTES:
-        return (MetadataError("attributes", f"at most {LARGEST_ATTRIBUTES} bytes of JSON"),)
     before = user.attributes.values
     changed = [
         name
@@ -106,6 +101,25 @@ def change_attributes(
     tx.users.set_attributes(user.uid, after, now)
     tx.events.add(UserChanged(user.uid, tuple(f"attributes.{name}" for name in changed)), now)
     return replace(user, attributes=after, changed_at=now)
+
+
+def merged_attributes(
+    declared: Collection[Attribute], before: UserAttributes, changes: Mapping[str, object]
+) -> UserAttributes | Faults:
+    """Return the attributes with these changes, or everything that is wrong with them.
+
+    A value without its declaration is dropped.
+    """
+    faults = attribute_faults(declared, changes)
+    if faults:
+        return faults
+    values = {**before.values, **changes}
+    values = {name: value for name, value in values.items() if value is not None}
+    known = {each.name for each in declared}
+    after = UserAttributes({name: values[name] for name in sorted(values) if name in known})
+    if after != before and len(after.encode()) > LARGEST_ATTRIBUTES:
+        return (MetadataError("attributes", f"at most {LARGEST_ATTRIBUTES} bytes of JSON"),)
+    return after
 
 
 def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, object]) -> Faults:
@@ -140,9 +154,16 @@ def typed_value(attribute: Attribute, text: str) -> object:
     try:
         if kind == "integer":
             return int(text)
-        return float(text) if kind == "number" else text
+        number = float(text) if kind == "number" else 0.0
     except ValueError:
         return text
+    # JSON has no infinity.
+    return number if kind == "number" and math.isfinite(number) else text
+
+
+def takes_json(attribute: Attribute) -> bool:
+    """Return whether the value is entered as JSON, since its type is not that of a field."""
+    return attribute.schema.get("type") not in _TYPED
 
 
 def shown_value(value: object) -> str:
@@ -179,5 +200,12 @@ def _faults(attribute: Attribute) -> Iterator[MetadataError]:
 
 
 def _shape(declared: Collection[Attribute]) -> JsonSchema:
-    properties = {each.name: dict(each.schema) for each in declared}
+    return _compiled(tuple(each.encode() for each in declared))
+
+
+@lru_cache(maxsize=4)
+def _compiled(declared: tuple[str, ...]) -> JsonSchema:
+    # Kept: an import judges thousands of users by the same declarations.
+    attributes = [Attribute.decode(each) for each in declared]
+    properties = {each.name: dict(each.schema) for each in attributes}
     return JsonSchema({"type": "object", "properties": properties})

@@ -13,7 +13,14 @@ from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.session import end_sessions
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.user import LARGEST_UID, StandardClaims, Uid, User, fold
+from valetkey.authorization.model.account.user import (
+    LARGEST_UID,
+    StandardClaims,
+    Uid,
+    User,
+    UserAttributes,
+    fold,
+)
 from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
 from valetkey.authorization.model.event.people import (
     PasswordChanged,
@@ -82,8 +89,12 @@ class Accounts(Struct, frozen=True):
         *,
         uid: int | None = None,
         password_hash: str | None = None,
+        attributes: UserAttributes = UserAttributes.NOTHING,
     ) -> User | Faults:
-        """Register an account. Return it, or every error. Without `uid` it gets a random one."""
+        """Register an account. Return it, or every error. Without `uid` it gets a random one.
+
+        `attributes` are judged already, in the same transaction.
+        """
         if faults := (*record.faults(), *self.name_faults(record.username)):
             return faults
         if uid is not None and not 0 < uid <= LARGEST_UID:
@@ -98,6 +109,7 @@ class Accounts(Struct, frozen=True):
             changed_at=now,
             disabled_at=None,
             claims=record.claims,
+            attributes=attributes,
         )
         if not tx.users.register(user):
             return (

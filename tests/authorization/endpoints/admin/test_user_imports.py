@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -14,11 +15,14 @@ from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import BOB, run
 from valetkey.authorization.actions.admin.import_reasons import REASONS, reasons_of
 from valetkey.authorization.actions.admin.user_imports import ImportWork
+from valetkey.authorization.actions.attributes import declare_attribute
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.layout.language import LANGUAGES, translations
-from valetkey.authorization.model.account.user import Role
-from valetkey.kernel.moment import minutes
+from valetkey.authorization.model.account.user import Attribute, Role
+from valetkey.authorization.model.account.user_import import RowState
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.runtime import SYSTEM, Runtime
 
 _IMPORT = "/admin/users/import"
@@ -187,6 +191,21 @@ _WRONG: dict[str, tuple[object, ...]] = {
     "phone_number_verified": (17, True),
     "address": ("London", {"city": "x"}, {"region": 1}, {"region": " x"}, {"formatted": "a\tb"}),
     "shoe_size": (43,),
+    "attributes": (
+        None,
+        {"shoe_size": 1},
+        {"shoe size": 1},
+        {"room": 1},
+        {"room": "x"},
+        {"room": "x" * 9},
+        {"floor": "1"},
+        {"ratio": "1"},
+        {"ratio": 0.3},
+        {"tags": "1"},
+        {"kind": "c; must"},
+        {"any": {"a": 2**53}},
+        {"any": "x" * 9_000},
+    ),
     **dict.fromkeys(_TEXTS, (None, "x" * 200, "x" * 2001, "a\x00", " \u202e")),
 }
 _ELSE = {
@@ -195,6 +214,8 @@ _ELSE = {
     "the import was stopped",
     # Only after a change of the row: the whole array is read first.
     "the row is not JSON",
+    # JSON is read from cells of CSV only.
+    "must be valid JSON",
 }
 """Reasons that no file has by itself."""
 
@@ -206,14 +227,36 @@ def _wrong_users() -> str:
             number = len(users)
             usual = {"username": f"u{number}", "email": f"u{number}@example.com"}
             users.append({**usual, name: value})
+    users.append({"username": "cell", "email": "cell@example.com", "attributes": {"room": "ab"}})
     every = {name: " \u202e" for name in _TEXTS if name != "password_hash"}
     users.append({"username": "every", "email": "every@example.com", **every})
     rows = [json.dumps(user) for user in users]
     return f'[{",".join(rows)},{{}},17,{{"uid":1e999}},{{"name":"{"x" * 70_000}"}}]'
 
 
+_ATTRIBUTES: dict[str, dict[str, object]] = {
+    "any": {},
+    "floor": {"type": "integer"},
+    "kind": {"enum": ["a", "b c"]},
+    "ratio": {"type": "number", "multipleOf": 0.5},
+    "room": {"type": "string", "minLength": 2, "maxLength": 8},
+    "tags": {"type": "array"},
+}
+
+
+async def _declare(it: Harness) -> None:
+    for name, schema in _ATTRIBUTES.items():
+        attribute = Attribute(name, schema=schema)
+        await it.store.write(partial(_declared, attribute, it.clock.now))
+
+
+def _declared(attribute: Attribute, now: Instant, tx: Transaction) -> None:
+    assert declare_attribute(tx, attribute, now) is True
+
+
 def test_every_import_error_has_a_translatable_text(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
+        await _declare(it)
         browser = await administrator(it)
         sent = await upload(browser, _wrong_users().encode(), "users.json")
         assert sent.status == 303, sent.body
@@ -242,6 +285,47 @@ def test_every_import_error_has_a_translatable_text(tmp_path: Path) -> None:
         assert "must" not in shown
 
     run(tmp_path, story)
+
+
+def test_cells_of_attributes_are_read_as_their_types(tmp_path: Path, database_url: str) -> None:
+    rows = (
+        "username,email,attribute.room,attribute.floor,attribute.any",
+        'carl,carl@example.com,17a,4,"{""a"": [1]}"',
+        "dora,dora@example.com,17a,four,1",
+        "eve,eve@example.com,1,4,{",
+        "fred,fred@example.com,,,",
+        "gus,gus@example.com,,,true",
+    )
+
+    async def story(it: Harness) -> None:
+        await _declare(it)
+        browser = await administrator(it)
+        assert "attribute.room" in (await browser.get(_IMPORT)).body
+        sent = await upload(browser, "\n".join(rows).encode())
+        await work(it)
+        checked = await browser.get(sent.location)
+        # The declaration changes between the check and the import.
+        smaller = Attribute("any", schema={"type": "object"})
+        await it.store.write(partial(_declared, smaller, it.clock.now))
+        await decide(browser, checked, "do")
+        await work(it)
+        found = await it.store.read(lambda tx: tx.user_imports.rows(_id(sent), 0, 10))
+        assert [(each.state, each.reason) for each in found] == [
+            (RowState.CREATED, ""),
+            (RowState.FAULTY, "attributes/floor: must be a whole number"),
+            (RowState.FAULTY, "attributes/any: must be valid JSON"),
+            (RowState.CREATED, ""),
+            (RowState.FAULTY, "attributes/any: must be an object"),
+        ]
+        carl = await it.store.read(lambda tx: tx.users.find_by_username("carl"))
+        fred = await it.store.read(lambda tx: tx.users.find_by_username("fred"))
+        assert carl is not None
+        assert fred is not None
+        assert carl.attributes.values == {"any": {"a": [1]}, "floor": 4, "room": "17a"}
+        assert fred.attributes.values == {}
+        assert await it.store.read(lambda tx: tx.users.find_by_username("gus")) is None
+
+    run(tmp_path, story, database_url)
 
 
 def _id(sent: Answer) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
-from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.account.user import ATTRIBUTE_NAME, fold
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
 from valetkey.kernel.refusal import OperatorError
 
@@ -37,6 +37,7 @@ class FileFormat(StrEnum):
 
 
 _ADDRESS = "address."
+_ATTRIBUTE = "attribute."
 _MARKS = ",;\t"
 _SENTENCES = tuple(
     (re.compile(pattern), sentence)
@@ -63,6 +64,7 @@ _NOT_CSV = (
 )
 """Errors of the CSV parser, and the sentences shown for them."""
 
+_ATTRIBUTE_COLUMN = re.compile(re.escape(_ATTRIBUTE) + ATTRIBUTE_NAME)
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Numbers are read where a row is decoded: converting a long one takes quadratic time.
 _JSON = json.JSONDecoder(parse_int=bool, parse_float=bool)
@@ -72,12 +74,21 @@ class ImportedUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=
     """A user of the file: the fields of a new account, and the hash of a password."""
 
     password_hash: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    attributes: dict[str, object] = msgspec.field(default_factory=dict[str, object])
 
 
+_NESTED = ("address", "attributes")
 COLUMNS = tuple(
-    name for each in msgspec.structs.fields(ImportedUser) if (name := each.encode_name) != "address"
+    name
+    for each in msgspec.structs.fields(ImportedUser)
+    if (name := each.encode_name) not in _NESTED
 ) + tuple(f"{_ADDRESS}{each.encode_name}" for each in msgspec.structs.fields(PostalAddress))
-"""Every column of a CSV file."""
+"""Every column of a CSV file, except those of declared attributes."""
+
+
+def attribute_column(name: str) -> str:
+    """Return the column of a declared attribute."""
+    return f"{_ATTRIBUTE}{name}"
 
 
 class _Names(msgspec.Struct, frozen=True):
@@ -200,10 +211,9 @@ def _check_columns(columns: list[str]) -> None:
     if "password" in columns:
         raise OperatorError('the column "password": only hashes are imported, as "password_hash"')
     for name in columns:
-        if name not in COLUMNS:
-            raise OperatorError(
-                f'the column "{printable(name)}" is unknown; known are {", ".join(COLUMNS)}'
-            )
+        if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None:
+            known = ", ".join((*COLUMNS, attribute_column("NAME")))
+            raise OperatorError(f'the column "{printable(name)}" is unknown; known are {known}')
         if columns.count(name) > 1:
             raise OperatorError(f'there are two columns "{name}"')
     for name in ("username", "email"):
@@ -212,15 +222,13 @@ def _check_columns(columns: list[str]) -> None:
 
 
 def _nested(said: Mapping[str, str]) -> Mapping[str, object]:
-    plain: dict[str, object] = {
-        name: cell for name, cell in said.items() if cell and not name.startswith(_ADDRESS)
-    }
-    address = {
-        name.removeprefix(_ADDRESS): cell
-        for name, cell in said.items()
-        if cell and name.startswith(_ADDRESS)
-    }
-    return {**plain, "address": address} if address else plain
+    nested: dict[str, object] = {}
+    rest = {name: cell for name, cell in said.items() if cell}
+    for member, prefix in zip(_NESTED, (_ADDRESS, _ATTRIBUTE), strict=True):
+        inside = [name for name in rest if name.startswith(prefix)]
+        if inside:
+            nested[member] = {name.removeprefix(prefix): rest.pop(name) for name in inside}
+    return {**rest, **nested}
 
 
 def _read_json(text: str) -> _Rows:

@@ -12,11 +12,14 @@ REASONS = (
     translatable("has a member that is unknown"),
     translatable("must be text"),
     translatable("must be a whole number"),
+    translatable("must be a number"),
+    translatable("must be a list"),
     translatable("must be true or false"),
     translatable("must be an object"),
     translatable("must not be empty"),
     translatable("must not have control characters"),
     translatable("must have at most %(most)s characters"),
+    translatable("must have at least %(least)s characters"),
     translatable("must be at least %(least)s"),
     translatable("must be at most %(most)s"),
     translatable("must be 1 to %(most)s characters without spaces and @"),
@@ -39,6 +42,12 @@ REASONS = (
         "must be written in one alphabet per word: letters of different alphabets look alike"
     ),
     translatable("must be another one: this uid, username or email address is taken"),
+    translatable("is not declared"),
+    translatable("must be a value that the attribute allows"),
+    translatable("must fit the schema of the attribute"),
+    translatable("must be valid JSON"),
+    translatable("must have at most %(most)s bytes of JSON together"),
+    translatable("must have whole numbers below 2**53 and at most six levels of lists and objects"),
     translatable("unknown format, or too costly to verify"),
     translatable("an account with this address exists"),
     translatable("an account with this name exists"),
@@ -57,7 +66,6 @@ REQUIREMENTS = (
     translatable("must be another one: this one is taken or cannot be used"),
     translatable("must be a group that exists"),
     translatable("must be a letter, then at most 39 letters, digits and _"),
-    translatable("must be valid JSON"),
 )
 """The other requirements that a form of the console states about a field."""
 
@@ -83,7 +91,7 @@ FAULTS = (
 """The reasons why a file is refused as a whole."""
 
 _OTHER = "%(said)s"
-_FIELD = re.compile(r"(?:([a-z_]+(?:/[a-z_]+)*): )?(.*)", re.DOTALL)
+_FIELD = re.compile(r"(?:([a-z_]+(?:/[A-Za-z0-9_]+)*): )?(.*)", re.DOTALL)
 _VALUE = re.compile(r"%\\\((\w+)\\\)s")
 
 

@@ -6,6 +6,7 @@ from itertools import islice
 
 from msgspec import Struct, UnsetType
 
+from valetkey.authorization.actions.admin.import_attributes import imported_attributes
 from valetkey.authorization.actions.admin.import_file import (
     LONGEST_SHOWN,
     FileFormat,
@@ -19,7 +20,7 @@ from valetkey.authorization.actions.admin.permissions import Actor, Permission, 
 from valetkey.authorization.actions.user_input import wanted_record
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.password_formats import is_foreign
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Uid, User, UserAttributes
 from valetkey.authorization.model.account.user_import import (
     ImportKind,
     ImportRow,
@@ -56,7 +57,7 @@ MOST_KEPT = 100
 _LEASE = seconds(10)
 _CHUNK = 200
 _HASH = "password_hash: unknown format, or too costly to verify"
-_Judged = tuple[UserRecord, Uid | None, str | None]
+_Judged = tuple[UserRecord, Uid | None, str | None, UserAttributes]
 
 _BEFORE = {
     ImportState.CHECKING: (ImportState.RECEIVING,),
@@ -213,7 +214,7 @@ class ImportWork(Struct, frozen=True):
             tx.user_imports.decide(found.id, row.position, state, printable(reason))
 
     def _check(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> tuple[RowState, str]:
-        judged = self._judged(kind, row)
+        judged = self._judged(tx, kind, row)
         if isinstance(judged, str):
             return RowState.FAULTY, judged
         taken = _taken(tx, *judged[:2])
@@ -222,13 +223,15 @@ class ImportWork(Struct, frozen=True):
     def _create(
         self, tx: Transaction, kind: ImportKind, row: ImportRow, now: Instant
     ) -> tuple[RowState, str]:
-        judged = self._judged(kind, row)
+        judged = self._judged(tx, kind, row)
         if isinstance(judged, str):
             return RowState.FAULTY, judged
-        record, uid, password = judged
+        record, uid, password, attributes = judged
         if taken := _taken(tx, record, uid):
             return RowState.EXISTS, taken
-        made = self.accounts.register(tx, record, now, uid=uid, password_hash=password)
+        made = self.accounts.register(
+            tx, record, now, uid=uid, password_hash=password, attributes=attributes
+        )
         if isinstance(made, User):
             return RowState.CREATED, ""
         # A concurrent transaction may have registered the same user since.
@@ -236,7 +239,7 @@ class ImportWork(Struct, frozen=True):
             return RowState.EXISTS, taken
         return RowState.FAULTY, _told(made)
 
-    def _judged(self, kind: ImportKind, row: ImportRow) -> _Judged | str:
+    def _judged(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> _Judged | str:
         """Return the user to register, or what is wrong with the row."""
         wanted = decode(kind, row.data)
         if isinstance(wanted, str):
@@ -247,7 +250,13 @@ class ImportWork(Struct, frozen=True):
             return _told(faults)
         if wanted.password_hash and not is_foreign(wanted.password_hash):
             return _HASH
-        return record, _uid(wanted), wanted.password_hash or None
+        attributes: UserAttributes | tuple[str, ...] = UserAttributes.NOTHING
+        if wanted.attributes:
+            declared = tx.declarations.attributes()
+            attributes = imported_attributes(declared, wanted.attributes, kind)
+        if isinstance(attributes, tuple):
+            return _joined(attributes)
+        return record, _uid(wanted), wanted.password_hash or None, attributes
 
 
 def sweep_imports(tx: Transaction, now: Instant, limit: int) -> int:
@@ -294,9 +303,13 @@ def _uid(wanted: ImportedUser) -> Uid | None:
 
 
 def _told(faults: Sequence[MetadataError]) -> str:
+    return _joined([f"{each.field}: must be {each.detail}" for each in faults])
+
+
+def _joined(sentences: Sequence[str]) -> str:
     told = ""
-    for each in faults:
-        said = f"{told}; {each.field}: must be {each.detail}".removeprefix("; ")
+    for each in sentences:
+        said = f"{told}; {each}".removeprefix("; ")
         if len(said) > LONGEST_SHOWN:
             # A sentence that is cut could not be translated.
             break

@@ -8,7 +8,12 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import is_gone, uid_of
-from valetkey.authorization.actions.attributes import attributes_of, shown_value, typed_value
+from valetkey.authorization.actions.attributes import (
+    attributes_of,
+    shown_value,
+    takes_json,
+    typed_value,
+)
 from valetkey.authorization.model.account.user import Attribute, User
 from valetkey.authorization.operations.attributes import CHANGE_USER_ATTRIBUTES, AttributesWanted
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
@@ -34,7 +39,6 @@ _PREFIX = "attributes/"
 _NAME = "attribute_"
 """The prefix of field names, so that an attribute cannot be mistaken for `csrf`."""
 
-_TYPED = ("string", "integer", "number", "boolean")
 _LONGEST = 8_192
 _BAD_REQUEST = 400
 
@@ -91,19 +95,15 @@ class UserAttributesPage(Struct, frozen=True):
         return await self.services.store.scan(look)
 
 
-def _is_json(attribute: Attribute) -> bool:
-    return attribute.schema.get("type") not in _TYPED
-
-
 def _text(attribute: Attribute, value: object) -> str:
     if value is None:
         return ""
     # Text in an attribute of any type is quoted, so that it comes back as text.
-    return msgspec.json.encode(value).decode() if _is_json(attribute) else shown_value(value)
+    return msgspec.json.encode(value).decode() if takes_json(attribute) else shown_value(value)
 
 
 def _value(attribute: Attribute, text: str) -> object:
-    if not _is_json(attribute):
+    if not takes_json(attribute):
         return typed_value(attribute, text)
     return json_value(f"{_PREFIX}{attribute.name}", text)
 
@@ -138,12 +138,14 @@ def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
     choices: tuple[tuple[str, str], ...] = ()
     if attribute.schema.get("type") == "boolean":
         choices = (("", ""), ("true", translatable("yes")), ("false", translatable("no")))
-    elif isinstance(offered, list) and not _is_json(attribute):
+    elif isinstance(offered, list) and not takes_json(attribute):
         values = tuple(shown_value(each) for each in cast("list[object]", offered))
         choices = (("", ""), *((each, each) for each in values))
     if choices and text not in dict(choices):
         choices += ((text, text),)
-    hint = translatable("As JSON. Leave empty to remove the value.") if _is_json(attribute) else ""
+    hint = (
+        translatable("As JSON. Leave empty to remove the value.") if takes_json(attribute) else ""
+    )
     return InputField(
         name=_NAME + attribute.name,
         label=attribute.label or attribute.name,

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.import_file import COLUMNS
+from valetkey.authorization.actions.admin.import_file import COLUMNS, attribute_column
 from valetkey.authorization.actions.admin.import_reasons import (
     Reason,
     explain,
@@ -204,13 +204,15 @@ class UserImports(Struct, frozen=True):
         return Download(f"{import_id}.csv", "text/csv; charset=utf-8", pieces=pieces)
 
     async def _form(self, request: AdminRequest, fault: str = "") -> Outcome:
-        recent = await self.store.scan(lambda tx: tx.user_imports.recent(_RECENT))
+        recent, attributes = await self.store.scan(
+            lambda tx: (tx.user_imports.recent(_RECENT), tx.declarations.attributes())
+        )
         page = ImportPage(
             action=IMPORT,
             back=USERS,
             mebibytes=self.settings.import_size,
             users=self.settings.import_users,
-            columns=COLUMNS,
+            columns=(*COLUMNS, *(attribute_column(each.name) for each in attributes)),
             recent=tuple(_line(each, request) for each in recent),
             fault=fault_of_file(fault) if fault else None,
         )
