@@ -15,7 +15,7 @@ from bench.lists import KIND, visit
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource.homes.records import OwnRecords
+from valetkey.resource.backends.records import LocalRecords
 
 CALLERS = (1, 32)
 _EACH = 4_000
@@ -47,7 +47,7 @@ async def measure(folder: Path, disk: _Disk, creations: int) -> None:
     """Print a row for each number of callers."""
     engine = connect("sqlite:///creates.db", directory=folder)
     await migrate(engine, "valetkey.resource.storage.schema")
-    records = OwnRecords(engine, KIND, SYSTEM.random)
+    records = LocalRecords(engine, KIND, SYSTEM.random)
 
     async def go_on(times: int) -> None:
         for _ in range(times):

@@ -17,7 +17,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.json_schema import JsonSchema
-from valetkey.resource.homes.records import OwnRecords, Visit
+from valetkey.resource.backends.records import LocalRecords, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage.lists import Lists
@@ -88,7 +88,7 @@ async def _measure(engine: Engine, rows: int) -> None:
             print(f"\r{first:>9,} of {rows:,} rows", end="", file=sys.stderr, flush=True)
     print(f"\n{rows:,} rows of one owner; 50 on a page; milliseconds, {TURNS} times each")
     print(f"{'list':32}{'median':>8}{'p95':>8}")
-    records = OwnRecords(engine, KIND, SYSTEM.random)
+    records = LocalRecords(engine, KIND, SYSTEM.random)
     for name, asked in LISTS.items():
         _say(name, await _time(records, asked))
     _say("state=rare&stars=3, a page of few", await _time(records, PageRequest(filters=RARE)))
@@ -98,7 +98,7 @@ async def _measure(engine: Engine, rows: int) -> None:
     )
 
 
-async def _time(records: OwnRecords, asked: PageRequest) -> list[float]:
+async def _time(records: LocalRecords, asked: PageRequest) -> list[float]:
     times: list[float] = []
     for _ in range(TURNS):
         began = perf_counter()

@@ -20,7 +20,7 @@ from bench.peers.postgres import SETTINGS
 from bench.servers import family, start
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, Place
 from tests.support import postgres as cluster
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 PEOPLE = 32
 """So many sign in, each with a name of their own."""
@@ -143,7 +143,7 @@ async def _first(place: Place, cookies: dict[str, str]) -> None:
 
 
 def _sign_in(url: str, username: str) -> dict[str, str]:
-    person = Person(url)
+    person = UserAgent(url)
     asked = {
         "response_type": "code",
         "client_id": "phone",
@@ -154,7 +154,7 @@ def _sign_in(url: str, username: str) -> dict[str, str]:
     }
     page = person.open(f"{url}/oauth/authorize?{urlencode(asked)}")
     page = person.sign_in(page, username, PASSWORD)
-    if "code" not in page.told:
+    if "code" not in page.redirect_parameters:
         page = person.allow(page)
-    assert page.told["code"], page.text
+    assert page.redirect_parameters["code"], page.text
     return dict(person.cookies)

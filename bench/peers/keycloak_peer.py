@@ -19,7 +19,7 @@ from bench.ports import free_port
 from bench.servers import family
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, SECRET, Place
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 NAME = "Keycloak, PostgreSQL"
 VERSION = "26.7.3"
@@ -126,11 +126,11 @@ def _sign_in(url: str) -> Mapping[str, str]:
     """The cookies of Ada's session."""
     query = {"response_type": "code", "client_id": "phone", "redirect_uri": CALLBACK}
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
-    person = Person(url)
+    person = UserAgent(url)
     asked = urlencode(query | {"scope": SCOPE} | pkce, quote_via=quote)
     page = person.open(f"{url}{_PATHS.authorize}?{asked}")
     page = person.submit(page, "kc-login", {"username": "ada", "password": PASSWORD})
-    assert page.told["code"], page.text
+    assert page.redirect_parameters["code"], page.text
     return dict(person.cookies)
 
 

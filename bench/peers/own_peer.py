@@ -13,7 +13,7 @@ from bench.peers.postgres import postgres
 from bench.servers import DISCOVERY, family, start
 from bench.workloads import CALLBACK, CHALLENGE, PASSWORD, Place
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 ON_SQLITE = "Valetkey, SQLite FULL"
 ON_POSTGRESQL = "Valetkey, PostgreSQL"
@@ -56,7 +56,7 @@ def valetkey(
         )
         parents.append(servers.parent)
         place = Place.of(servers.auth)
-        ada = Person(servers.auth)
+        ada = UserAgent(servers.auth)
         _allow(ada, servers.auth, "ada", scope, asked)
         peer = Peer(
             ON_POSTGRESQL if on_postgresql else ON_SQLITE,
@@ -82,15 +82,15 @@ def valetkey(
 
 def _ordinary(url: str) -> dict[str, str]:
     """The cookies of Grace, who is signed in on three devices and opened an app on each."""
-    person = Person(url)
+    person = UserAgent(url)
     for app in ("phone", "phone-rs256", "tablet"):
-        person = Person(url)
+        person = UserAgent(url)
         _allow(person, url, "grace", SCOPE, {}, app)
     return dict(person.cookies)
 
 
 def _allow(
-    person: Person,
+    person: UserAgent,
     url: str,
     username: str,
     scope: str,
@@ -106,4 +106,4 @@ def _allow(
     if any(button.id == "sign-in" for button in page.buttons):
         page = person.sign_in(page, username, PASSWORD)
     page = person.allow(page)
-    assert page.told["code"], page.text
+    assert page.redirect_parameters["code"], page.text

@@ -11,7 +11,7 @@ from urllib.parse import urldefrag
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, LiveServers, live_servers
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.kernel.jose.key import KeySet, SigningKey
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 from valetkey.testing.server import Servers
 
 SCOPES = ("read", "notes:read", "notes:write", "account:read")
@@ -76,8 +76,8 @@ class Site:
         """Open `url`, expect a redirect at once; return the URL that the app receives."""
         return requested(self._person().open(url))
 
-    def _person(self) -> Person:
-        return Person(self.issuer, self.tls)
+    def _person(self) -> UserAgent:
+        return UserAgent(self.issuer, self.tls)
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _populate(live: LiveServers) -> None:
         live.client(client_id, secret=secret, scopes=SCOPES, **said)
 
 
-def _sign_in(person: Person, url: str, user: str) -> Page:
+def _sign_in(person: UserAgent, url: str, user: str) -> Page:
     page = person.open(url)
     assert page.status == 200, page.text
     page = person.sign_in(page, user, PASSWORD)

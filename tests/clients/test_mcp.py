@@ -37,7 +37,7 @@ from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 from valetkey.web.connection.bind import bind
 
@@ -61,10 +61,10 @@ class Hosted:
 
     def sign_in(self, url: str) -> dict[str, str]:
         """Ada opens `url`, signs in and allows: what the client is told."""
-        person = Person(self.servers.auth_url)
+        person = UserAgent(self.servers.auth_url)
         page = person.allow(person.sign_in(person.open(url), "ada", PASSWORD))
         assert page.location.startswith(CALLBACK), page.text
-        return dict(page.told)
+        return dict(page.redirect_parameters)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import requests
 from bench.ports import free_port
 from tests.support.stall import stalled
 from tests.support.wait import CEILING
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 SECRET = "a-secret-of-the-service-with-more-than-32"
 PASSWORD = "correct horse battery staple"
@@ -133,14 +133,14 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent_under_uvicorn(
     urls: tuple[str, str], folder: Path, *, reset: bool
 ) -> None:
     auth = urls[0]
-    parts, ada = urlsplit(auth), Person(auth)
+    parts, ada = urlsplit(auth), UserAgent(auth)
     question = {"client_id": "printer", "redirect_uri": CALLBACK, "scope": "notes:read"}
 
     def code() -> str:
         page = ada.open(f"{auth}/oauth/authorize?{urlencode(question | {'response_type': 'code'})}")
         if any(button.id == "sign-in" for button in page.buttons):
             page = ada.sign_in(page, "ada", PASSWORD)
-        return (page if page.location else ada.allow(page)).told["code"]
+        return (page if page.location else ada.allow(page)).redirect_parameters["code"]
 
     def form(of: str) -> dict[str, str]:
         own = {"client_id": "printer", "client_secret": SECRET, "redirect_uri": CALLBACK}

@@ -37,7 +37,7 @@ from valetkey.cli.register.clients import as_json
 from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 SECRET = "x" * 43
@@ -80,7 +80,7 @@ def field(servers, user, grace):
     registered = json.loads(body)
     long = json.dumps({**told, name: text * 5}).encode()
     client = servers.write(lambda tx: tx.clients.find(registered["client_id"]))
-    servers.write(lambda tx: tx.people.set_role(user.uid, Role.OWNER, servers.clock.now()))
+    servers.write(lambda tx: tx.user_directory.set_role(user.uid, Role.OWNER, servers.clock.now()))
     file = Path(sys.argv[1], "site.toml")
     file.write_text(f'[[clients]]\\nname = "Printer"\\n{name} = "{text}"\\n')
     schemas = json.loads(ask(api)[1])["components"]["schemas"]
@@ -111,7 +111,7 @@ with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
     servers.register_client(tv, "tv", SECRET)
     form = f"grant_type={CIBA}&client_id=tv&client_secret={SECRET}"
     user = servers.register_user("grace", "a good long password")
-    grace, account = Person(servers.auth_url), servers.auth_url + "/account"
+    grace, account = UserAgent(servers.auth_url), servers.auth_url + "/account"
     grace.sign_in(grace.open(f"{account}/login-history"), "grace", "a good long password")
     page, profile = (grace.open(f"{account}/{each}") for each in ("login-history", "profile"))
     metadata = json.loads(ask(servers.auth_url + "/.well-known/openid-configuration")[1])

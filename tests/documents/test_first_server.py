@@ -10,7 +10,7 @@ from bench.ports import free_port
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 PAGE = "docs/tutorials/first-server.md"
 
@@ -63,7 +63,7 @@ def tell_the_story(terminal: Terminal) -> None:
 
     assert "DeviceAuth" in terminal.run(block_with("--preset cli").code)
     shown = json.loads(terminal.run(block_with("DEVICE_CODE=").code))
-    person = Person(shown["verification_uri"].partition("/device")[0])
+    person = UserAgent(shown["verification_uri"].partition("/device")[0])
     page = person.open(shown["verification_uri_complete"])
     page = person.sign_in(page, "ada", "correct horse battery staple")
     person.submit(page, "allow", boxes=("yes", "openid", "profile"))
@@ -95,9 +95,9 @@ def patient(terminal: Terminal, code: str, waits_for: str) -> str:
 def be_ada(terminal: Terminal) -> str:
     """Open the address of the page, sign in, allow; the code from the address bar."""
     address = terminal.adapted(block_with("response_type=code").code.strip())
-    person = Person(address.partition("/oauth")[0])
+    person = UserAgent(address.partition("/oauth")[0])
     consent = person.sign_in(person.open(address), "ada", "correct horse battery staple")
     back = person.allow(consent)
-    assert {"code", "state", "iss"} <= set(back.told)
-    assert back.told["state"] == "lesson"
-    return back.told["code"]
+    assert {"code", "state", "iss"} <= set(back.redirect_parameters)
+    assert back.redirect_parameters["state"] == "lesson"
+    return back.redirect_parameters["code"]

@@ -22,7 +22,7 @@ from valetkey.config.settings import (
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 RECORD = StandardClaims(
@@ -70,9 +70,9 @@ class Provider:
         document: Mapping[str, object] = requests.get(url, timeout=SECONDS).json()
         return document
 
-    def person(self) -> Person:
+    def person(self) -> UserAgent:
         """A fresh browser."""
-        return Person(self.servers.auth_url)
+        return UserAgent(self.servers.auth_url)
 
     def register(
         self, response_type: str = "code", response_mode: str = "", **more: object

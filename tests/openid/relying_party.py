@@ -18,7 +18,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, OctKey
 
 from tests.support.wait import CEILING
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 REDIRECT_URI = "https://rp.example/callback"
 SECONDS = CEILING
@@ -107,16 +107,18 @@ class RelyingParty:
         self.sent = {name: value for name, value in parameters.items() if name not in without}
         return self.sent
 
-    def ask(self, person: Person, without: tuple[str, ...] = (), /, **more: str) -> Page:
+    def ask(self, person: UserAgent, without: tuple[str, ...] = (), /, **more: str) -> Page:
         """Send the person to the provider; what they see first."""
         query = urlencode(self.request(without, **more))
         return person.open(f"{self.at('authorization_endpoint')}?{query}")
 
-    def authenticate(self, person: Person, without: tuple[str, ...] = (), /, **more: str) -> Answer:
+    def authenticate(
+        self, person: UserAgent, without: tuple[str, ...] = (), /, **more: str
+    ) -> Answer:
         """The same, with the person signing in and allowing wherever they are asked."""
         return self.go_through(person, self.ask(person, without, **more))
 
-    def go_through(self, person: Person, page: Page) -> Answer:
+    def go_through(self, person: UserAgent, page: Page) -> Answer:
         """Sign in and allow as asked, until the answer is on its way."""
         if any(button.id == "sign-in" for button in page.buttons):
             page = person.sign_in(page, "ada", PASSWORD)

@@ -15,7 +15,7 @@ from tests.openid.relying_party import (
     read_answer,
 )
 from valetkey.kernel.moment import seconds
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 
 def asks_to_sign_in(page: Page) -> bool:
@@ -167,7 +167,7 @@ def test_acr_values_we_support_are_confirmed(op: Provider, rp: RelyingParty) -> 
 def test_a_person_who_follows_an_address_sees_the_provider_first(
     op: Provider, rp: RelyingParty
 ) -> None:
-    page = Person(op.servers.auth_url).open(
+    page = UserAgent(op.servers.auth_url).open(
         f"{rp.at('authorization_endpoint')}?{urlencode(rp.request())}"
     )
     assert "/oauth/sign-in" in page.url

@@ -13,13 +13,13 @@ from tests.openid.provider import Provider
 from tests.openid.relying_party import REDIRECT_URI, SECONDS, RelyingParty
 from tests.support.pages import Page as LiesThere
 from tests.support.pages import pages
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 BACK = "https://rp.example/signed-out"
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 
 
-def sign_out(rp: RelyingParty, person: Person, hint: str) -> Page:
+def sign_out(rp: RelyingParty, person: UserAgent, hint: str) -> Page:
     query = urlencode({"id_token_hint": hint, "post_logout_redirect_uri": BACK, "state": "x"})
     page = person.open(f"{rp.at('end_session_endpoint')}?{query}")
     return person.submit(page, "sign-out")

@@ -7,7 +7,7 @@ import requests
 
 from tests.openid.provider import Provider
 from tests.openid.relying_party import SECONDS, RelyingParty
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 BACK = "https://rp.example/signed-out"
 
@@ -18,7 +18,7 @@ class Visit:
     def __init__(self, op: Provider) -> None:
         self.op = op
         self.rp: RelyingParty = op.register(post_logout_redirect_uris=[BACK])
-        self.person: Person = op.person()
+        self.person: UserAgent = op.person()
         tokens = self.rp.tokens(self.rp.authenticate(self.person))
         self.hint = str(tokens["id_token"])
 

@@ -13,7 +13,7 @@ from tests.reliability.outcome import Outcome
 from tests.reliability.shifted import ShiftedClock
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, Serving
 from tests.support.wait import CEILING, wait_until
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _HOUR = 3_600
 _DAY = 24 * _HOUR
@@ -44,16 +44,16 @@ class _Visit:
 
     def sign_in(self) -> None:
         """Sign in with a browser of its own, and get a grant."""
-        self.person = Person(self.site.auth)
+        self.person = UserAgent(self.site.auth)
         page = self.person.open(f"{self.site.auth}{_AUTHORIZE}")
         page = self.person.sign_in(page, "ada", PASSWORD)
         page = page if page.location else self.person.allow(page)
-        self.first = page.told["code"]
+        self.first = page.redirect_parameters["code"]
         self.tokens = self.site.redeem(self.first).json()
 
     def code(self) -> str:
         """A code for the session; "" if it has ended."""
-        return self.person.open(f"{self.site.auth}{_AUTHORIZE}").told.get("code", "")
+        return self.person.open(f"{self.site.auth}{_AUTHORIZE}").redirect_parameters.get("code", "")
 
     def refresh(self, what: str) -> None:
         """The grant is refreshed, and its token lives as long as ever."""
@@ -80,7 +80,7 @@ class _Visit:
 
     def attack(self) -> None:
         """Guess until attempts are delayed."""
-        guess = Person(self.site.auth)
+        guess = UserAgent(self.site.auth)
         page = guess.open(f"{self.site.auth}/oauth/sign-in")
         wait_until(lambda: guess.sign_in(page, "ada", "wrong").status == 429)
 

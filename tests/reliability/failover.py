@@ -18,7 +18,7 @@ from tests.reliability.outcome import Outcome
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, VERIFIER
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _STANDBY = "standby"
 _REFRESHING = 4
@@ -131,7 +131,7 @@ class _Refreshing(_Client):
 class _Redeeming(_Client):
     """Gets codes, redeems each, and revokes every second grant."""
 
-    def __init__(self, url: str, person: Person) -> None:
+    def __init__(self, url: str, person: UserAgent) -> None:
         super().__init__(url)
         self._person = person
 
@@ -143,7 +143,7 @@ class _Redeeming(_Client):
             self.journal.answers[type(failure).__name__] += 1
             return ""
         self.journal.answers[str(page.status)] += 1
-        return page.told.get("code", "")
+        return page.redirect_parameters.get("code", "")
 
     def act(self) -> bool:
         if not (code := self.code()) or (got := self.redeem(code)) is None:
@@ -213,10 +213,13 @@ _FINE = {"200", "302", "303", "400", "503"}
 
 
 def _clients(url: str) -> Sequence[_Client]:
-    person = Person(url)
+    person = UserAgent(url)
     page = person.sign_in(person.open(f"{url}{_AUTHORIZE}"), "ada", PASSWORD)
     first = _Redeeming(url, person)
-    codes = [person.allow(page).told["code"], *(first.code() for _ in range(_REFRESHING - 1))]
+    codes = [
+        person.allow(page).redirect_parameters["code"],
+        *(first.code() for _ in range(_REFRESHING - 1)),
+    ]
     redeemed = [first.redeem(code) for code in codes]
     return [
         *(_Refreshing(url, got["refresh_token"]) for got in redeemed if got is not None),

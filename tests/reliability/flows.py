@@ -14,7 +14,7 @@ import msgspec
 
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, VERIFIER
 from tests.support.wait import CEILING
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _AUTHORIZE = (
     f"/oauth/authorize?response_type=code&client_id=printer&redirect_uri={CALLBACK}"
@@ -50,10 +50,10 @@ class App:
     def sign_in(self) -> None:
         """Sign in with a browser of its own, and allow the app once."""
         url = f"http://{self.address}"
-        person = Person(url)
+        person = UserAgent(url)
         page = person.sign_in(person.open(f"{url}{_AUTHORIZE}"), "ada", PASSWORD)
         page = page if page.location else person.allow(page)
-        assert page.told["code"]
+        assert page.redirect_parameters["code"]
         self._cookies = person.cookies
 
     def run(self, over: threading.Event) -> None:

@@ -27,7 +27,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
-from valetkey.authorization.model.event.people import UserEnabled
+from valetkey.authorization.model.event.users import UserEnabled
 from valetkey.authorization.model.webhook import LEASE, Webhook, secret_place
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import requests
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 PASSWORD = "correct horse battery staple"
@@ -19,7 +19,7 @@ def register(servers: Servers, *scopes: str) -> None:
     servers.register_client(metadata, "printer", SECRET)
 
 
-def code(servers: Servers, ada: Person, scope: str = "notes:read") -> str:
+def code(servers: Servers, ada: UserAgent, scope: str = "notes:read") -> str:
     """Let Ada allow the app; she signs in and consents where she is asked to."""
     asked = {
         "response_type": "code",
@@ -32,7 +32,7 @@ def code(servers: Servers, ada: Person, scope: str = "notes:read") -> str:
         page = ada.sign_in(page, "ada", PASSWORD)
     if not page.location:
         page = ada.allow(page)
-    return page.told["code"]
+    return page.redirect_parameters["code"]
 
 
 def code_form(code: str) -> dict[str, str]:

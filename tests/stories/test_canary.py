@@ -31,7 +31,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _KEPT_SECRET = ("register.toml", "valetkey.keyring", "resource-server.credential")
@@ -191,7 +191,7 @@ def _authorize(story: Story, client_id: str, response_type: str) -> str:
     asked |= {"scope": "notes:read", "state": story.fresh("state")}
     if response_type == "code":
         asked |= {"code_challenge": _challenge(story.verifier), "code_challenge_method": "S256"}
-    person = Person(story.servers.auth)
+    person = UserAgent(story.servers.auth)
     page = person.open(f"{story.servers.auth}/oauth/authorize?{urlencode(asked)}")
     _keep(story, person, page)
     page = person.sign_in(page, "ada", story.fresh("wrong password"))
@@ -199,10 +199,10 @@ def _authorize(story: Story, client_id: str, response_type: str) -> str:
     page = person.sign_in(page, "ada", story.password)
     _keep(story, person, page)
     page = page if page.location else person.allow(page)
-    return page.told["code" if response_type == "code" else "access_token"]
+    return page.redirect_parameters["code" if response_type == "code" else "access_token"]
 
 
-def _keep(story: Story, person: Person, page: Page) -> None:
+def _keep(story: Story, person: UserAgent, page: Page) -> None:
     story.asked += 1
     for name, value in person.cookies.items():
         story.canaries.add(f"cookie {name}", value)

@@ -12,7 +12,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 _CALLBACK = "http://127.0.0.1:9999/cb"
@@ -96,19 +96,23 @@ def test_it_has_to_be_asked_for_and_registered_for(servers: Servers) -> None:
 
 
 def test_no_person_is_asked_for_it_and_none_can_give_it(servers: Servers) -> None:
-    ada = Person(servers.auth_url)
+    ada = UserAgent(servers.auth_url)
     url = f"{servers.auth_url}/oauth/authorize?client_id=every&redirect_uri={_CALLBACK}"
     for response_type in ("code", "token"):
         for scope in ("stock:read", "books:read%20stock:write"):
             page = ada.open(f"{url}&response_type={response_type}&scope={scope}")
-            assert page.told["error"] == "invalid_scope"
+            assert page.redirect_parameters["error"] == "invalid_scope"
     # Without a scope, all that the app is registered for is asked: that is not among it.
     page = ada.sign_in(ada.open(f"{url}&response_type=code"), "ada", _PASSWORD)
     assert "read your books" in page.text
     assert "stock" not in page.body
     code = ada.submit(page, "allow", boxes=["books:read", "read", "write", "stock:read"])
     form = {"grant_type": "authorization_code", "redirect_uri": _CALLBACK}
-    told = _asked(servers, "every", code=code.told["code"], **form) if code.location else {}
+    told = (
+        _asked(servers, "every", code=code.redirect_parameters["code"], **form)
+        if code.location
+        else {}
+    )
     assert "stock" not in str(told.get("scope"))
     password = {"grant_type": "password", "username": "ada", "password": _PASSWORD}
     refused = _asked(servers, "every", scope="stock:read", **password)

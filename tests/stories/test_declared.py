@@ -9,7 +9,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 _CALLBACK = "http://127.0.0.1:9999/cb"
@@ -31,7 +31,7 @@ def test_people_allow_an_object_by_its_sentence(tmp_path: Path) -> None:
             f"{servers.auth_url}/.well-known/oauth-authorization-server", timeout=60
         ).json()
         assert {"books:read", "books:write"} <= set(metadata["scopes_supported"])
-        ada = Person(servers.auth_url)
+        ada = UserAgent(servers.auth_url)
         page = ada.open(
             f"{servers.auth_url}/oauth/authorize?response_type=code&client_id=shelf&scope=books:read%20books:write"
             f"&redirect_uri={_CALLBACK}"
@@ -39,7 +39,7 @@ def test_people_allow_an_object_by_its_sentence(tmp_path: Path) -> None:
         page = ada.sign_in(page, "ada", "correct horse battery")
         assert "read your books" in page.text
         assert "change your books" in page.text
-        code = ada.allow(page, only=["books:write"]).told["code"]
+        code = ada.allow(page, only=["books:write"]).redirect_parameters["code"]
         tokens = requests.post(
             f"{servers.auth_url}/oauth/token",
             data={"grant_type": "authorization_code", "code": code, "redirect_uri": _CALLBACK},

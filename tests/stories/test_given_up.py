@@ -21,7 +21,7 @@ from tests.support.wait import CEILING
 from valetkey.authorization.app.build import build
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 from valetkey.web.listen import RunningServer
 
@@ -74,7 +74,7 @@ def servers(tmp_path: Path, database_url: str) -> Iterator[Servers]:
 def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
     tmp_path: Path, database_url: str, servers: Servers
 ) -> None:
-    ada = Person(servers.auth_url)
+    ada = UserAgent(servers.auth_url)
     certificate, key = self_signed(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate))
     second = asyncio.run(build(servers.settings, servers.runtime, servers.scopes))
@@ -113,7 +113,7 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
 
 
 def test_client_that_closes_its_half_is_answered(servers: Servers) -> None:
-    ada = Person(servers.auth_url)
+    ada = UserAgent(servers.auth_url)
     with closing(_connect(urlsplit(servers.auth_url).port or 0)) as half:
         half.sendall(b"".join(_request(servers, printer.code(servers, ada)) for _ in range(3)))
         half.shutdown(socket.SHUT_WR)

@@ -30,8 +30,8 @@ from valetkey.fetch import outbound
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Page as Shown
-from valetkey.testing.person import Person
+from valetkey.testing.browser import Page as Shown
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 LOOPBACK = FetchSettings(allow=(ip_network("127.0.0.0/8"),))
@@ -79,7 +79,7 @@ def apps() -> Iterator[ExitStack]:
         yield stack
 
 
-def visit(person: Person, app: RelyingParty) -> str:
+def visit(person: UserAgent, app: RelyingParty) -> str:
     """The person signs in to the app, wherever they are asked; its cookie."""
     asked = {
         "response_type": "code",
@@ -100,7 +100,7 @@ def is_in(app: RelyingParty, cookie: str) -> bool:
     return requests.get(f"{app.url}/", headers={"cookie": cookie}, timeout=60).status_code == 200
 
 
-def leave(person: Person, issuer: str, app: RelyingParty | None = None) -> Shown:
+def leave(person: UserAgent, issuer: str, app: RelyingParty | None = None) -> Shown:
     asked = (
         {"client_id": app.client_id, "post_logout_redirect_uri": f"{app.url}/bye"} if app else {}
     )
@@ -165,7 +165,7 @@ def test_the_server_tells_all_apps_side_by_side_before_the_person_is_sent_on(
     with provider(tmp_path, database_url) as servers:
         for app in four:
             register(servers, app, back=True)
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         cookies = [visit(person, app) for app in four]
         assert all(is_in(app, cookie) for app, cookie in zip(four, cookies, strict=True))
         # Each answers only when all four were asked.
@@ -186,7 +186,7 @@ def test_an_app_that_was_down_hears_it_when_it_is_up_again(
     with provider(tmp_path, database_url) as servers:
         for app in (up, down):
             register(servers, app, back=True)
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         cookies = [visit(person, app) for app in (up, down)]
         down.stop()
         leave(person, servers.auth_url)
@@ -212,7 +212,7 @@ def test_however_a_session_ends_the_apps_hear_it(
     with provider(tmp_path, database_url) as servers:
         register(servers, app, back=True)
         servers.register_user("grace", PASSWORD)
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         cookie = visit(person, app)
         accounts, now = Accounts(SYSTEM.random), servers.clock.now()
         if because == "another person":
@@ -242,7 +242,7 @@ def test_of_64_who_press_at_once_each_app_hears_one(
     with provider(tmp_path, database_url) as servers:
         for app in two:
             register(servers, app, back=True)
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         for app in two:
             visit(person, app)
         page = person.open(f"{servers.auth_url}/oauth/sign-out")
@@ -278,7 +278,7 @@ def test_a_power_cut_between_the_end_and_the_word_of_it_loses_no_word(
     register_in(config, app)
     with serving(tmp_path, database_url) as servers:
         app.issuer = servers.auth
-        person = Person(servers.auth)
+        person = UserAgent(servers.auth)
         cookie = visit(person, app)
         if when == "it waits":
             app.stop()

@@ -7,7 +7,7 @@ from tests.support.wait import wait_until
 from valetkey.authorization.model.account.user import Role
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 _ADA = 1001
@@ -21,9 +21,11 @@ def test_disabled_account_stops_working_everywhere_within_five_seconds(
     with Servers(tmp_path, settings=settings) as servers:
         servers.register_user("ada", printer.PASSWORD, uid=_ADA)
         olive = servers.register_user("olive", printer.PASSWORD)
-        servers.write(lambda tx: tx.people.set_role(olive.uid, Role.OWNER, servers.clock.now()))
+        servers.write(
+            lambda tx: tx.user_directory.set_role(olive.uid, Role.OWNER, servers.clock.now())
+        )
         printer.register(servers, "notes:read")
-        ada, admin = Person(servers.auth_url), Person(servers.auth_url)
+        ada, admin = UserAgent(servers.auth_url), UserAgent(servers.auth_url)
         code = printer.code(servers, ada)
         tokens: dict[str, str] = printer.redeem(servers, code).json()
         assert printer.reads(servers, tokens["access_token"]) == 200

@@ -22,7 +22,7 @@ from valetkey.config.settings import (
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 from valetkey.testing.server import Servers
 
 CALLBACK = "https://app.example/cb"
@@ -110,7 +110,7 @@ class LiveServers:
             secret = secret_of(client_id)
         self.servers.register_client(metadata, client_id, secret)
 
-    def ask(self, person: Person, client_id: str = "web1", **said: str) -> Page:
+    def ask(self, person: UserAgent, client_id: str = "web1", **said: str) -> Page:
         """Open a valid authorization request, changed by `said`; "" leaves a parameter out."""
         asked = {
             "response_type": "code",
@@ -125,7 +125,7 @@ class LiveServers:
 
     def allow(self, client_id: str = "web1", user: str = "alice", **said: str) -> Page:
         """Sign in and allow; return the redirect to the client."""
-        person = Person(self.auth)
+        person = UserAgent(self.auth)
         page = self.ask(person, client_id, **said)
         assert page.status == 200, page.text
         page = person.sign_in(page, user, PASSWORD)
@@ -138,7 +138,7 @@ class LiveServers:
         """Return a fresh code for this client."""
         if client_id in {"spa1", "nat1", "strict1"}:
             said = {"code_challenge": CHALLENGE, "code_challenge_method": "S256", **said}
-        return self.allow(client_id, **said).told["code"]
+        return self.allow(client_id, **said).redirect_parameters["code"]
 
     def token(
         self, client_id: str = "web1", *, path: str = "/oauth/token", **said: str

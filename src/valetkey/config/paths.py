@@ -41,7 +41,7 @@ def process_path(settings: Settings, server: ServerSettings) -> Path:
     return last_seen_path(settings, server).with_suffix(".pid")
 
 
-def endings_path(settings: Settings) -> Path:
+def revocation_log_path(settings: Settings) -> Path:
     """Return the path of the file, beside the keyring, that records disabled users and clients."""
     return keyring_path(settings).with_name("authorization.endings")
 

@@ -44,7 +44,7 @@ class DatabaseUnavailable(Exception):
     """
 
 
-class CallerGone(DatabaseUnavailable):
+class WorkCancelled(DatabaseUnavailable):
     """The caller no longer waits, or has waited too long: nothing was written."""
 
 

@@ -33,7 +33,7 @@ _INT8, _TEXT, _INFERRED = 20, 25, 0
 _Plan = tuple[bytes, tuple[int, ...]]
 
 
-class _Owed(Enum):
+class _PendingAnswer(Enum):
     """Pending answers other than those to Parse messages, which are represented by their plan."""
 
     STATEMENT = 1
@@ -84,7 +84,7 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
         self._plans: OrderedDict[_Plan, bytes] = OrderedDict()
-        self._owed: deque[_Owed | PendingResult | _Plan] = deque()
+        self._owed: deque[_PendingAnswer | PendingResult | _Plan] = deque()
         self._counter = 0
         self._limit = self._deadline = inf
         self._pgconn.enter_pipeline_mode()
@@ -110,7 +110,7 @@ class Channel:
                 encoded.append(b"%d" % value)
         if not self.prepares:
             self._pgconn.send_query_params(text, encoded, types)
-            self._owed.append(_Owed.STATEMENT)
+            self._owed.append(_PendingAnswer.STATEMENT)
             return
         plan = (text, tuple(types))
         name = self._plans.get(plan)
@@ -119,7 +119,7 @@ class Channel:
         else:
             self._plans.move_to_end(plan)
         self._pgconn.send_query_prepared(name, encoded)
-        self._owed.append(_Owed.STATEMENT)
+        self._owed.append(_PendingAnswer.STATEMENT)
 
     def keep(self) -> PendingResult:
         """Keep the result of the statement queued last when it is received with later ones."""
@@ -166,7 +166,7 @@ class Channel:
             if self._pgconn.transaction_status != TransactionStatus.IDLE:
                 # Not by a prepared statement: that statement may be the one that is missing.
                 self._pgconn.send_query_params(b"ROLLBACK", None)
-                self._owed.append(_Owed.STATEMENT)
+                self._owed.append(_PendingAnswer.STATEMENT)
                 self._sync()
                 self._receive()
         except psycopg.Error:
@@ -187,7 +187,7 @@ class Channel:
             # A rollback does not undo it; if the transaction fails before it, the server keeps one
             # more.
             self._pgconn.send_query_params(b"DEALLOCATE " + oldest, None)
-            self._owed.append(_Owed.STATEMENT)
+            self._owed.append(_PendingAnswer.STATEMENT)
         self._counter += 1
         # The name is derived from the statement: behind a proxy, a statement of this name on
         # another connection must not be a different one. The number distinguishes those not yet
@@ -201,7 +201,7 @@ class Channel:
 
     def _sync(self) -> None:
         self._pgconn.pipeline_sync()
-        self._owed.append(_Owed.SYNC)
+        self._owed.append(_PendingAnswer.SYNC)
 
     def _last_result(self) -> PGresult:
         last, problem = self._receive()
@@ -220,12 +220,12 @@ class Channel:
         while self._owed:
             found = self._answer()
             owed = self._owed.popleft()
-            if owed is _Owed.SYNC:
+            if owed is _PendingAnswer.SYNC:
                 continue
             failed = found.status in _FAILED
             if failed and problem is None:
                 problem = self._error(found)
-            if owed is _Owed.STATEMENT:
+            if owed is _PendingAnswer.STATEMENT:
                 last = found
             elif isinstance(owed, PendingResult):
                 owed.result = last = found

@@ -75,7 +75,7 @@ class _WholeNumber(Loader):
         return int(bytes(data))
 
 
-class _Truth(Loader):
+class _BooleanLoader(Loader):
     """Comparisons are `boolean` here and 0 or 1 on SQLite: return 0 or 1 on both."""
 
     def load(self, data: Buffer) -> int:
@@ -123,7 +123,7 @@ def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool 
     try:
         _check_encoding(raw)
         raw.adapters.register_loader("numeric", _WholeNumber)
-        raw.adapters.register_loader("bool", _Truth)
+        raw.adapters.register_loader("bool", _BooleanLoader)
         # Not prepared: a proxy may have given this connection to another client before.
         channel = Channel(raw, prepares=False)
         channel.limit(timeouts.connect)

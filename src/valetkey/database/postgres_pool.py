@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from valetkey.database.engine import NOTICES, CallerGone, DatabaseUnavailable, Overloaded, Timeouts
+from valetkey.database.engine import (
+    NOTICES,
+    DatabaseUnavailable,
+    Overloaded,
+    Timeouts,
+    WorkCancelled,
+)
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session, Unconnected
 from valetkey.database.queued import QueuedWork, Work, group, tell
@@ -99,7 +105,7 @@ class Pool:
                 self._relieve_later(asked.loop)
         try:
             return await asked.answer(kind.limit(self._timeouts))
-        except CallerGone:
+        except WorkCancelled:
             raise
         except DatabaseUnavailable:
             self.failures += kind is Kind.WRITE

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
-from valetkey.database.engine import CallerGone, Connection, DatabaseUnavailable
+from valetkey.database.engine import Connection, DatabaseUnavailable, WorkCancelled
 from valetkey.kernel import metrics
 from valetkey.kernel.waiting import CALLER, HALF_CLOSED
 
@@ -50,22 +50,22 @@ class QueuedWork:
             self.future.set_exception(DatabaseUnavailable(message))
 
     def require_caller(self) -> None:
-        """Raise `CallerGone` if nothing waits for the outcome any more.
+        """Raise `WorkCancelled` if nothing waits for the outcome any more.
 
         A client that closed only its sending half may still read: it counts as waiting for
         `HALF_CLOSED` seconds.
         """
         if self._late:
-            raise CallerGone("the database took too long")
+            raise WorkCancelled("the database took too long")
         caller = self._caller
         if caller is None:
             return
         if caller.gone:
-            raise CallerGone("the client closed the connection")
+            raise WorkCancelled("the client closed the connection")
         now = monotonic()
         waited = now - self.since
         if waited > caller.patience or now - caller.half_closed_at > HALF_CLOSED:
-            raise CallerGone(f"the request waited {waited:.0f} s for its turn")
+            raise WorkCancelled(f"the request waited {waited:.0f} s for its turn")
 
     def again(self) -> None:
         """Discard the outcome before the work is run again."""

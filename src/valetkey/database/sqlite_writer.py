@@ -15,11 +15,11 @@ import apsw
 
 from valetkey.database.engine import (
     NOTICES,
-    CallerGone,
     DatabaseUnavailable,
     Overloaded,
     Row,
     Timeouts,
+    WorkCancelled,
 )
 from valetkey.database.queued import QueuedWork, Work, group, tell
 from valetkey.database.sqlite_connection import (
@@ -171,7 +171,7 @@ class Writer:
                 asked.loop.call_soon(self._hand_over, asked.loop)
         try:
             return await asked.answer(self._timeouts.answer if limited else None)
-        except CallerGone:
+        except WorkCancelled:
             raise
         except DatabaseUnavailable:
             self.failures += 1

@@ -22,18 +22,18 @@ from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
+from valetkey.resource.backends.identity import Identity, IdentityRecords
+from valetkey.resource.backends.records import LocalRecords
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import routes as documentation
 from valetkey.resource.forward_auth import ForwardAuth
-from valetkey.resource.homes.identity import Identity, IdentityRecords
-from valetkey.resource.homes.records import OwnRecords
 from valetkey.resource.objects.declared.directory import objects_of
 from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.ledger import CallerCounters
 from valetkey.resource.requests.paging import Pages
-from valetkey.resource.resource_object import Home, ResourceObject
+from valetkey.resource.resource_object import Backend, ResourceObject
 from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.maintenance import UNAVAILABLE, Maintenance, tolerate_outage
@@ -118,8 +118,8 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
 
     def operations(kind: ResourceObject) -> Operations:
         records = (
-            OwnRecords(engine, kind, runtime.random)
-            if kind.home is Home.HERE
+            LocalRecords(engine, kind, runtime.random)
+            if kind.home is Backend.HERE
             else IdentityRecords(identity, kind)
         )
         base = f"{url}/v2/{kind.name}"

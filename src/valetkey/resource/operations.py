@@ -14,8 +14,8 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Invalid
-from valetkey.resource.homes.identity import Declined
-from valetkey.resource.homes.records import NOT_FOUND, Record, Records, Visit
+from valetkey.resource.backends.identity import Declined
+from valetkey.resource.backends.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.paging import Pages
@@ -33,7 +33,7 @@ from valetkey.resource.requests.representation import (
     read_preconditions,
     read_preference,
 )
-from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller, Protection, demand, read_bearer
 from valetkey.sdk.upstream.uses import Uses
@@ -165,7 +165,7 @@ class Operations(Struct, frozen=True):
                 )
             return response if not told else _with(response, *told)
 
-        swiftly = self.kind.home is Home.HERE and self.allowances is None
+        swiftly = self.kind.home is Backend.HERE and self.allowances is None
         if swiftly and allowed and verb is Verb.READ:
             return self._swift(path, scopes, answer)
         return answer

@@ -95,7 +95,7 @@ class OwnedBy(StrEnum):
     CLIENT = "client"
 
 
-class Home(StrEnum):
+class Backend(StrEnum):
     """The server that stores the data."""
 
     HERE = "here"
@@ -137,7 +137,7 @@ class ResourceObject:
     writes: str = ""
     """The sentence of the scope `<name>:write`, such as "change your notes"."""
     owned_by: OwnedBy = OwnedBy.USER
-    home: Home = Home.HERE
+    home: Backend = Backend.HERE
     singleton: bool = False
     either: tuple[frozenset[str], ...] = ()
     shows: Document = field(default_factory=dict[str, object])

@@ -16,7 +16,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 CALENDAR = ApiMetadata(
@@ -143,13 +143,13 @@ class Apis:
                 *((name, said[name]) for name in ("audience", "request") if name in said),
             ]
         )
-        person = Person(self.world.auth)
+        person = UserAgent(self.world.auth)
         page = person.open(f"{self.world.auth}/oauth/authorize?{query}")
         if not page.location:
             page = person.sign_in(page, "alice", PASSWORD)
         if not page.location:
             page = person.allow(page)
-        told = page.told
+        told = page.redirect_parameters
         return told.get("code") or told.get("access_token") or told.get("error") or page.text
 
     def tokens(self, resources: tuple[str, ...], scope: str, **said: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from tests.support.live import CALLBACK, CHALLENGE, VERIFIER, Answer, LiveServer
 from valetkey.kernel.moment import seconds
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _CHANGES: tuple[Callable[[str], str], ...] = (
     lambda code: code[:-1],
@@ -110,20 +110,20 @@ def test_cd_12_a_wrong_verifier_spoils_the_code(world: LiveServers, verifier: st
 
 
 def test_cd_13_a_public_client_without_challenge_is_sent_back(world: LiveServers) -> None:
-    page = world.ask(Person(world.auth), "spa1")
-    assert page.told["error"] == "invalid_request"
+    page = world.ask(UserAgent(world.auth), "spa1")
+    assert page.redirect_parameters["error"] == "invalid_request"
 
 
 @pytest.mark.parametrize("method", ["S256%0a", "plain%0agarbage", "plain", "s256", "S512"])
 def test_cd_13_a_challenge_method_is_s256_or_nothing(world: LiveServers, method: str) -> None:
     page = world.ask(
-        Person(world.auth),
+        UserAgent(world.auth),
         "spa1",
         code_challenge=CHALLENGE,
         code_challenge_method=unquote(method),
     )
     refused_on_page = page.status == 400 and not page.location
-    assert refused_on_page or page.told["error"] == "invalid_request"
+    assert refused_on_page or page.redirect_parameters["error"] == "invalid_request"
 
 
 def test_cd_15_secrets_never_repeat_and_show_no_pattern() -> None:

@@ -17,7 +17,7 @@ from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.kernel.moment import minutes, seconds
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 CROWD = 64
@@ -65,20 +65,20 @@ def _poll(world: LiveServers, begun: dict[str, str], client_id: str = "tv1", **s
     return world.post("/oauth/token", form)
 
 
-def _enter(world: LiveServers, person: Person, code: str, user: str = "alice") -> Page:
+def _enter(world: LiveServers, person: UserAgent, code: str, user: str = "alice") -> Page:
     page = person.open(f"{world.auth}/device")
     if "username" in page.body:
         page = person.sign_in(page, user, PASSWORD)
     return person.submit(page, "continue", {"user_code": code})
 
 
-def _allow(person: Person, page: Page, *scopes: str) -> Page:
+def _allow(person: UserAgent, page: Page, *scopes: str) -> Page:
     boxes: Sequence[str] = ("yes", *(scopes or ("notes:read", "notes:write")))
     return person.submit(page, "allow", boxes=boxes)
 
 
 def _connect(world: LiveServers, begun: dict[str, str]) -> Page:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     page = _allow(person, _enter(world, person, begun["user_code"]))
     assert "Device connected" in page.text
     return page
@@ -91,7 +91,7 @@ def test_dv_the_whole_way(dv: LiveServers) -> None:
     assert begun["verification_uri_complete"] == f"{dv.auth}/device/{begun['user_code']}"
     assert [str(begun[name]) for name in ("expires_in", "interval")] == ["600", "5"]
     _poll(dv, begun).refused(400, "authorization_pending")
-    alice = Person(dv.auth)
+    alice = UserAgent(dv.auth)
     page = _enter(dv, alice, begun["user_code"].replace("-", " ").lower())
     for shown in ("tv1", "read your notes", begun["user_code"], "127.0.0.1", "started this"):
         assert shown in page.text
@@ -137,7 +137,7 @@ def test_dv_one_of_64_polls_gets_the_tokens(dv: LiveServers) -> None:
 
 def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: LiveServers) -> None:
     begun = _begin(dv)
-    people = [Person(dv.auth) for _ in range(4)]
+    people = [UserAgent(dv.auth) for _ in range(4)]
     pages = [_enter(dv, each, begun["user_code"]) for each in people]
 
     def act(number: int) -> str:
@@ -174,14 +174,14 @@ def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: LiveServers)
 
 def test_dv_denied_and_expired(dv: LiveServers) -> None:
     denied, late, never = _begin(dv), _begin(dv), _begin(dv)
-    mallory = Person(dv.auth)
+    mallory = UserAgent(dv.auth)
     page = _enter(dv, mallory, denied["user_code"], "mallory")
     assert "gets no access" in mallory.deny(page).text
     _poll(dv, denied).refused(400, "access_denied")
     assert mallory.submit(page, "allow", boxes=("yes", "notes:read")).status == 400
     _poll(dv, denied).refused(400, "access_denied")
     _connect(dv, late)
-    alice = Person(dv.auth)
+    alice = UserAgent(dv.auth)
     page = _enter(dv, alice, never["user_code"])
     dv.servers.clock.forward(minutes(10))
     for begun in (late, never):
@@ -247,7 +247,7 @@ def test_dv_05_end_of_client_user_or_session_voids_approved_device_code(
     dv.client(tv, secret=None, type="public", grant_types=(*CODE_GRANT, DEVICE_CODE))
     uid = dv.servers.register_user(name, PASSWORD).uid
     waiting, begun = _begin(dv, tv), _begin(dv, tv)
-    eve = Person(dv.auth)
+    eve = UserAgent(dv.auth)
     page = _enter(dv, eve, begun["user_code"], name)
     assert "Device connected" in _allow(eve, page).text
     match ends:
@@ -266,7 +266,7 @@ def test_dv_05_end_of_client_user_or_session_voids_approved_device_code(
 
 
 def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: LiveServers) -> None:
-    begun, alice = _begin(dv), Person(dv.auth)
+    begun, alice = _begin(dv), UserAgent(dv.auth)
     for typed in ("BCDF-GHJ", "BCDF-GHJA", "1234-5678", "ſſſſſſſſ", "\uff22" * 8, "", "../admin"):
         assert "invalid" in _enter(dv, alice, typed).text
     for _ in range(12):
@@ -275,7 +275,7 @@ def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: LiveServers) -> 
         page = alice.open(f"{dv.auth}/device/BCDF-GHJ{ALPHABET[number]}")
         assert (page.status, "invalid" in page.text) == (400, True)
     # Mallory is at the same address.
-    for person, name in ((alice, "alice"), (Person(dv.auth), "mallory")):
+    for person, name in ((alice, "alice"), (UserAgent(dv.auth), "mallory")):
         assert _enter(dv, person, begun["user_code"], name).status == 429
     dv.servers.clock.forward(minutes(2))
     assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
@@ -290,7 +290,7 @@ def test_dv_codes_are_limited_per_address(dv: LiveServers) -> None:
 
 
 def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: LiveServers) -> None:
-    begun, alice, mallory = _begin(dv), Person(dv.auth), Person(dv.auth)
+    begun, alice, mallory = _begin(dv), UserAgent(dv.auth), UserAgent(dv.auth)
     page = _enter(dv, alice, begun["user_code"])
     _enter(dv, mallory, begun["user_code"], "mallory")
     with dv.nothing_changes():
@@ -302,7 +302,7 @@ def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: LiveServers) -
 
 
 def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: LiveServers) -> None:
-    begun, alice = _begin(dv, "staff-tv"), Person(dv.auth)
+    begun, alice = _begin(dv, "staff-tv"), UserAgent(dv.auth)
     page = _allow(alice, _enter(dv, alice, begun["user_code"]))
     assert page.status == 403
     assert "not in a group" in page.text
@@ -310,7 +310,7 @@ def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: LiveServers)
 
 
 def test_dv_07_a_link_asks_like_a_typed_code(dv: LiveServers) -> None:
-    begun, alice = _begin(dv), Person(dv.auth)
+    begun, alice = _begin(dv), UserAgent(dv.auth)
     page = alice.sign_in(alice.open(begun["verification_uri_complete"]), "alice", PASSWORD)
     assert "If someone sent you this link" in page.text
     _poll(dv, begun).refused(400, "authorization_pending")

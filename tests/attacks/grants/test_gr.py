@@ -23,7 +23,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes, seconds
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 
 @pytest.fixture
@@ -42,10 +42,10 @@ def _refused_in_fragment(page: Page, code: str) -> None:
     parts = urlsplit(page.location)
     assert not parts.query
     assert page.location.startswith(f"{CALLBACK}#")
-    assert page.told["error"] == code
-    assert page.told["state"] == "xyz"
-    assert page.told["iss"]
-    assert not {"access_token", "code"} & set(page.told)
+    assert page.redirect_parameters["error"] == code
+    assert page.redirect_parameters["state"] == "xyz"
+    assert page.redirect_parameters["iss"]
+    assert not {"access_token", "code"} & set(page.redirect_parameters)
 
 
 def _password(world: LiveServers, client_id: str = "old1", **said: str) -> Answer:
@@ -75,7 +75,7 @@ def _change(world: LiveServers, client_id: str, grant_types: Sequence[str]) -> N
 @pytest.mark.parametrize("client_id", ["web1", "spa1", "strict1"])
 def test_gr_01_implicit_is_off_by_default(world: LiveServers, client_id: str) -> None:
     with world.nothing_changes():
-        page = world.ask(Person(world.auth), client_id, response_type="token")
+        page = world.ask(UserAgent(world.auth), client_id, response_type="token")
         _refused_in_fragment(page, "unauthorized_client")
 
 
@@ -95,9 +95,9 @@ def test_gr_02_nothing_like_it_is_taken_for_implicit(
     world: LiveServers, response_type: str
 ) -> None:
     with world.nothing_changes():
-        page = world.ask(Person(world.auth), "old1", response_type=response_type)
+        page = world.ask(UserAgent(world.auth), "old1", response_type=response_type)
         assert page.status == 303
-        assert page.told["error"] in {"unsupported_response_type", "invalid_request"}
+        assert page.redirect_parameters["error"] in {"unsupported_response_type", "invalid_request"}
         assert "access_token" not in page.location
 
 
@@ -108,7 +108,7 @@ def test_gr_03_implicit_answers_in_the_fragment_alone(world: LiveServers) -> Non
     assert not parts.query
     assert page.headers["referrer-policy"] == "no-referrer"
     assert page.headers["cache-control"] == "no-store"
-    told = page.told
+    told = page.redirect_parameters
     assert set(told) == {
         *("access_token", "token_type", "expires_in", "scope", "uid"),
         *("state", "iss"),
@@ -121,7 +121,7 @@ def test_gr_03_implicit_answers_in_the_fragment_alone(world: LiveServers) -> Non
 
 
 def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: LiveServers) -> None:
-    token = _implicit(fresh).told["access_token"]
+    token = _implicit(fresh).redirect_parameters["access_token"]
     fresh.call(token).ok()
     fresh.servers.clock.forward(minutes(10))
     assert fresh.call(token).status == 401
@@ -131,13 +131,13 @@ def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: LiveServers) -> Non
 @pytest.mark.parametrize("mode", ["query", "form_post", "web_message", "fragment.jwt"])
 def test_gr_04_a_token_goes_nowhere_but_into_the_fragment(world: LiveServers, mode: str) -> None:
     with world.nothing_changes():
-        page = world.ask(Person(world.auth), "old1", response_type="token", response_mode=mode)
+        page = world.ask(UserAgent(world.auth), "old1", response_type="token", response_mode=mode)
         _refused_in_fragment(page, "invalid_request")
-    assert _implicit(world, response_mode="fragment").told["access_token"]
+    assert _implicit(world, response_mode="fragment").redirect_parameters["access_token"]
 
 
 def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: LiveServers) -> None:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     page = person.sign_in(
         world.ask(person, "old1", response_type="token", prompt="consent"), "alice", PASSWORD
     )
@@ -147,12 +147,12 @@ def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: LiveServe
             ({"scope": "admin"}, "invalid_scope"),
             ({"prompt": "none"}, "login_required"),
         ):
-            page = world.ask(Person(world.auth), "old1", response_type="token", **said)
+            page = world.ask(UserAgent(world.auth), "old1", response_type="token", **said)
             _refused_in_fragment(page, code)
 
 
 def test_gr_04_its_token_is_not_a_code_and_not_refreshable(world: LiveServers) -> None:
-    token = _implicit(world).told["access_token"]
+    token = _implicit(world).redirect_parameters["access_token"]
     world.exchange(token, "old1").refused(400, "invalid_grant")
     world.refresh(token, "old1").refused(400, "invalid_grant")
 
@@ -252,7 +252,7 @@ def test_gr_06_a_second_factor_or_a_disabled_account_ends_it(fresh: LiveServers)
 
 
 def test_gr_07_page_and_grant_share_one_counter(fresh: LiveServers) -> None:
-    person = Person(fresh.auth)
+    person = UserAgent(fresh.auth)
     page = fresh.ask(person, "web1")
     statuses: list[int] = []
     for n in range(100):
@@ -351,16 +351,16 @@ def test_gr_10_the_short_path_serves_client_credentials_alone(
 
 def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: LiveServers) -> None:
     told = _password(fresh).json
-    held = [told["access_token"], _implicit(fresh).told["access_token"]]
+    held = [told["access_token"], _implicit(fresh).redirect_parameters["access_token"]]
     assert fresh.refresh(told["refresh_token"], "old1").status == 200
-    person = Person(fresh.auth)
+    person = UserAgent(fresh.auth)
     page = fresh.ask(person, "old1", response_type="token", prompt="consent")
     page = person.sign_in(page, "alice", PASSWORD)
     _change(fresh, "old1", ("authorization_code", "refresh_token"))
     fresh.servers.clock.forward(seconds(2))
     _password(fresh).refused(400, "unauthorized_client")
     fresh.refresh(told["refresh_token"], "old1").refused(400, "invalid_grant")
-    again = fresh.ask(Person(fresh.auth), "old1", response_type="token")
+    again = fresh.ask(UserAgent(fresh.auth), "old1", response_type="token")
     _refused_in_fragment(again, "unauthorized_client")
     # What was already asked is judged again when it is answered.
     late = person.allow(page)

@@ -13,7 +13,7 @@ from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_rs_07_grant_for_one_api_gives_no_token_for_another(apis: Apis) -> None:
 def test_rs_08_consent_to_a_shared_name_is_for_one_api(apis: Apis) -> None:
     apis.tokens((CALENDAR.identifier,), "shared")
     query = f"client_id=web1&response_type=code&redirect_uri={CALLBACK}&scope=shared&prompt=none"
-    person = Person(apis.world.auth)
+    person = UserAgent(apis.world.auth)
     person.sign_in(
         person.open(
             f"{apis.world.auth}/oauth/authorize?{query}".replace("&prompt=none", "")
@@ -163,8 +163,8 @@ def test_rs_08_consent_to_a_shared_name_is_for_one_api(apis: Apis) -> None:
         PASSWORD,
     )
     at = f"{apis.world.auth}/oauth/authorize?{query}&resource="
-    assert "code" in person.open(at + CALENDAR.identifier).told
-    assert person.open(at + FILES.identifier).told["error"] == "consent_required"
+    assert "code" in person.open(at + CALENDAR.identifier).redirect_parameters
+    assert person.open(at + FILES.identifier).redirect_parameters["error"] == "consent_required"
 
 
 def test_rs_09_client_credentials_have_registered_machine_scopes_only(apis: Apis) -> None:
@@ -188,7 +188,7 @@ def test_rs_09_machine_scopes_are_not_for_users_of_a_device(apis: Apis) -> None:
     at = {"path": "/oauth/device-authorization"}
     _refused(apis.world.token("tv-bot", **at, scope="calendar:sync"), "invalid_scope")
     begun = apis.world.token("tv-bot", **at).json
-    person = Person(apis.world.auth)
+    person = UserAgent(apis.world.auth)
     page = person.open(begun["verification_uri_complete"])
     page = person.sign_in(page, "alice", PASSWORD)
     page = person.submit(page, "allow", boxes=("yes", "notes:read", "calendar:sync"))

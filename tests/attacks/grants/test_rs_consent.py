@@ -23,7 +23,7 @@ from valetkey.authorization.storage import schema
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.statement import split
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 ASKS = "use this API on your behalf"
 
@@ -36,18 +36,18 @@ def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
 
 def _client(
     apis: Apis, client_id: str, *scopes: str, grant_types: tuple[str, ...] = CODE_GRANT
-) -> Person:
+) -> UserAgent:
     """Alice, signed in, who let a new client know who she is and nothing else."""
     apis.world.client(client_id, scopes=scopes, grant_types=grant_types)
-    person = Person(apis.world.auth)
+    person = UserAgent(apis.world.auth)
     person.sign_in(apis.world.ask(person), "alice", PASSWORD)
     if scopes:
         page = apis.world.ask(person, client_id, scope="openid")
-        assert "code" in person.allow(page).told
+        assert "code" in person.allow(page).redirect_parameters
     return person
 
 
-def _decide_only(person: Person, page: Page, *boxes: str) -> str:
+def _decide_only(person: UserAgent, page: Page, *boxes: str) -> str:
     """Allow these boxes, and return the redirect without following it."""
     pressed = next(each for each in page.buttons if each.id == "allow")
     form = page.forms[pressed.form]
@@ -72,30 +72,38 @@ def test_consent_to_identity_covers_no_api(apis: Apis, api: ApiMetadata) -> None
     asked = {"scope": "openid", "resource": identifier}
     silent = {**asked, "prompt": "none"}
     world = apis.world
-    assert world.ask(person, client_id, **silent).told["error"] == "consent_required"
+    assert world.ask(person, client_id, **silent).redirect_parameters["error"] == "consent_required"
     front = {"response_type": "id_token token", "nonce": name}
-    assert world.ask(person, client_id, **silent, **front).told["error"] == "consent_required"
+    assert (
+        world.ask(person, client_id, **silent, **front).redirect_parameters["error"]
+        == "consent_required"
+    )
 
     page = world.ask(person, client_id, **asked)
     assert f"At {name} : {ASKS}" in page.text
     for _ in range(2):
-        refused = world.exchange(person.allow(page, only=()).told["code"], client_id)
+        refused = world.exchange(person.allow(page, only=()).redirect_parameters["code"], client_id)
         refused.ok()
         assert (claims(refused.json["access_token"])["aud"]) == world.api
         # What was refused is asked again, and never taken for allowed.
-        assert world.ask(person, client_id, **silent).told["error"] == "consent_required"
+        assert (
+            world.ask(person, client_id, **silent).redirect_parameters["error"]
+            == "consent_required"
+        )
         page = world.ask(person, client_id, **asked)
-    code = person.allow(page, only=()).told["code"]
+    code = person.allow(page, only=()).redirect_parameters["code"]
     assert world.exchange(code, client_id, resource=identifier).json["error"] == "invalid_target"
 
-    told = person.allow(world.ask(person, client_id, **asked)).told
+    told = person.allow(world.ask(person, client_id, **asked)).redirect_parameters
     token = world.exchange(told["code"], client_id).json["access_token"]
     assert (claims(token)["aud"], claims(token)["scope"]) == (identifier, "openid")
     assert apis.inspect(token, identifier)["active"]
-    again = world.ask(person, client_id, **silent).told["code"]
+    again = world.ask(person, client_id, **silent).redirect_parameters["code"]
     assert claims(world.exchange(again, client_id).json["access_token"])["aud"] == identifier
     other = FILES.identifier if client_id == "who-Tool" else TOOL.identifier
-    unseen = world.ask(person, client_id, **{**silent, "resource": other}).told["error"]
+    unseen = world.ask(person, client_id, **{**silent, "resource": other}).redirect_parameters[
+        "error"
+    ]
     assert unseen in {"consent_required", "invalid_target"}
 
 
@@ -103,7 +111,7 @@ def test_api_without_scopes_gives_token_without_scope(apis: Apis) -> None:
     person = _client(apis, "bare1", grant_types=("authorization_code", "refresh_token"))
     page = apis.world.ask(person, "bare1", scope="", resource=TOOL.identifier)
     assert ASKS in page.text
-    told = apis.world.exchange(person.allow(page).told["code"], "bare1")
+    told = apis.world.exchange(person.allow(page).redirect_parameters["code"], "bare1")
     told.ok()
     for _ in range(2):
         assert "scope" not in told.json
@@ -116,7 +124,7 @@ def test_api_without_scopes_gives_token_without_scope(apis: Apis) -> None:
 
 
 def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
-    person = Person(apis.world.auth)
+    person = UserAgent(apis.world.auth)
     query = urlencode(
         [
             ("response_type", "code"),
@@ -131,7 +139,7 @@ def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
     assert f"At Tool : {ASKS}" in page.text
     assert f"At Files : {ASKS}" in page.text
     calendar, tool = apis.ids[CALENDAR.identifier], apis.ids[TOOL.identifier]
-    told = person.allow(page, only=(f"{calendar}#calendar:read", f"{tool}#")).told
+    told = person.allow(page, only=(f"{calendar}#calendar:read", f"{tool}#")).redirect_parameters
     answer = apis.world.exchange(told["code"], resource=TOOL.identifier)
     answer.ok()
     assert claims(answer.json["access_token"])["aud"] == TOOL.identifier
@@ -144,15 +152,18 @@ def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
 def test_consent_to_a_scope_covers_its_api_until_the_api_is_refused(apis: Apis) -> None:
     person = _client(apis, "cov1", "openid")
     asked = {"scope": "openid calendar:read", "resource": CALENDAR.identifier}
-    assert "code" in person.allow(apis.world.ask(person, "cov1", **asked)).told
+    assert "code" in person.allow(apis.world.ask(person, "cov1", **asked)).redirect_parameters
     silent = {"scope": "openid", "resource": CALENDAR.identifier, "prompt": "none"}
-    code = apis.world.ask(person, "cov1", **silent).told["code"]
+    code = apis.world.ask(person, "cov1", **silent).redirect_parameters["code"]
     token = apis.world.exchange(code, "cov1").json["access_token"]
     assert (claims(token)["aud"], claims(token)["scope"]) == (CALENDAR.identifier, "openid")
     page = apis.world.ask(person, "cov1", **{**silent, "prompt": "consent"})
-    assert "code" in person.allow(page, only=()).told
+    assert "code" in person.allow(page, only=()).redirect_parameters
     for each in (silent, {**asked, "prompt": "none"}):
-        assert apis.world.ask(person, "cov1", **each).told["error"] == "consent_required"
+        assert (
+            apis.world.ask(person, "cov1", **each).redirect_parameters["error"]
+            == "consent_required"
+        )
 
 
 def test_scope_declared_after_the_decision_takes_no_refused_scopes_place(apis: Apis) -> None:
@@ -177,7 +188,7 @@ def test_scope_declared_after_the_decision_takes_no_refused_scopes_place(apis: A
         page = person.open(location)
         assert not page.location, page.location
         assert "see your files" in page.text
-        told = person.allow(page, only=chosen).told
+        told = person.allow(page, only=chosen).redirect_parameters
         answer = apis.world.exchange(told["code"], "shift1", resource=FILES.identifier)
         assert answer.json["scope"] == "openid files:read"
     finally:
@@ -191,7 +202,7 @@ def test_scope_required_after_the_page_was_shown_is_shown_first(apis: Apis) -> N
     page = person.allow(page, only=("notes:read",))
     assert not page.location
     assert "always required" in page.text
-    assert apis.world.exchange(person.allow(page).told["code"], "req1").json["scope"]
+    assert apis.world.exchange(person.allow(page).redirect_parameters["code"], "req1").json["scope"]
 
     grants = (DEVICE_CODE, "authorization_code")
     apis.world.client("req-tv", grant_types=grants, scopes=("notes:read", "notes:write"))
@@ -209,7 +220,7 @@ def test_stored_grants_keep_the_apis_that_they_had(apis: Apis) -> None:
     query = urlencode({"client_id": "old2", "scope": "openid calendar:read"})
     both = urlencode([("resource", each.identifier) for each in (CALENDAR, TOOL)])
     at = f"{apis.world.auth}/oauth/authorize?response_type=code&redirect_uri={CALLBACK}&{query}"
-    told = person.allow(person.open(f"{at}&{both}")).told
+    told = person.allow(person.open(f"{at}&{both}")).redirect_parameters
     refresh = apis.world.exchange(told["code"], "old2").json["refresh_token"]
     grant_id = refresh.partition(".")[2]
     calendar = apis.ids[CALENDAR.identifier]
@@ -284,7 +295,7 @@ def test_device_gets_tokens_for_the_apis_that_its_user_allowed(apis: Apis) -> No
         assert answer.json["error"] == "invalid_target"
     # What the device was allowed, the same app has in a browser.
     silent = {"scope": scope, "resource": CALENDAR.identifier, "prompt": "none"}
-    assert "code" in apis.world.ask(person, "dev1", **silent).told
+    assert "code" in apis.world.ask(person, "dev1", **silent).redirect_parameters
 
 
 def test_device_of_an_api_that_ended_gets_nothing(apis: Apis) -> None:

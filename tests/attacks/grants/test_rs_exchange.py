@@ -9,7 +9,7 @@ from tests.attacks.grants.several_apis import CALENDAR, FILES, SIGNS_RSA, TOOL, 
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, Answer, live_servers
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
@@ -52,10 +52,10 @@ def _tokens(
         ("scope", scope),
         *(("resource", each if isinstance(each, str) else each.identifier) for each in named),
     ]
-    person = Person(apis.world.auth)
+    person = UserAgent(apis.world.auth)
     page = person.open(f"{apis.world.auth}/oauth/authorize?{urlencode(query)}")
     page = person.sign_in(page, "alice", PASSWORD)
-    code = (page if page.location else person.allow(page)).told["code"]
+    code = (page if page.location else person.allow(page)).redirect_parameters["code"]
     answer = apis.world.exchange(code, client_id, **said)
     answer.ok()
     return answer.json

@@ -15,7 +15,7 @@ from valetkey.authorization.actions.developer.usage import LAG, roll_up, usage_o
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_users_see_uses_under_the_name_of_the_api(apis: Apis) -> None:
     assert _report(apis, tool, [use], "") == 204
     assert _report(apis, calendar, [{**use, "scope": "calendar:read"}], "calendar:read") == 204
     assert _stored(apis, grant) == {f"{tool}#", f"{calendar}#calendar:read"}
-    person = Person(apis.world.auth)
+    person = UserAgent(apis.world.auth)
     person.sign_in(person.open(f"{apis.world.auth}/oauth/sign-in"), "alice", PASSWORD)
     shown = " ".join(person.open(f"{apis.world.auth}/account/apps").text.split())
     assert "At Calendar : " in shown, shown

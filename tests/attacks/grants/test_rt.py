@@ -14,7 +14,7 @@ from valetkey.config.paths import keyring_path
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, seconds
 from valetkey.kernel.secret import Prefix, fresh_secret
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _CHANGES: tuple[Callable[[str], str], ...] = (
     lambda text: text[:-1],
@@ -190,10 +190,10 @@ def test_rt_11_nothing_outlives_its_account(
 
 def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: LiveServers) -> None:
     world.client("bound1", name="Bound One", ends_with_session=True)
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     page = person.sign_in(world.ask(person, "bound1"), "alice", PASSWORD)
     page = page if page.location else person.allow(page)
-    tokens = world.exchange(page.told["code"], "bound1").json
+    tokens = world.exchange(page.redirect_parameters["code"], "bound1").json
     world.refresh(tokens["refresh_token"], "bound1").ok()
     out = person.open(f"{world.auth}/oauth/sign-out")
     person.submit(out, "sign-out")

@@ -26,8 +26,8 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Page as Shown
-from valetkey.testing.person import Person
+from valetkey.testing.browser import Page as Shown
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class World:
     def write(self, work: Callable[[Transaction], T]) -> T:
         return self.servers.write(work)
 
-    def sign_in_page(self, client_id: str, person: Person | None = None) -> Shown:
+    def sign_in_page(self, client_id: str, person: UserAgent | None = None) -> Shown:
         asked = {
             "client_id": client_id,
             "response_type": "code",
@@ -100,11 +100,11 @@ class World:
             "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
             "code_challenge_method": "S256",
         }
-        person = person or Person(self.servers.auth_url)
+        person = person or UserAgent(self.servers.auth_url)
         return person.open(f"{self.servers.auth_url}/oauth/authorize?{urlencode(asked)}")
 
     def consent_page(self, client_id: str) -> Shown:
-        person = Person(self.servers.auth_url)
+        person = UserAgent(self.servers.auth_url)
         page = self.sign_in_page(client_id, person)
         return person.sign_in(page, "ada", PASSWORD)
 
@@ -234,7 +234,7 @@ def test_invalid_logo_is_not_shown_and_explained_in_the_portal(
 
     owner = Membership(client_id, 1001, TeamRole.OWNER, world.servers.clock.now())  # type: ignore[arg-type]
     assert world.write(lambda tx: tx.members.add(owner))
-    person = Person(world.servers.auth_url)
+    person = UserAgent(world.servers.auth_url)
     person.sign_in(person.open(f"{world.servers.auth_url}/oauth/sign-in"), "ada", PASSWORD)
     health = f"{world.servers.auth_url}/developer/apps/{client_id}/health"
     assert "The logo could not be used" in person.open(health).text

@@ -19,7 +19,7 @@ from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.jose.mac import sign_shared
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _NAMES = iter(range(1_000))
 _KINDS: dict[str, Callable[[], ECKey | RSAKey | OKPKey]] = {
@@ -223,15 +223,15 @@ def test_an_address_is_asked_once_however_long_the_person_takes(
     it.app(name, request_uris=(f"{there.url}/r",))
     there.at["/r"] = Page(_signed(it, name, prompt="login").encode(), _TYPE)
     it.servers.register_user("alice", "correct horse battery staple")
-    person = Person(it.auth)
+    person = UserAgent(it.auth)
     asked = {"client_id": name, "response_type": "code", "request_uri": f"{there.url}/r"}
     page = person.open(f"{it.auth}/oauth/authorize?{urlencode(asked)}")
     # By now another request lies there: it is not the one that this person was asked for.
     there.at["/r"] = Page(_signed(it, name, state="another").encode(), _TYPE)
     page = person.sign_in(page, "alice", "correct horse battery staple")
     page = page if page.location else person.allow(page)
-    assert page.told["state"] == "inside"
-    assert page.told["code"]
+    assert page.redirect_parameters["state"] == "inside"
+    assert page.redirect_parameters["code"]
     assert there.asked == ["/r"]
 
 

@@ -150,7 +150,7 @@ def test_console_shows_whom_a_role_is_for_before_it_is_given(tmp_path: Path) -> 
         assert "five@example.com" in page.body
         found = await owner.submit(roles, "give", person="uid:1002", role="support")
         assert found.location == f"/admin/users/{BOB.uid}/role?role=support"
-        assert (await it.store.read(lambda tx: tx.people.with_roles(9))) == [ALICE.uid]
+        assert (await it.store.read(lambda tx: tx.user_directory.with_roles(9))) == [ALICE.uid]
         page = await owner.follow(found)
         for said in ("uid 1002", "bob", "bob@example.com", "Bob"):
             assert said in page.body

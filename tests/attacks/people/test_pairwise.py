@@ -10,7 +10,7 @@ from tests.support.live import PASSWORD, LiveServers
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _APPS = ("one", "two")
 _SAME_FOR_ALL = {"iss", "acr", "amr", "typ", "token_type", "scope", "expires_in", "active"}
@@ -20,7 +20,7 @@ _OF_THE_HOUR = {"auth_time", "iat", "exp"}
 def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
     world: LiveServers,
 ) -> None:
-    person, heard = Person(world.auth), dict[str, dict[str, object]]()
+    person, heard = UserAgent(world.auth), dict[str, dict[str, object]]()
     for app in _APPS:
         place = f"https://{app}.example/cb"
         world.client(
@@ -45,12 +45,12 @@ def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
         )
         page = page if "password" not in page.body else person.sign_in(page, "alice", PASSWORD)
         page = page if page.location else person.allow(page)
-        answer = world.exchange(page.told["code"], app, redirect_uri=place)
+        answer = world.exchange(page.redirect_parameters["code"], app, redirect_uri=place)
         answer.ok()
         heard[app] = {
-            **page.told,
+            **page.redirect_parameters,
             **{f"later {name}": value for name, value in answer.json.items()},
-            **_claims(page.told["id_token"]),
+            **_claims(page.redirect_parameters["id_token"]),
             **world.introspect(answer.json["access_token"], app),
         }
         assert _claims(answer.json["id_token"])["sid"] == heard[app]["sid"]

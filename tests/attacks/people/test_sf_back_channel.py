@@ -22,7 +22,7 @@ from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -72,7 +72,7 @@ def _told(servers: Servers, address: str) -> None:
     # Registered before rules were stricter, or whatever else put it there: the door is the wall.
     changed = replace(client, openid=OpenIdRegistration(backchannel_logout_uri=address))
     assert servers.write(lambda tx: tx.clients.change(changed))
-    person = Person(servers.auth_url)
+    person = UserAgent(servers.auth_url)
     page = world.ask(person, "inside", scope="openid")
     person.allow(person.sign_in(page, "alice", PASSWORD))
     out = person.open(f"{servers.auth_url}/oauth/sign-out")

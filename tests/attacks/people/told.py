@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from tests.attacks.raw import HARDENED
 from tests.support.live import CALLBACK, PASSWORD, LiveServers
 from tests.support.wait import CEILING
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _REFERENCE = re.compile(r"VK(?:-[0-9A-HJKMNP-TV-Z]{4}){3}")
 _DESCRIPTION = re.compile(r"[\x20-\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749 section 4.1.2.1
@@ -92,7 +92,7 @@ def answered(page: Page, *, to: str = CALLBACK) -> dict[str, str]:
 
 
 def fetch(
-    person: Person,
+    person: UserAgent,
     method: str,
     url: str,
     form: Mapping[str, str] | str | None = None,
@@ -117,15 +117,17 @@ def fetch(
     return owed(Page(answer.status, url, text, answer.headers, location=location))
 
 
-def signed_in(world: LiveServers, name: str = "alice") -> Person:
+def signed_in(world: LiveServers, name: str = "alice") -> UserAgent:
     """A browser in which this person is signed in."""
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     page = person.sign_in(person.open(f"{world.auth}/oauth/sign-in"), name, PASSWORD)
     assert page.status == 200, page.text
     return person
 
 
-def consent_page(world: LiveServers, person: Person, client_id: str = "web1", **said: str) -> Page:
+def consent_page(
+    world: LiveServers, person: UserAgent, client_id: str = "web1", **said: str
+) -> Page:
     """The consent page of the baseline request, changed by `said`."""
     page = world.ask(person, client_id, **{"prompt": "consent", **said})
     assert page.status == 200, page.text

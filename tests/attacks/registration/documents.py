@@ -16,8 +16,8 @@ from tests.support.pages import Page, Pages, pages
 from tests.support.wait import CEILING
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationSettings, Settings
-from valetkey.testing.person import Page as Shown
-from valetkey.testing.person import Person
+from valetkey.testing.browser import Page as Shown
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 PASSWORD = "correct horse battery staple"
@@ -66,9 +66,9 @@ class Documents:
         url = self.address(client_id, **said)
         return requests.get(url, allow_redirects=False, timeout=CEILING)
 
-    def consent(self, client_id: str) -> tuple[Person, Shown]:
+    def consent(self, client_id: str) -> tuple[UserAgent, Shown]:
         """Ada signs in for that request and sees the consent page."""
-        person = Person(self.servers.auth_url)
+        person = UserAgent(self.servers.auth_url)
         page = person.sign_in(person.open(self.address(client_id)), "ada", PASSWORD)
         return person, page
 
@@ -82,7 +82,7 @@ class Documents:
     def connect(self, client_id: str, **proof: str) -> dict[str, str]:
         """The whole flow: the token response."""
         person, page = self.consent(client_id)
-        told = person.allow(page).told
+        told = person.allow(page).redirect_parameters
         response = self.token(
             client_id,
             grant_type="authorization_code",

@@ -12,7 +12,7 @@ import requests
 from tests.attacks.registration.applicant import CALLBACK, GOOD, Applicant
 from tests.cli.running import valetkey
 from tests.cli.site import CONFIGURATION, serving
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _INVALID = "invalid_client_metadata"
 
@@ -67,7 +67,7 @@ def test_dc_05_registration_cannot_grant_privileges(anybody: Applicant) -> None:
     more = {"profile": "classic", "required_scopes": [], "disabled_at": None, "own_scopes": ["x"]}
     record = anybody.registered(**said, **more)
     assert not {*said, *more} & record.keys()
-    person = Person(anybody.servers.auth_url)
+    person = UserAgent(anybody.servers.auth_url)
     anybody.servers.register_user("alice", "correct horse battery staple")
     asked = {
         "response_type": "code",
@@ -82,7 +82,7 @@ def test_dc_05_registration_cannot_grant_privileges(anybody: Applicant) -> None:
     assert page.status == 200
     assert "has not been reviewed" in re.sub(r"\s+", " ", page.text)
     assert _used(anybody, record["client_id"]) == 0
-    assert person.allow(page).told["code"]
+    assert person.allow(page).redirect_parameters["code"]
     assert _used(anybody, record["client_id"]) == 1
     with anybody.nothing_changes():
         for scope in ("openid write", "client:write", "*", "openid\nwrite"):

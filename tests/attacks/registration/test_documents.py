@@ -24,7 +24,7 @@ from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 
@@ -39,7 +39,7 @@ def test_app_known_by_its_url_signs_in_and_is_revoked_like_any_other(world: Docu
     url = world.put("/app")
     person, page = world.consent(url)
     assert f"comes from {world.host.url.removeprefix('https://')} and has not been" in page.text
-    told = person.allow(page).told
+    told = person.allow(page).redirect_parameters
     assert told["state"] == "s"
     tokens = world.connect(url)
     assert _claims(tokens["id_token"])["aud"] == url
@@ -156,7 +156,7 @@ def test_changed_document_counts_when_the_last_is_stale(world: Documents) -> Non
     person, page = world.consent(url)
     # Whoever allowed the app as it was is asked again, and told what changed.
     assert "its name, which was Assistant" in page.text
-    assert person.allow(page).told["state"] == "s"
+    assert person.allow(page).redirect_parameters["state"] == "s"
     world.put("/change", {"redirect_uris": ["https://app.example/cb"]})
     world.servers.clock.forward(hours(2))
     assert world.ask(url).status_code == 400
@@ -303,7 +303,7 @@ def test_off_by_default_and_never_inside(tmp_path: Path) -> None:
                 world = Documents(servers, canary)
                 for url in inside:
                     assert world.ask(url).status_code == 400
-                metadata = Person(servers.auth_url).open(
+                metadata = UserAgent(servers.auth_url).open(
                     f"{servers.auth_url}/.well-known/oauth-authorization-server"
                 )
                 said = json.loads(metadata.body)

@@ -22,7 +22,7 @@ from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.scopes import SCOPES
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 
 def _not_moments(now: int) -> tuple[object, ...]:
@@ -68,7 +68,7 @@ def test_jw_10_an_audience_is_ours_or_it_is_not(world: LiveServers, issuer_key: 
 @pytest.fixture(scope="module")
 def issued(world: LiveServers) -> dict[str, str]:
     """One of each kind of secret that is about, none of them used."""
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     page = person.sign_in(world.ask(person, "web2"), "alice", PASSWORD)
     if not page.location:
         person.allow(page)

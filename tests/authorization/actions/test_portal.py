@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.portal import Portal, RegistrationBarrier
+from valetkey.authorization.actions.developer.portal import Portal, RegistrationDenial
 from valetkey.authorization.actions.developer.presets import AppKind, new_app
 from valetkey.authorization.actions.developer.secrets import (
     AppSecrets,
@@ -87,7 +87,7 @@ def test_app_limit_holds_under_parallel_requests(memory: Memory) -> None:
         )
     )
     assert sum(isinstance(each, Client) for each in told) == 3
-    assert told.count(RegistrationBarrier.FULL) == THREADS - 3
+    assert told.count(RegistrationDenial.FULL) == THREADS - 3
     assert len(memory.read(lambda tx: tx.members.of(_ADELE.uid))) == 3
 
 

@@ -9,7 +9,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import run
-from valetkey.authorization.authentication.browsers import FamiliarBrowser
+from valetkey.authorization.authentication.browsers import KnownBrowser
 from valetkey.authorization.model.account.user import Uid
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.runtime import SYSTEM
@@ -84,17 +84,17 @@ def test_known_browser_counts_only_for_accounts_that_used_it(tmp_path: Path) -> 
 def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:
     cookie = ""
     for uid in range(1, 8):
-        cookie = FamiliarBrowser(cookie, KEY).with_account(Uid(uid), SYSTEM.random)
-    known = [uid for uid in range(1, 8) if FamiliarBrowser(cookie, KEY).mark(Uid(uid))]
+        cookie = KnownBrowser(cookie, KEY).with_account(Uid(uid), SYSTEM.random)
+    known = [uid for uid in range(1, 8) if KnownBrowser(cookie, KEY).mark(Uid(uid))]
     assert known == [3, 4, 5, 6, 7]
-    again = FamiliarBrowser(cookie, KEY).with_account(Uid(5), SYSTEM.random)
+    again = KnownBrowser(cookie, KEY).with_account(Uid(5), SYSTEM.random)
     assert len(again) == len(cookie)
-    assert not FamiliarBrowser(cookie, FingerprintKey(b"x" * 32)).mark(Uid(5))
+    assert not KnownBrowser(cookie, FingerprintKey(b"x" * 32)).mark(Uid(5))
     other_name = "A" * 22 + cookie[22:]
-    assert not FamiliarBrowser(other_name, KEY).mark(Uid(5))
+    assert not KnownBrowser(other_name, KEY).mark(Uid(5))
 
 
 @pytest.mark.parametrize("text", ["", "x", "." * 60, "A" * 22, "A" * 22 + "." + "é" * 43])
 def test_invalid_cookie_is_an_unknown_browser(text: str) -> None:
-    assert FamiliarBrowser(text, KEY).mark(Uid(1)) == ""
-    assert FamiliarBrowser(text, KEY).with_account(Uid(1), SYSTEM.random).count(".") == 1
+    assert KnownBrowser(text, KEY).mark(Uid(1)) == ""
+    assert KnownBrowser(text, KEY).with_account(Uid(1), SYSTEM.random).count(".") == 1

@@ -12,7 +12,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.event.people import UserEnabled
+from valetkey.authorization.model.event.users import UserEnabled
 from valetkey.authorization.operations.server_records import (
     WebhookList,
     WebhookSecretShown,

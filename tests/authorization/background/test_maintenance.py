@@ -15,7 +15,10 @@ from valetkey.authorization.model.voucher import DeviceCode
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.sign_in.throttles import Limit
-from valetkey.authorization.storage.tokens.endings import EndedKind, Ending
+from valetkey.authorization.storage.tokens.bulk_revocations import (
+    BulkRevocation,
+    BulkRevocationKind,
+)
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable
@@ -246,14 +249,14 @@ def test_ending_that_was_cut_off_continues_as_soon_as_the_server_starts(
     monkeypatch.setattr(module, "_SWEEP_EVERY", 3_600.0)
 
     async def story(it: Harness) -> None:
-        ending = Ending(EndedKind.CLIENT, "gone", "disabled", by_cli("test"))
-        await it.write(lambda tx: tx.endings.add(ending, it.clock.now))
+        ending = BulkRevocation(BulkRevocationKind.CLIENT, "gone", "disabled", by_cli("test"))
+        await it.write(lambda tx: tx.bulk_revocations.add(ending, it.clock.now))
         queue, keys = DecisionQueue(SYSTEM.random), it.foundation.services.keys
         maintenance = Maintenance(
             it.foundation.store, queue, keys, Runtime(lambda: it.clock.now, SYSTEM.random)
         )
         sweeping = asyncio.create_task(maintenance.sweep())
-        await until_found(lambda: it.read(lambda tx: (tx.endings.first() is None) or None))
+        await until_found(lambda: it.read(lambda tx: (tx.bulk_revocations.first() is None) or None))
         sweeping.cancel()
 
     run(tmp_path, story)

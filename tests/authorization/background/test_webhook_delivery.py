@@ -32,7 +32,7 @@ from valetkey.authorization.background.webhook_delivery import (
 )
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.event.people import UserEnabled
+from valetkey.authorization.model.event.users import UserEnabled
 from valetkey.authorization.model.webhook import LEASE, LIFETIME
 from valetkey.authorization.operations.server_records import (
     AttemptList,

@@ -224,7 +224,7 @@ async def _programs(it: Harness, told: set[str]) -> None:
     wanted = WantedToken("Nightly report", ("read",), days(1), ADA)
 
     def work(tx: Transaction) -> None:
-        assert tx.people.set_role(ADA, Role.AUDITOR, now)
+        assert tx.user_directory.set_role(ADA, Role.AUDITOR, now)
         key, by = it.foundation.keyring.fingerprint_key, CommandLine()
         assert isinstance(api_tokens.issue(tx, by, key, wanted, fresh, now), ApiToken)
         assert api_tokens.end(tx, by, "at_1", now)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.actions import endings
-from valetkey.authorization.actions.endings import continue_oldest, end_all_of_api
+from valetkey.authorization.actions import bulk_revocation
+from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_all_of_api
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import AccessTokenFormat
@@ -69,7 +69,7 @@ def test_api_is_read_as_it_was_written(memory: Memory) -> None:
 def test_disabling_ends_grants_in_batches_and_leaves_other_apis(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings, "BATCH", 2)
+    monkeypatch.setattr(bulk_revocation, "BATCH", 2)
     memory.write(lambda tx: [_issue(tx, f"gr_a{n}", (CALENDAR,)) for n in range(5)])
     memory.write(lambda tx: _issue(tx, "gr_mixed", (DEFAULT, CALENDAR)))
     memory.write(lambda tx: tx.grants.issue(grant("gr_default")))

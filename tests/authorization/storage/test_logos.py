@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.background.logos import drop_unshown
-from valetkey.authorization.storage.register.images import WantedLogo
+from valetkey.authorization.storage.register.images import PendingLogo
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
@@ -14,7 +14,7 @@ from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory, client
 
 URI = "https://app.example/logo.png"
 PRINTER = client()
-WANTED = WantedLogo(PRINTER.id, URI, 1)
+WANTED = PendingLogo(PRINTER.id, URI, 1)
 
 
 @pytest.fixture
@@ -68,6 +68,6 @@ def test_client_that_is_verified_at_this_moment_keeps_its_logo(memory: Memory) -
 
 def test_removed_client_leaves_no_image(memory: Memory) -> None:
     assert memory.write(lambda tx: tx.logos.keep(WANTED, "name", b"image"))
-    memory.write(lambda tx: tx.endings.delete_rows(PRINTER.id, 1_000))
+    memory.write(lambda tx: tx.bulk_revocations.delete_rows(PRINTER.id, 1_000))
     memory.write(lambda tx: tx.clients.remove(PRINTER.id, NOW))
     assert memory.read(lambda tx: tx.logos.image("name")) is None

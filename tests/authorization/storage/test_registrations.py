@@ -88,7 +88,7 @@ def test_a_removed_client_takes_everything_along(memory: Memory) -> None:
     memory.write(lambda tx: tx.registrations.end("printer", NOW))
     assert memory.read(lambda tx: tx.registrations.removed(Instant(NOW - 1), 10)) == []
     assert memory.read(lambda tx: tx.registrations.removed(NOW, 10)) == ["printer"]
-    memory.write(lambda tx: tx.endings.delete_rows("printer", 1_000))
+    memory.write(lambda tx: tx.bulk_revocations.delete_rows("printer", 1_000))
     memory.write(lambda tx: tx.clients.remove("printer", NOW))
     assert memory.read(lambda tx: tx.clients.find("printer")) is None
     assert memory.read(lambda tx: tx.grants.find("gr_1")) is None

@@ -20,7 +20,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 PASSWORD = "correct horse battery staple"
@@ -106,11 +106,11 @@ def test_it_is_made_as_the_id_token_was(
     with Servers(tmp_path, settings=settings, with_resource=False) as servers:
         servers.register_user("ada", PASSWORD)
         servers.register_client(metadata, "web", SECRET)
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         asked = {"response_type": "code", "client_id": "web", "redirect_uri": CALLBACK}
         query = urlencode(asked | {"scope": "openid"})
         page = person.open(f"{servers.auth_url}/oauth/authorize?{query}")
-        code = person.allow(person.sign_in(page, "ada", PASSWORD)).told["code"]
+        code = person.allow(person.sign_in(page, "ada", PASSWORD)).redirect_parameters["code"]
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
         form |= {"client_id": "web", "client_secret": SECRET}
         said = requests.post(f"{servers.auth_url}/oauth/token", form, timeout=SECONDS).json()

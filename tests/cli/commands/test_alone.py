@@ -24,7 +24,7 @@ from valetkey.kernel.secret import Secret
 from valetkey.sdk import Caller, Gate
 from valetkey.sdk.adapters.flask import protect
 from valetkey.sdk.client import Client
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 API = "https://orders.example.com"
@@ -105,12 +105,12 @@ def test_an_api_of_ones_own_is_the_default(tmp_path: Path) -> None:
         assert {"orders:read", "orders:sync"} <= set(supported)
         assert not {"read", "notes:read", "account:read"} & set(supported)
         asked = {"response_type": "code", "client_id": "app", "redirect_uri": callback}
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         query = urlencode({**asked, "scope": "openid orders:read"})
         page = person.open(f"{servers.auth_url}/oauth/authorize?{query}")
         page = person.sign_in(page, "alice", PASSWORD)
         assert "see your orders" in page.text
-        assert "code" in person.allow(page).told
+        assert "code" in person.allow(page).redirect_parameters
         robot = Client(servers.auth_url, "robot", secret=Secret(SECRET), scope="orders:sync")
         servers.register_client(
             ClientMetadata("Robot", grant_types=("client_credentials",), scopes=("orders:sync",)),

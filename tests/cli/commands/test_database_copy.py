@@ -24,7 +24,7 @@ from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.migrate import migrate
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _PASSWORD = "correct horse battery staple"
 _CALLBACK = "https://app.example/cb"
@@ -64,13 +64,13 @@ class Shop:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    def code(self, browser: Person) -> str:
+    def code(self, browser: UserAgent) -> str:
         page = browser.open(f"{self.url}/oauth/authorize?{urlencode(_ASKED)}")
         if any(button.id == "sign-in" for button in page.buttons):
             page = browser.sign_in(page, "ada", _PASSWORD)
         if not page.location:
             page = browser.allow(page)
-        return page.told["code"]
+        return page.redirect_parameters["code"]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def begin_copy(shop: Shop, old: str, new: str) -> None:
 
 
 def test_copied_databases_keep_tokens_records_and_secrets(shop: Shop) -> None:
-    browser = Person(shop.url)
+    browser = UserAgent(shop.url)
     with serving(shop.here) as site:
         tokens = shop.token({**_FORM, "code": shop.code(browser)}).json()
         headers = {"authorization": f"Bearer {tokens['access_token']}"}
@@ -163,7 +163,7 @@ def test_copied_databases_keep_tokens_records_and_secrets(shop: Shop) -> None:
             assert redeemed.status_code == 200, redeemed.text
             # Still signed in, and not asked again.
             page = browser.open(f"{shop.url}/oauth/authorize?{urlencode(_ASKED)}")
-            unspent = page.told["code"]
+            unspent = page.redirect_parameters["code"]
             assert notes(site, tokens).json() == listed
         for command in (("events", "verify"), ("database", "check"), ("user", "show", "ada")):
             ran = valetkey(*command, here=shop.here)
@@ -172,7 +172,7 @@ def test_copied_databases_keep_tokens_records_and_secrets(shop: Shop) -> None:
 
 def test_servers_answer_reads_while_the_copy_is_made_and_stop_at_its_end(shop: Shop) -> None:
     with serving(shop.here) as site:
-        tokens = shop.token({**_FORM, "code": shop.code(Person(shop.url))}).json()
+        tokens = shop.token({**_FORM, "code": shop.code(UserAgent(shop.url))}).json()
         assert notes(site, tokens).status_code == 200
         begin_copy(shop, "sqlite.toml", "postgres.toml")
         for _ in range(3):

@@ -10,7 +10,7 @@ from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.support.wait import CEILING
 from valetkey.authorization.model.register.client import ApplicationType
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 _PASSWORD = "correct horse battery staple"
@@ -31,7 +31,7 @@ def _login(servers: Servers, here: Path, button: str) -> tuple[int, str, str]:
         try:
             assert running.stderr is not None
             assert "Sign in within 5 minutes" in running.stderr.readline()
-            browser = Person(servers.auth_url)
+            browser = UserAgent(servers.auth_url)
             page = browser.open(running.stderr.readline().strip())
             page = browser.sign_in(page, "ada", _PASSWORD)
             page = browser.submit(page, button)

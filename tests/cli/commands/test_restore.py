@@ -17,7 +17,7 @@ from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure_ports, serving
 from tests.support import postgres
 from tests.support.wait import CEILING
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _PASSWORD = "correct horse battery staple"
 _CALLBACK = "https://app.example/cb"
@@ -51,17 +51,17 @@ class Shop:
             requests.post(url, {"token": token}, auth=auth, timeout=CEILING).json()["active"]
         )
 
-    def page(self, browser: Person) -> str:
+    def page(self, browser: UserAgent) -> str:
         """Sign in where it is asked for, and stop before consent."""
         return browser.open(f"{self.url}/oauth/authorize?{urlencode(_ASKED)}").text
 
-    def code(self, browser: Person, name: str) -> str:
+    def code(self, browser: UserAgent, name: str) -> str:
         page = browser.open(f"{self.url}/oauth/authorize?{urlencode(_ASKED)}")
         if any(button.id == "sign-in" for button in page.buttons):
             page = browser.sign_in(page, name, _PASSWORD)
         if not page.location:
             page = browser.allow(page)
-        return page.told["code"]
+        return page.redirect_parameters["code"]
 
 
 _ASKED = {
@@ -131,7 +131,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
 
 
 def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
-    browser = Person(shop.url)
+    browser = UserAgent(shop.url)
     with serving(shop.here) as site:
         tokens = shop.token({**_FORM, "code": shop.code(browser, "ada")}).json()
         refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
@@ -170,7 +170,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
         listed = valetkey("client", "show", "lost", "--json", here=shop.here).json
         assert listed["disabled_at"] is not None
         # Whoever signs in again, and allows again, goes on.
-        fresh = shop.token({**_FORM, "code": shop.code(Person(shop.url), "ada")}).json()
+        fresh = shop.token({**_FORM, "code": shop.code(UserAgent(shop.url), "ada")}).json()
         headers = {"authorization": f"Bearer {fresh['access_token']}"}
         assert requests.get(notes, headers=headers, timeout=CEILING).status_code == 200
 

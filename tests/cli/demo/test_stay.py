@@ -14,7 +14,7 @@ import pytest
 from tests.cli.running import PROGRAM, clean_environment
 from tests.support.wait import CEILING, wait_until
 from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, USERNAME
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> 
 def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, screen):
         portal = re.findall(r"developers +(\S+)", screen)[0]
-        ada = Person(portal)
+        ada = UserAgent(portal)
         page = ada.sign_in(ada.open(portal), USERNAME, PASSWORD)
         assert "Notes Printer" in page.text
         app = f"{portal}/apps/{PRINTER}"
@@ -116,7 +116,7 @@ def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path:
         home = re.findall(r"owner +(\S+)", screen)[0]
         assert OWNER in screen
         assert OWNER_PASSWORD in screen
-        grace = Person(home)
+        grace = UserAgent(home)
         page = grace.sign_in(grace.open(home), OWNER, OWNER_PASSWORD)
         assert (page.status, page.url) == (200, home)
         # The command of the screen is about this demo's keyring, wherever it is typed.

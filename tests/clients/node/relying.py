@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from tests.clients.node.library import Script, Told
 from tests.openid.provider import Provider
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 SCOPE = "openid profile email offline_access"
 
@@ -45,7 +45,7 @@ class App:
         client = {"client": dict(self.client), **self.more}
         return Told(self.script.ask({"step": name, **asked, **client, **said}))
 
-    def arrive(self, person: Person, **more: str) -> dict[str, object]:
+    def arrive(self, person: UserAgent, **more: str) -> dict[str, object]:
         """Begin, and let Ada sign in and allow where she is asked: what `finish` wants to know."""
         begun = self.step("begin", more=more)
         page = person.open(str(begun["url"]))
@@ -55,7 +55,7 @@ class App:
             page = person.allow(page)
         return {**begun.said, **_brought(page)}
 
-    def sign_in(self, person: Person | None = None, **more: str) -> Told:
+    def sign_in(self, person: UserAgent | None = None, **more: str) -> Told:
         """A token response, after a code."""
         return self.step("finish", **self.arrive(person or self.op.person(), **more))
 

@@ -182,7 +182,7 @@ def test_signing_out_at_the_app_signs_out_at_the_provider(script: Script, op: Pr
     assert [(each["sub"], each["sid"]) for each in heard] == [(claims["sub"], claims["sid"])]
     assert heard[0]["events"] == {"http://schemas.openid.net/event/backchannel-logout": {}}
     begun = app.step("begin", more={"prompt": "none"})
-    assert person.open(str(begun["url"])).told["error"] == "login_required"
+    assert person.open(str(begun["url"])).redirect_parameters["error"] == "login_required"
 
 
 def test_a_registration_is_read_changed_and_ended(script: Script, op: Provider) -> None:

@@ -23,7 +23,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 from valetkey.testing.server import Servers
 
 _SECRET = "a-secret-of-ours"
@@ -37,20 +37,20 @@ class Federated:
     upstream: Script
     issuer: str
 
-    def leave(self, here: Person, name: str = "real") -> Page:
+    def leave(self, here: UserAgent, name: str = "real") -> Page:
         """Open the sign-in page and follow the link to the provider of that name."""
         page = here.open(f"{self.servers.auth_url}/oauth/sign-in")
         link = re.search(rf'<a[^>]*id="with-{name}"[^>]*href="([^"]*)"', page.body)
         assert link, page.text
         return here.open(urljoin(page.url, unescape(link[1])))
 
-    def answer(self, here: Person, **changed: str) -> str:
+    def answer(self, here: UserAgent, **changed: str) -> str:
         """Where the provider sends the browser, with parameters of the request `changed`."""
-        return Person(self.issuer).open(_with(self.leave(here).location, **changed)).location
+        return UserAgent(self.issuer).open(_with(self.leave(here).location, **changed)).location
 
     def arrive(self) -> Page:
         """What a user sees who came from the provider in a new browser."""
-        here = Person(self.servers.auth_url)
+        here = UserAgent(self.servers.auth_url)
         return here.open(self.answer(here))
 
     def refused_by(self, page: Page) -> str:
@@ -106,7 +106,7 @@ def test_unverified_email_of_the_provider_proves_no_address(it: Federated) -> No
 def test_user_signs_up_signs_out_and_signs_in_again_after_the_provider_rotated_its_keys(
     it: Federated,
 ) -> None:
-    here = Person(it.servers.auth_url)
+    here = UserAgent(it.servers.auth_url)
     arrived = here.open(it.answer(here))
     assert "You signed in with Real as ada@example.com" in arrived.text, it.refused_by(arrived)
     here.submit(arrived, "make", {"username": "ada"})
@@ -138,13 +138,13 @@ def test_user_signs_up_signs_out_and_signs_in_again_after_the_provider_rotated_i
 def test_answer_to_another_request_or_of_another_server_is_refused(
     it: Federated, request_: dict[str, str], answer: dict[str, str], check: str
 ) -> None:
-    here = Person(it.servers.auth_url)
+    here = UserAgent(it.servers.auth_url)
     page = here.open(_with(it.answer(here, **request_), **answer))
     assert (page.status, it.refused_by(page)) == (403, check)
     assert "/oauth/sign-in" in here.open(f"{it.servers.auth_url}/account/sessions").url
 
 
 def test_provider_that_names_another_issuer_is_not_asked(it: Federated) -> None:
-    page = it.leave(Person(it.servers.auth_url), "alias")
+    page = it.leave(UserAgent(it.servers.auth_url), "alias")
     assert (page.status, page.location) == (403, "")
     assert it.refused_by(page) == "federation.discovery_issuer"

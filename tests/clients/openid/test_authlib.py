@@ -13,7 +13,7 @@ from authlib.integrations.flask_client import OAuth
 
 from tests.openid.provider import Provider, provider
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 SCOPE = "openid profile email offline_access"
 
@@ -42,13 +42,13 @@ class Site:
             },
         )
 
-    def sign_in(self, person: Person, **more: str) -> Mapping[str, Any]:
+    def sign_in(self, person: UserAgent, **more: str) -> Mapping[str, Any]:
         """What Authlib makes of the token response, once Ada signed in and allowed."""
         with self.app.test_client() as browser:
             arrived = self.arrive(browser, person, **more)
             return self.finish(browser, arrived)
 
-    def arrive(self, browser: Any, person: Person, **more: str) -> str:
+    def arrive(self, browser: Any, person: UserAgent, **more: str) -> str:
         """The address that the browser is sent to."""
         with self.app.test_request_context("/"):
             sent = self.oauth.valetkey.authorize_redirect(REDIRECT_URI, **more)

@@ -17,7 +17,7 @@ import pytest
 from tests.clients.presets.site import PASSWORD, provider, register
 from tests.support.wait import CEILING, wait_until
 from valetkey.config.settings import RegistrationMode
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 UNATTENDED = ("--pw-env", "--confirm-default")
@@ -104,7 +104,7 @@ def test_oidc_agent_signs_in_by_device_code(
     try:
         address = found_in(said.read_text, r"visit:\s+(\S+)")
         code = found_in(said.read_text, r"enter the code: (\S+)")
-        person = Person(servers.auth_url)
+        person = UserAgent(servers.auth_url)
         page = person.sign_in(person.open(address), "ada", PASSWORD)
         page = person.submit(page, "continue", {"user_code": code})
         scopes = ("openid", "profile", "email", "offline_access")
@@ -125,7 +125,7 @@ def test_oidc_agent_registers_itself_and_signs_in_by_its_own_scheme(
     said = run(oidc_agent, "oidc-gen", issuer, scope, *options, "home")
     address = re.search(rf"{servers.auth_url}/oauth/authorize\S+", said)
     assert address is not None, said
-    person = Person(servers.auth_url)
+    person = UserAgent(servers.auth_url)
     page = person.allow(person.sign_in(person.open(address[0]), "ada", PASSWORD))
     assert page.location.startswith("edu.kit.data.oidc-agent:/redirect?code=")
     run(oidc_agent, "oidc-gen", f"--codeExchange={page.location}", *UNATTENDED, "home")

@@ -20,7 +20,7 @@ import pytest
 
 from tests.clients.presets.site import PASSWORD, register
 from valetkey.kernel.moment import Lifetime
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 from valetkey.testing.server import Servers
 
 VERIFIER = "v" * 43
@@ -71,7 +71,7 @@ def claims_of(token: str) -> Mapping[str, Any]:
 
 def allowed(servers: Servers, url: str, asked: Mapping[str, str]) -> Mapping[str, list[str]]:
     """Let Ada sign in and allow: the parameters with which the browser comes back."""
-    person = Person(servers.auth_url)
+    person = UserAgent(servers.auth_url)
     page = _sign_in(person, person.open(f"{url}?{urlencode(asked)}"))
     assert page.location.startswith(asked["redirect_uri"]), page.text
     back = parse_qs(urlsplit(page.location).query)
@@ -79,7 +79,7 @@ def allowed(servers: Servers, url: str, asked: Mapping[str, str]) -> Mapping[str
     return back
 
 
-def _sign_in(person: Person, page: Page) -> Page:
+def _sign_in(person: UserAgent, page: Page) -> Page:
     page = person.sign_in(page, "ada", PASSWORD)
     return page if page.location else person.allow(page)
 
@@ -176,7 +176,7 @@ def test_kubelogin_signs_in_by_device_code(servers: Servers) -> None:
         "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
     }
     assert post(found["token_endpoint"], poll)[1]["error"] == "authorization_pending"
-    person = Person(servers.auth_url)
+    person = UserAgent(servers.auth_url)
     page = person.sign_in(person.open(device["verification_uri_complete"]), "ada", PASSWORD)
     page = person.submit(page, "allow", boxes=("yes", *scope.split()))
     servers.clock.forward(Lifetime(30))

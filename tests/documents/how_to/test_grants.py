@@ -29,7 +29,7 @@ from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 PASSWORD = "correct horse battery staple"
@@ -87,11 +87,11 @@ class Place:
         """Sign in as ada, allow everything, and redeem the code."""
         pairs = [("response_type", "code"), ("client_id", client_id), ("scope", scope)]
         pairs += [("redirect_uri", redirect), *(("resource", each) for each in resources)]
-        person = Person(self.servers.auth_url)
+        person = UserAgent(self.servers.auth_url)
         page = person.open(f"{self.servers.auth_url}/oauth/authorize?{urlencode(pairs)}")
         page = person.sign_in(page, "ada", PASSWORD)
         page = page if page.location else person.allow(page)
-        form = {"grant_type": "authorization_code", "code": page.told["code"]}
+        form = {"grant_type": "authorization_code", "code": page.redirect_parameters["code"]}
         form |= {"redirect_uri": redirect}
         told = requests.post(
             f"{self.servers.auth_url}/oauth/token",
@@ -236,7 +236,7 @@ def test_device_signs_a_user_in(places: tuple[Place, Place]) -> None:
         assert tv.stdout is not None
         shown = re.search(r"Open (\S+) and enter (\S+)", tv.stdout.readline())
         assert shown
-        person = Person(here.servers.auth_url)
+        person = UserAgent(here.servers.auth_url)
         found = person.sign_in(person.open(f"{shown[1]}/{shown[2]}"), "ada", PASSWORD)
         if any(button.id == "continue" for button in found.buttons):
             found = person.submit(found, "continue")

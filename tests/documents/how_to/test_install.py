@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.ports import free_port
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 PAGE = "docs/how-to/operate/install.md"
 
@@ -30,10 +30,10 @@ def test_guide_leads_from_questions_to_a_consent_page(tmp_path: Path) -> None:
             assert servers.stdout.readline().startswith("ready ")
             assert "client_secret" in terminal.run(client)
             opened = terminal.adapted(address)
-            person = Person(opened.partition("/oauth")[0])
+            person = UserAgent(opened.partition("/oauth")[0])
             consent = person.sign_in(person.open(opened), "grace@example.com", password[1])
             assert "My first app" in consent.text
-            assert set(person.allow(consent).told) >= {"code", "state", "iss"}
+            assert set(person.allow(consent).redirect_parameters) >= {"code", "state", "iss"}
         finally:
             servers.send_signal(signal.SIGINT)
             servers.wait(60)

@@ -15,7 +15,7 @@ from bench.ports import free_port
 from tests.architecture.tree import ROOT
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 PAGE = "docs/how-to/people/sign-in-with-valetkey.md"
 PASSWORD = "correct horse battery staple"
@@ -86,7 +86,7 @@ def test_an_app_of_the_guide_lets_ada_sign_in(tmp_path: Path, language: str) -> 
     with serve, _with_secret(terminal, secret[1]), _running(terminal, start, f"{here}/"):
         browser = requests.Session()
         asked = browser.get(f"{here}/sign-in", allow_redirects=False, timeout=60)
-        person = Person(home)
+        person = UserAgent(home)
         page = person.sign_in(person.open(asked.headers["location"]), "ada", PASSWORD)
         arrived = person.allow(page).location
         assert arrived.startswith(f"{here}/callback?")

@@ -15,7 +15,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 _CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
@@ -30,12 +30,12 @@ def _token(servers: Servers) -> str:
     servers.register_user("ada", "correct horse battery", uid=1001)
     metadata = ClientMetadata("Fuzzer", redirect_uris=(_CALLBACK,), scopes=_SCOPES)
     servers.register_client(metadata, "fuzzer", _SECRET)
-    ada = Person(servers.auth_url)
+    ada = UserAgent(servers.auth_url)
     page = ada.open(
         f"{servers.auth_url}/oauth/authorize?response_type=code&client_id=fuzzer"
         f"&scope={'%20'.join(_SCOPES)}&redirect_uri={_CALLBACK}"
     )
-    code = ada.allow(ada.sign_in(page, "ada", "correct horse battery")).told["code"]
+    code = ada.allow(ada.sign_in(page, "ada", "correct horse battery")).redirect_parameters["code"]
     return str(
         requests.post(
             f"{servers.auth_url}/oauth/token",

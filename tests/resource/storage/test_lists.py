@@ -15,8 +15,8 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.json_schema import JsonSchema
-from valetkey.resource.homes import listing
-from valetkey.resource.homes.listing import read_page
+from valetkey.resource.backends import listing
+from valetkey.resource.backends.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage import lists

@@ -19,7 +19,7 @@ from valetkey.kernel.secret import Secret
 from valetkey.sdk.client import Client, DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.client.token_file import TokenFile
 from valetkey.sdk.fetch import Unreachable
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 # Asks for a live token until it was given three different ones, with four threads.
@@ -84,10 +84,10 @@ def test_a_person_signs_in_at_a_real_server_and_the_token_is_renewed(tmp_path: P
         walks: list[Thread] = []
 
         def walk(url: str) -> None:
-            person = Person(servers.auth_url)
+            person = UserAgent(servers.auth_url)
             page = person.sign_in(person.open(url), "ada", "correct horse battery staple")
             page = person.allow(page)
-            assert Person(page.location).open(page.location).status == 200
+            assert UserAgent(page.location).open(page.location).status == 200
 
         def show(url: str) -> None:
             walks.append(Thread(target=walk, args=(url,)))
@@ -243,7 +243,7 @@ def test_user_signs_in_on_another_device_and_a_service_exchanges_the_token(tmp_p
         servers.register_client(service, "service", "s" * 40)
         runtime = Runtime(servers.clock.now, SYSTEM.random)
         client = Client(servers.auth_url, "tv", scope="notes:read notes:write", runtime=runtime)
-        person, shown, slept = Person(servers.auth_url), list[DeviceCodes](), list[float]()
+        person, shown, slept = UserAgent(servers.auth_url), list[DeviceCodes](), list[float]()
 
         def sleep(time: float) -> None:
             slept.append(time)

@@ -125,7 +125,7 @@ async def signs_in(
 
 async def give(it: Harness, role: Role | None) -> None:
     """Ada has this role."""
-    await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
+    await it.write(lambda tx: tx.user_directory.set_role(ADA, role, it.clock.now))
 
 
 async def _proven(it: Harness, uid: Uid, name: str) -> None:

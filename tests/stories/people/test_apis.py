@@ -11,7 +11,7 @@ from tests.stories.people.full_site import CALENDAR, PRINTER, WORD, browser, sig
 from tests.support.harness import CALLBACK, Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.wait import until_found
-from valetkey.authorization.actions.endings import continue_oldest, end_all_of_api
+from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_all_of_api
 from valetkey.authorization.storage.transaction import Transaction
 
 READS = "At Calendar: see your calendar"

@@ -23,7 +23,7 @@ from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 from valetkey.testing.server import Servers
 
 WORD = "a good long password of hers"
@@ -35,7 +35,7 @@ class Two:
 
     def __init__(self, ours: Servers, other: Servers) -> None:
         self.ours, self.other = ours, other
-        self.here, self.there = Person(ours.auth_url), Person(other.auth_url)
+        self.here, self.there = UserAgent(ours.auth_url), UserAgent(other.auth_url)
 
     def link(self, page: Page, id: str = "with-other") -> str:
         """Where the link of that id leads."""
@@ -122,7 +122,7 @@ def test_a_newcomer_makes_an_account_and_signs_in_with_it(
 def test_owner_tests_a_provider_from_the_console(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         uid, now = it.ours.register_user("olga", WORD).uid, it.ours.clock.now()
-        it.ours.write(lambda tx: tx.people.set_role(uid, Role.OWNER, now))
+        it.ours.write(lambda tx: tx.user_directory.set_role(uid, Role.OWNER, now))
         it.here.sign_in(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"), "olga", WORD)
         page = it.here.open(f"{it.ours.auth_url}/admin/providers")
         assert f"{it.ours.auth_url}/oauth/sign-in/with/other/callback" in page.text
@@ -162,7 +162,7 @@ def test_an_app_gets_its_answer_all_the_same(tmp_path: Path) -> None:
         arrived = it.travel(it.here.open(asked))
         consent = it.here.submit(arrived, "make", {"username": "ada"})
         assert "Printer" in consent.text
-        assert "code" in it.here.allow(consent).told
+        assert "code" in it.here.allow(consent).redirect_parameters
 
 
 def test_email_address_alone_does_not_match_an_account(tmp_path: Path) -> None:
@@ -209,13 +209,13 @@ def test_an_answer_counts_once_and_in_its_own_browser(tmp_path: Path, database_u
         away = it.here.open(urljoin(page.url, it.link(page)))
         back = it.there.allow(it.there.sign_in(it.there.open(away.location), "ada", WORD)).location
 
-        stranger = Person(it.ours.auth_url)
+        stranger = UserAgent(it.ours.auth_url)
         stranger.open(f"{it.ours.auth_url}/oauth/sign-in")
         assert stranger.open(back).status == 400
-        assert Person(it.ours.auth_url).open(back).status == 400
+        assert UserAgent(it.ours.auth_url).open(back).status == 400
 
         def come_back(_: int) -> int:
-            one = Person(it.ours.auth_url)
+            one = UserAgent(it.ours.auth_url)
             one.cookies = dict(it.here.cookies)
             return one.open(back).status
 

@@ -12,7 +12,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.moment import seconds
 from valetkey.kernel.replace import replace
 from valetkey.sdk.upstream import uses
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 
@@ -26,7 +26,7 @@ def test_what_was_used_is_seen_and_a_deleted_account_is_dead_everywhere(
     with Servers(tmp_path, settings=settings) as servers:
         servers.register_user("ada", printer.PASSWORD)
         printer.register(servers, "notes:read", "notes:write")
-        ada = Person(servers.auth_url)
+        ada = UserAgent(servers.auth_url)
         code = printer.code(servers, ada, "notes:read notes:write")
         token: str = printer.redeem(servers, code).json()["access_token"]
         assert printer.reads(servers, token) == 200

@@ -21,7 +21,7 @@ from tests.stories.processes.serving import (
     Serving,
 )
 from tests.support.wait import CEILING
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _PATIENCE = CEILING
 _HEARD_WITHIN = CEILING
@@ -85,7 +85,7 @@ class Outcome:
 
     tokens: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
-    browsers: list[Person] = field(default_factory=list)
+    browsers: list[UserAgent] = field(default_factory=list)
     secrets: int = 0
     strange: list[str] = field(default_factory=list)
 
@@ -107,15 +107,18 @@ class Round:
         self._credential, self._scope, self._more = ("resource-server", credential), _SCOPE, _MORE
         self._resource = ""
         self.api = self._declare() if of_api else ""
-        self.browser = Person(servers.auth)
+        self.browser = UserAgent(servers.auth)
         page = self.browser.open(self._authorize())
         page = self.browser.allow(self.browser.sign_in(page, name, PASSWORD))
-        codes = [page.told["code"], *(self._code() for _ in range(CODES + FAMILIES - 1))]
+        codes = [
+            page.redirect_parameters["code"],
+            *(self._code() for _ in range(CODES + FAMILIES - 1)),
+        ]
         self.families = [self.redeem(codes.pop()).json() for _ in range(FAMILIES)]
         assert self.is_active(self.families[0]["access_token"])
         self.codes = codes
         self.asking = self.browser.open(self._authorize(more=self._more))
-        self.entering = Person(servers.auth)
+        self.entering = UserAgent(servers.auth)
         self.entrance = self.entering.open(f"{servers.auth}/oauth/sign-in")
         self.portal = self.browser.open(f"{servers.auth}/developer/apps/{self.client}/secrets")
         for form in self.portal.forms:
@@ -158,8 +161,8 @@ class Round:
     def _consent(self, outcome: Outcome) -> None:
         page = self._browser().allow(self.asking)
         self._look(outcome, "consent", page)
-        if "code" in page.told:
-            outcome.codes.append(page.told["code"])
+        if "code" in page.redirect_parameters:
+            outcome.codes.append(page.redirect_parameters["code"])
 
     def _sign_in(self, outcome: Outcome) -> None:
         self._look(outcome, "sign in", self.entering.sign_in(self.entrance, self.name, PASSWORD))
@@ -174,7 +177,7 @@ class Round:
         if page.status >= requests.codes.server_error:
             outcome.strange.append(f"{kind}: {page.status} {page.text}")
 
-    def _browser(self) -> Person:
+    def _browser(self) -> UserAgent:
         # Each request of its own: the cookies of one must not get in the way of another.
         return copy.deepcopy(self.browser)
 
@@ -186,7 +189,7 @@ class Round:
         ).replace(" ", "%20")
 
     def _code(self) -> str:
-        return self.browser.open(self._authorize()).told["code"]
+        return self.browser.open(self._authorize()).redirect_parameters["code"]
 
     def ask(self, path: str = "token", **said: str) -> requests.Response:
         """A request of the app's."""
@@ -271,7 +274,7 @@ class Round:
                 return "without access" if app["last_used_at"] is None else "with access"
         return ""
 
-    def is_signed_in(self, browser: Person) -> bool:
+    def is_signed_in(self, browser: UserAgent) -> bool:
         """Whether somebody is signed in there."""
         page = browser.open(f"{self.servers.auth}/account/sessions")
         return not any(button.id == "sign-in" for button in page.buttons)

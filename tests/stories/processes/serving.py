@@ -20,7 +20,7 @@ import requests
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.support.wait import CEILING
 from valetkey.cli.serving.worker import NAME
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Serving:
 
     def code(self, client_id: str = "printer") -> str:
         """Ada signs in and allows; the code."""
-        person = Person(self.auth)
+        person = UserAgent(self.auth)
         page = person.open(
             f"{self.auth}/oauth/authorize?response_type=code&client_id={client_id}"
             f"&redirect_uri={CALLBACK}&scope=notes:read&code_challenge={CHALLENGE}"
@@ -86,7 +86,7 @@ class Serving:
         )
         page = person.sign_in(page, "ada", PASSWORD)
         page = page if page.location else person.allow(page)
-        return page.told["code"]
+        return page.redirect_parameters["code"]
 
     def ask(self, client_id: str = "printer", **said: str) -> requests.Response:
         """A token request."""

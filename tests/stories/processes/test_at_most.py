@@ -36,7 +36,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.moment import hours, later
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Fingerprint, fresh_id
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 T = TypeVar("T")
 _PATIENCE = CEILING
@@ -68,7 +68,7 @@ class Console:
         return sum(1 for item in items if item.get("works", True))
 
 
-def _posts(person: Person, page: Page, button: str) -> Callable[[dict[str, str]], int]:
+def _posts(person: UserAgent, page: Page, button: str) -> Callable[[dict[str, str]], int]:
     """Presses this button, as often as wanted, in the same browser."""
     form = page.forms[next(each.form for each in page.buttons if each.id == button)]
     fields = {**dict(form.fields), **{n: v for n, v, on in form.boxes if on}}
@@ -133,8 +133,8 @@ def _api_tokens(console: Console) -> None:
     assert console.count("/tokens") == _TOKENS
 
 
-def _signed_in(running: Serving) -> Person:
-    ada = Person(running.auth)
+def _signed_in(running: Serving) -> UserAgent:
+    ada = UserAgent(running.auth)
     ada.sign_in(ada.open(f"{running.auth}/oauth/sign-in"), "ada", PASSWORD)
     return ada
 

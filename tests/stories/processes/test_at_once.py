@@ -7,7 +7,7 @@ import requests
 
 from tests.cli.running import valetkey
 from tests.stories.processes.serving import SECRET, Serving, serving
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _TIMES = 12
 
@@ -41,7 +41,7 @@ def test_a_new_secret_and_a_new_address_count_at_once(database: str, tmp_path: P
                 f"{servers.api}/v2/client", json={"redirect_uri": uri}, headers=bearer, timeout=60
             )
             assert changed.status_code == 200, changed.text
-            page = Person(servers.auth).open(
+            page = UserAgent(servers.auth).open(
                 f"{servers.auth}/oauth/authorize?response_type=code&client_id=printer"
                 f"&redirect_uri={uri}&scope=notes:read"
             )

@@ -16,7 +16,7 @@ import requests
 from tests.stories.processes.races import Outcome, Round, administrator, register
 from tests.stories.processes.serving import serving
 from tests.support.wait import CEILING
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 _ROUNDS = int(os.environ.get("VALETKEY_RACES", "1"))
 
@@ -167,7 +167,7 @@ def _codes(it: Round, got: Outcome) -> list[str]:
     return [f"code of {it.name}" for status in taken if status == requests.codes.ok]
 
 
-def _signed_in(it: Round, browser: Person) -> list[str]:
+def _signed_in(it: Round, browser: UserAgent) -> list[str]:
     return [f"session of {it.name}"] if it.is_signed_in(browser) else []
 
 

@@ -20,7 +20,7 @@ from tests.cli.running import valetkey
 from tests.stories.processes.serving import CALLBACK, PASSWORD, SECRET, Serving, configure, serving
 from tests.support.wait import CEILING
 from valetkey.kernel.secret import from_base64url
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 
 pytestmark = pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
 
@@ -130,13 +130,13 @@ class App:
 
     def sign_in(self) -> None:
         """Ada signs in and allows."""
-        person = Person(self.servers.auth)
+        person = UserAgent(self.servers.auth)
         page = person.open(
             f"{self.servers.auth}/oauth/authorize?response_type=code&client_id={self.id}"
             f"&redirect_uri={CALLBACK}&scope=openid%20offline_access&prompt=consent"
         )
         page = person.allow(person.sign_in(page, "ada", PASSWORD))
-        code = page.told["code"]
+        code = page.redirect_parameters["code"]
         self._ask(grant_type="authorization_code", code=code, redirect_uri=CALLBACK)
 
     def id_token(self) -> str:

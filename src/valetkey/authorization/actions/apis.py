@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from valetkey.authorization.actions.bulk_revocation import end_all_of_api
 from valetkey.authorization.actions.clients import Faults, Registrar
-from valetkey.authorization.actions.endings import end_all_of_api
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import (

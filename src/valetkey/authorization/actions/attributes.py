@@ -20,7 +20,7 @@ from valetkey.authorization.model.account.user import (
     UserAttributes,
 )
 from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
-from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.model.register.claim import Source
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction

@@ -5,7 +5,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.endings import end_all_of_client
+from valetkey.authorization.actions.bulk_revocation import end_all_of_client
 from valetkey.authorization.actions.sectors import concerns_sector
 from valetkey.authorization.model.event.clients import (
     ClientChanged,

@@ -6,8 +6,8 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.actions.bulk_revocation import delete_clients
 from valetkey.authorization.actions.clients import DOCUMENT, Registrar, metadata_of
-from valetkey.authorization.actions.endings import delete_clients
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     InvitationIssued,

@@ -8,7 +8,7 @@ from valetkey.authorization.actions.account.factors import reset_factors
 from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
-from valetkey.authorization.actions.endings import end_all_of_user
+from valetkey.authorization.actions.bulk_revocation import end_all_of_user
 from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.session import end_sessions
@@ -22,7 +22,7 @@ from valetkey.authorization.model.account.user import (
     fold,
 )
 from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
-from valetkey.authorization.model.event.people import (
+from valetkey.authorization.model.event.users import (
     PasswordChanged,
     UserChanged,
     UserDisabled,

@@ -37,10 +37,10 @@ from valetkey.authorization.app.parts import (
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
 from valetkey.authorization.background.audit import AuditChain
-from valetkey.authorization.background.endings import EndingsFile
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.maintenance import Maintenance
+from valetkey.authorization.background.revocation_log import RevocationLogWriter
 from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
@@ -57,7 +57,7 @@ from valetkey.authorization.site.errors.refuse import (
 )
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
-from valetkey.config.paths import endings_path
+from valetkey.config.paths import revocation_log_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.default_threads import NoThread
@@ -177,7 +177,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         hsts=foundation.issuer.startswith("https://"),
         background=(
             make_watch(foundation).run,
-            EndingsFile(store, endings_path(settings), runtime).run,
+            RevocationLogWriter(store, revocation_log_path(settings), runtime).run,
             AuditChain(
                 store, foundation.keep_events, checkpoint_key(keyring.fingerprint_key), runtime
             ).run,

@@ -28,7 +28,7 @@ from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import GROUPS, IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.self_registration import RESERVED, SelfRules
-from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims_file import ClaimsFile
@@ -37,7 +37,7 @@ from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.installation import connect_to, open_known, require_file
-from valetkey.config.paths import credential_path, database_file, endings_path, keyring_path
+from valetkey.config.paths import credential_path, database_file, keyring_path, revocation_log_path
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
@@ -343,7 +343,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
         await foundation.require_own_keyring()
         # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
         with contextlib.suppress(OperatorError):
-            Endings(endings_path(settings)).compact()
+            RevocationLog(revocation_log_path(settings)).compact()
         now = runtime.now()
         await foundation.keep_keys(now)
         credential = _credential(settings, runtime)
@@ -351,7 +351,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
         await foundation.store.write(
             lambda tx: keep_registered(tx, registrar, credential, now), done_by=SYSTEM
         )
-        return await foundation.store.read(lambda tx: tx.people.has_owner())
+        return await foundation.store.read(lambda tx: tx.user_directory.has_owner())
     finally:
         await foundation.store.engine.close()
 

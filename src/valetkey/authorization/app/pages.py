@@ -85,7 +85,7 @@ from valetkey.authorization.site.developer.apps import Apps
 from valetkey.authorization.site.developer.invitation import Invitation
 from valetkey.authorization.site.developer.monitoring.health import Health
 from valetkey.authorization.site.developer.monitoring.requests import Failures, Requests
-from valetkey.authorization.site.developer.monitoring.usage import People, Usage
+from valetkey.authorization.site.developer.monitoring.usage import AppUsers, Usage
 from valetkey.authorization.site.developer.secrets import Secrets
 from valetkey.authorization.site.developer.settings.settings import RegisterApp, Settings
 from valetkey.authorization.site.developer.team import Team
@@ -314,7 +314,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Requests(store, portal.settings.sample_requests).pages(),
         *Failures(store, portal.registrar).pages(),
         *Usage(store).pages(),
-        *People(store, keyring, random).pages(),
+        *AppUsers(store, keyring, random).pages(),
         *Health(store, portal.registrar).pages(),
         *WebhookPages(site.foundation.services, PORTAL).pages(),
         *Team(store, random, teams).pages(),

@@ -26,7 +26,7 @@ _MOST = 5
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}(?:\.[A-Za-z0-9_-]{43}){1,5}", re.ASCII)
 
 
-class FamiliarBrowser(Struct, frozen=True):
+class KnownBrowser(Struct, frozen=True):
     """The cookie of one browser, "" for none: a random name, and a mark for each account."""
 
     cookie: str
@@ -70,9 +70,9 @@ class Browsers(Struct, frozen=True):
         """The names and attributes of this server's cookies."""
         return Cookies(self.issuer.startswith("https://"), self.keyring.fingerprint_key)
 
-    def familiar(self, request: Request) -> FamiliarBrowser:
+    def known_browser(self, request: Request) -> KnownBrowser:
         """Return the accounts that this browser signed in to before."""
-        return FamiliarBrowser(self.cookies.familiar.read(request), self.keyring.fingerprint_key)
+        return KnownBrowser(self.cookies.familiar.read(request), self.keyring.fingerprint_key)
 
     def browser(self, request: Request) -> tuple[str, Pairs]:
         """Return the cookie of this browser, and the header that sets it if it has none yet."""

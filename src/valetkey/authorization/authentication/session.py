@@ -7,18 +7,23 @@ from msgspec import Struct
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import SYSTEM, by_user
 from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.people import RemovalCancelled
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
     SessionEnded,
     SessionRenewed,
     SessionStarted,
 )
+from valetkey.authorization.model.event.users import RemovalCancelled
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.session import Delivery, DeliveryKind, Session
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
-from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
+from valetkey.authorization.storage.tokens.bulk_revocations import (
+    BATCH,
+    BulkRevocation,
+    BulkRevocationKind,
+    EndedGrant,
+)
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
@@ -295,12 +300,15 @@ def end_sessions(
 def _end_grants_of_sessions(
     tx: Transaction, uid: Uid, now: Instant, because: str, *, left: bool = False
 ) -> None:
-    grants = tx.endings.grants_of_sessions(uid, BATCH)
+    grants = tx.bulk_revocations.grants_of_sessions(uid, BATCH)
     revoke_ended(tx, grants, now, "session_ended")
     if len(grants) >= BATCH:
         invalidate_user_jwts(tx, uid, now)
     if left or len(grants) >= BATCH:
-        tx.endings.add(Ending(EndedKind.SESSIONS, str(uid), because, tx.done_by or SYSTEM), now)
+        tx.bulk_revocations.add(
+            BulkRevocation(BulkRevocationKind.SESSIONS, str(uid), because, tx.done_by or SYSTEM),
+            now,
+        )
 
 
 def write_ended_sessions(
@@ -313,7 +321,7 @@ def write_ended_sessions(
     sessions = tx.sessions.outdated_of(uid, now, BATCH)
     for session in sessions:
         close_session(tx, session, now, because)
-    bound = tx.endings.grants_of_sessions(uid, BATCH)
+    bound = tx.bulk_revocations.grants_of_sessions(uid, BATCH)
     reasons = dict.fromkeys(others, because) | dict.fromkeys(bound, "session_ended")
     # Ordered by id for all reasons: a transaction that ends some of them might deadlock.
     for grant in sorted(reasons, key=lambda each: each.id):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from valetkey.authorization.storage.register.images import WantedLogo
+from valetkey.authorization.storage.register.images import PendingLogo
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.image import Unusable, small_copy
 from valetkey.fetch.outbound import Fetched, Unfetchable
@@ -57,7 +57,7 @@ class LogoFetcher(Struct, frozen=True):
                 log.error("logo.failed", failure)
         return len(leased) == BATCH
 
-    async def _attempt(self, wanted: WantedLogo) -> None:
+    async def _attempt(self, wanted: PendingLogo) -> None:
         client = await self.store.read(lambda tx: tx.clients.find(wanted.client_id))
         if client is None or not client.may_show_logo:
             await self.store.write(lambda tx: drop_unshown(tx, wanted))
@@ -75,22 +75,22 @@ class LogoFetcher(Struct, frozen=True):
             name = to_base64url(self.runtime.random(16))
             await self.store.write(lambda tx: _keep(tx, wanted, name, image))
 
-    def _next(self, wanted: WantedLogo) -> Instant | None:
+    def _next(self, wanted: PendingLogo) -> Instant | None:
         if wanted.attempts > len(PAUSES):
             return None
         return later(self.runtime.now(), PAUSES[wanted.attempts - 1])
 
-    async def _failed(self, wanted: WantedLogo, check: str, due_at: Instant | None) -> None:
+    async def _failed(self, wanted: PendingLogo, check: str, due_at: Instant | None) -> None:
         log.info("logo.unusable", client=wanted.client_id, attempts=wanted.attempts, reason=check)
         await self.store.write(lambda tx: tx.logos.fail(wanted, check, due_at))
 
 
-def _keep(tx: Transaction, wanted: WantedLogo, name: str, image: bytes) -> None:
+def _keep(tx: Transaction, wanted: PendingLogo, name: str, image: bytes) -> None:
     tx.clients.touch()
     tx.logos.keep(wanted, name, image)
 
 
-def drop_unshown(tx: Transaction, wanted: WantedLogo) -> None:
+def drop_unshown(tx: Transaction, wanted: PendingLogo) -> None:
     """Delete the logo, unless its client may show it by now."""
     # Checked again under the row lock: an administrator verifying the client at this moment wants
     # its logo.

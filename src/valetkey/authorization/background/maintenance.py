@@ -8,13 +8,13 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.overview import sweep_latency
 from valetkey.authorization.actions.admin.user_imports import sweep_imports
+from valetkey.authorization.actions.bulk_revocation import continue_oldest
 from valetkey.authorization.actions.developer.usage import (
     count_refusals,
     roll_up,
     sweep_counts,
     sweep_people,
 )
-from valetkey.authorization.actions.endings import continue_oldest
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -224,7 +224,7 @@ def _add_samples(waiting: Sequence[RequestSample], every: int, tx: Transaction) 
 
 def _let_be_found(tx: Transaction, now: Instant) -> int:
     # Accounts created before users could be searched.
-    return tx.people.put_more(BATCH)
+    return tx.user_directory.put_more(BATCH)
 
 
 def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:

@@ -30,7 +30,7 @@ from valetkey.authorization.model.webhook import (
     WebhookMessage,
     secret_place,
 )
-from valetkey.authorization.storage.administration.webhooks import WantedEvents
+from valetkey.authorization.storage.administration.webhooks import SubscribedEvents
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
@@ -277,7 +277,7 @@ class WebhookDelivery:
         return Lifetime(max(int(longest * (1 - jitter / 2)), answer.retry_after))
 
 
-async def read_wanted(store: Store, wanted: WantedEvents) -> None:
+async def read_wanted(store: Store, wanted: SubscribedEvents) -> None:
     """Read the names of events that have webhooks; "" stands for every event."""
     webhooks = await store.read(lambda tx: tx.webhooks.all())
     wanted.none_exist = not webhooks
@@ -347,7 +347,7 @@ def _keepers(tx: Transaction, webhook: Webhook) -> Sequence[User]:
     if webhook.client_id is not None:
         uids = [each.uid for each in tx.members.team(webhook.client_id) if each.owns]
     else:
-        uids = list(tx.people.with_roles(_MOST_TOLD))
+        uids = list(tx.user_directory.with_roles(_MOST_TOLD))
     users = [tx.users.find(uid) for uid in uids]
     return [
         each

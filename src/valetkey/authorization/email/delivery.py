@@ -11,7 +11,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.email.smtp import NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, Email, QueuedEmail
-from valetkey.authorization.model.event.people import MailDispatched, MailGivenUp
+from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds

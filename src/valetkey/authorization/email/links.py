@@ -34,11 +34,11 @@ LIFETIMES: Mapping[VoucherKind, Lifetime] = MappingProxyType(
 """How long links of each kind are valid."""
 
 
-class Found(Struct, frozen=True):
+class ValidLink(Struct, frozen=True):
     """A link that is still valid, and the data that it was issued with."""
 
     voucher: Voucher
-    says: Mapping[str, str]
+    data: Mapping[str, str]
 
 
 class Links(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Links(Struct, frozen=True):
         sealed = self.keyring.sealer.seal(plain, _place(kind, print_), self.random)
         tx.vouchers.issue(Voucher(kind, print_, "", "", sealed, until))
 
-    def find(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Found | None:
+    def find(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> ValidLink | None:
         """Return the record of this link; None if it is used, expired or unknown."""
         if not well_formed(Prefix.LINK, text):
             return None
@@ -81,9 +81,9 @@ class Links(Struct, frozen=True):
         plain = self.keyring.sealer.open(voucher.payload, _place(kind, print_))
         if plain is None:
             return None
-        return Found(voucher, msgspec.json.decode(plain, type=dict[str, str]))
+        return ValidLink(voucher, msgspec.json.decode(plain, type=dict[str, str]))
 
-    def redeem(self, tx: Transaction, found: Found, now: Instant) -> bool:
+    def redeem(self, tx: Transaction, found: ValidLink, now: Instant) -> bool:
         """Redeem the link. Exactly one of several concurrent callers gets True."""
         return tx.vouchers.redeem(found.voucher, now)
 

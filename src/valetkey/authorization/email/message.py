@@ -44,7 +44,7 @@ class Paragraph(Struct, frozen=True):
         return _ADDRESS.fullmatch(self.text) is not None
 
 
-class Written(Struct, frozen=True):
+class RenderedEmail(Struct, frozen=True):
     """The rendered text of an email."""
 
     subject: str
@@ -62,7 +62,7 @@ class Written(Struct, frozen=True):
         )
 
 
-def write(email: Email, *, brand: Brand) -> Written:
+def write(email: Email, *, brand: Brand) -> RenderedEmail:
     """Render an email in its language. Raises UndefinedError for a missing value."""
     language = chosen((email.language,)) or ENGLISH
     values = {name: _BREAKS.sub(" ", value).strip() for name, value in email.values.items()}
@@ -74,7 +74,7 @@ def write(email: Email, *, brand: Brand) -> Written:
     subject, *paragraphs = (
         " ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()
     )
-    return Written(subject, tuple(map(_paragraph, paragraphs)), language)
+    return RenderedEmail(subject, tuple(map(_paragraph, paragraphs)), language)
 
 
 def _paragraph(text: str) -> Paragraph:
@@ -126,7 +126,7 @@ def _receiver(to: str) -> Address:
     return Address(username=local, domain=domain.encode("idna").decode("ascii"))
 
 
-def _html(written: Written, brand: Brand) -> str:
+def _html(written: RenderedEmail, brand: Brand) -> str:
     said: Mapping[str, object] = {
         "subject": written.subject,
         "paragraphs": written.paragraphs,

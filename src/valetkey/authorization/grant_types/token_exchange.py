@@ -38,7 +38,7 @@ from valetkey.authorization.protocol.resource import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.identity_assertion import IssuedAssertion
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.authorization.tokens.read import Found, Read
+from valetkey.authorization.tokens.read import Read, TokenState
 from valetkey.kernel.jose.access_token import MOST_ACTORS
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
@@ -136,7 +136,7 @@ def _wants_assertion(request: TokenRequest) -> bool:
     return request.parameters.get("requested_token_type") == ID_JAG_TOKEN
 
 
-def _find(tx: Transaction, request: TokenRequest, name: str) -> Found | Refusal:
+def _find(tx: Transaction, request: TokenRequest, name: str) -> TokenState | Refusal:
     token = request.required(name)
     found = request.reader.find_for_any_api(tx, token, request.reads[name], request.now)
     if found is None or require_live(found.liveness, request.now) is not None:

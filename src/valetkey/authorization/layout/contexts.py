@@ -74,7 +74,7 @@ class AskingApp(Struct, frozen=True):
     document_host: str = ""
 
 
-class SignedInPerson(Struct, frozen=True):
+class CurrentUser(Struct, frozen=True):
     """The user whose session this is; an empty `name` or `email` is left out."""
 
     username: str

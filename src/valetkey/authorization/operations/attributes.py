@@ -20,7 +20,7 @@ from valetkey.authorization.model.account.user import (
     User,
 )
 from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
-from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
@@ -204,7 +204,7 @@ CHANGE_USER_ATTRIBUTES = Operation(
     "change_user_attributes",
     "PATCH",
     _OF_USER,
-    Permission.PEOPLE,
+    Permission.USERS,
     "Change attributes of a user",
     on_user(change_user_attributes),
     description="Attributes that are not named stay; null removes a value.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.account.user import Role, User
-from valetkey.authorization.model.event.people import (
+from valetkey.authorization.model.event.users import (
     DeveloperAdmitted,
     DeveloperDismissed,
     RoleChanged,
@@ -118,7 +118,7 @@ ADMIT_DEVELOPER = Operation(
     "admit_developer",
     "PUT",
     f"{_ONE}/developer",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Let a user register apps",
     on_user(admit_developer),
     gives=Done,
@@ -156,7 +156,7 @@ DISMISS_DEVELOPER = Operation(
     "dismiss_developer",
     "DELETE",
     f"{_ONE}/developer",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Stop letting a user register apps",
     on_user(dismiss_developer),
     gives=Done,

@@ -81,7 +81,7 @@ class NewToken(msgspec.Struct, frozen=True):
     record: TokenShown
 
 
-class Own(msgspec.Struct, frozen=True):
+class CurrentToken(msgspec.Struct, frozen=True):
     """The calling token and its current permissions."""
 
     record: TokenShown
@@ -104,14 +104,14 @@ def token_shown(token: ApiToken, now: Instant) -> TokenShown:
     )
 
 
-def read_own_token(tx: Transaction, call: Call) -> Own:
+def read_own_token(tx: Transaction, call: Call) -> CurrentToken:
     """Read the calling token, and its current permissions."""
     powers = call.actor.powers(tx)
     own = call.actor.token_id if isinstance(call.actor, Program) else ""
     token = tx.api_tokens.find(own)
     if token is None or powers.role is None:
         raise _no_such_token()
-    return Own(token_shown(token, call.now), powers.role.value, sorted(powers.permissions))
+    return CurrentToken(token_shown(token, call.now), powers.role.value, sorted(powers.permissions))
 
 
 def list_tokens(tx: Transaction, call: Call) -> Result:
@@ -241,7 +241,7 @@ TOKENS = (
         Permission.READ,
         "The token that asks, and what it may do now",
         reads(read_own_token),
-        gives=Own,
+        gives=CurrentToken,
         commands=(),
     ),
     Operation(

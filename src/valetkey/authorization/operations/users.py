@@ -6,7 +6,7 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_users, user_details
 from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.people import (
+from valetkey.authorization.model.event.users import (
     PasswordChanged,
     UserChanged,
     UserDisabled,
@@ -42,7 +42,7 @@ from valetkey.authorization.operations.user_records import (
     shown,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.authorization.storage.administration.people import Filter
+from valetkey.authorization.storage.administration.user_directory import Filter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
@@ -108,7 +108,7 @@ CHANGE_EMAIL = Operation(
     "change_user_email",
     "PUT",
     f"{_ONE}/email",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Change the email address of a user",
     on_user(change_email),
     description="The old address is notified and can undo the change for a week.",
@@ -145,7 +145,7 @@ SET_PASSWORD = Operation(
     "set_user_password",
     "PUT",
     f"{_ONE}/password",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Set a user's password; sessions and app access end",
     on_user(set_password),
     gives=Done,
@@ -177,7 +177,7 @@ DELETE_USER = Operation(
     "delete_user",
     "DELETE",
     _ONE,
-    Permission.PEOPLE,
+    Permission.USERS,
     "Delete an account and all data about its user",
     on_user(delete_user, but_oneself=True),
     description="Apps without another owner remain, without an owner.",
@@ -212,7 +212,7 @@ DISABLE_USER = Operation(
     "disable_user",
     "POST",
     f"{_ONE}/disable",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Disable an account: sessions and grants end",
     on_user(disable_user, but_oneself=True),
     gives=Done,
@@ -244,7 +244,7 @@ ENABLE_USER = Operation(
     "enable_user",
     "POST",
     f"{_ONE}/enable",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Enable an account; ended sessions and grants stay ended",
     on_user(enable_user),
     gives=Done,
@@ -293,7 +293,7 @@ USERS = (
         "make_user",
         "POST",
         "/users",
-        Permission.PEOPLE,
+        Permission.USERS,
         "Create an account",
         writes(create_user),
         takes=UserWanted,
@@ -325,7 +325,7 @@ USERS = (
         "change_user",
         "PATCH",
         _ONE,
-        Permission.PEOPLE,
+        Permission.USERS,
         "Change the profile data of an account",
         on_user(change_user),
         description="Fields that are absent stay as they are.",

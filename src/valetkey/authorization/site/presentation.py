@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import requested_language
 from valetkey.authorization.layout.render import (
@@ -112,7 +112,7 @@ def document_host(client: Client) -> str:
     return host_of_document(client.id) if is_document else ""
 
 
-def shown_user(signed_in: SignedIn) -> SignedInPerson:
+def shown_user(signed_in: SignedIn) -> CurrentUser:
     """Return the user as pages show them."""
     user = signed_in.user
-    return SignedInPerson(user.username, user.name, user.email)
+    return CurrentUser(user.username, user.name, user.email)

@@ -13,7 +13,7 @@ from valetkey.authorization.model.event.sessions import (
     SessionStarted,
     SignInFailed,
 )
-from valetkey.authorization.storage.administration.webhooks import WantedEvents, Webhooks
+from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel import metrics
@@ -62,7 +62,7 @@ class Events(Struct, frozen=True):
     random: Callable[[int], bytes]
     done_by: DoneBy | None
     noted: list[Event] = field(default_factory=list[Event])
-    wanted: WantedEvents = field(default_factory=WantedEvents)
+    wanted: SubscribedEvents = field(default_factory=SubscribedEvents)
 
     def add(self, event: Event, now: Instant) -> None:
         """Append an event by the transaction's actor, or by the event's usual actor.

@@ -14,7 +14,6 @@ from valetkey.authorization.storage.administration.audit_chain import AuditChain
 from valetkey.authorization.storage.administration.client_search import ClientSearch
 from valetkey.authorization.storage.administration.event_search import EventSearch
 from valetkey.authorization.storage.administration.groups import Groups
-from valetkey.authorization.storage.administration.people import People
 from valetkey.authorization.storage.administration.response_times import ResponseTimes
 from valetkey.authorization.storage.administration.restoration import Restoration
 from valetkey.authorization.storage.administration.scim import (
@@ -25,8 +24,9 @@ from valetkey.authorization.storage.administration.scim import (
     ScimUsers,
     ScimView,
 )
+from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.authorization.storage.administration.user_imports import UserImports
-from valetkey.authorization.storage.administration.webhooks import WantedEvents, Webhooks
+from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
@@ -56,8 +56,8 @@ from valetkey.authorization.storage.sign_in.sessions import (
 from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
 from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
+from valetkey.authorization.storage.tokens.bulk_revocations import BulkRevocations
 from valetkey.authorization.storage.tokens.device_codes import DeviceCodes
-from valetkey.authorization.storage.tokens.endings import Endings
 from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
@@ -93,7 +93,7 @@ class Transaction(Struct, frozen=True):
     done_by: DoneBy | None = None
     noted: list[Event] = field(default_factory=list[Event])
     """The events that it wrote; they are final once it is committed."""
-    wanted: WantedEvents = field(default_factory=WantedEvents)
+    wanted: SubscribedEvents = field(default_factory=SubscribedEvents)
     """The events for which there are webhooks."""
 
     clients = _store(Clients)
@@ -110,7 +110,7 @@ class Transaction(Struct, frozen=True):
     users = _store(Users)
     pictures = _store(Pictures)
     response_times = _store(ResponseTimes)
-    people = _store(People)
+    user_directory = _store(UserDirectory)
     groups = _random_store(Groups)
     api_roles = _random_store(ApiRoles)
     scim_credentials = _store(ScimCredentials)
@@ -142,7 +142,7 @@ class Transaction(Struct, frozen=True):
     device_codes = _store(DeviceCodes)
     vouchers = _store(Vouchers)
     revocations = _store(Revocations)
-    endings = _store(Endings)
+    bulk_revocations = _store(BulkRevocations)
     signing_keys = _store(SigningKeys)
     throttles = _store(Throttles)
     brand = _store(BrandChanges)
@@ -177,7 +177,7 @@ class Store:
     engine: Engine
     random: Callable[[int], bytes]
     done_by: DoneBy | None = None
-    wanted: WantedEvents = default(default_factory=WantedEvents, compare=False)
+    wanted: SubscribedEvents = default(default_factory=SubscribedEvents, compare=False)
 
     def acting(self, done_by: DoneBy) -> "Store":
         """Return this store with an actor."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User, UserAttributes, fold
-from valetkey.authorization.storage.administration.people import People
+from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -110,7 +110,7 @@ class Users(Struct, frozen=True):
             email_key=fold(user.email),
         )
         if registered:
-            People(self.db).put(user.uid, user.username, user.email, user.name)
+            UserDirectory(self.db).put(user.uid, user.username, user.email, user.name)
         return registered == 1
 
     def change(self, user: User) -> bool:
@@ -140,7 +140,7 @@ class Users(Struct, frozen=True):
             claims=user.claims.encode(),
         )
         if changed:
-            People(self.db).put(user.uid, user.username, user.email, user.name)
+            UserDirectory(self.db).put(user.uid, user.username, user.email, user.name)
         return changed == 1
 
     def set_attributes(self, uid: Uid, attributes: UserAttributes, now: Instant) -> bool:

@@ -43,7 +43,7 @@ def default_api(identifier: str, name: str, scopes: Mapping[str, str], machine_s
     )
 
 
-class _Known:
+class _CachedApis:
     """APIs that were read at one revision."""
 
     __slots__ = ("by_id", "by_key", "number")
@@ -78,7 +78,7 @@ class ApiDirectory:
         self._store = store
         self._revision = revision
         self._default_key = canonical(default.identifier)
-        self._known = _Known(-1)
+        self._known = _CachedApis(-1)
 
     def named(self, text: str, audience: str | None) -> str:
         """Return the joined values of `resource` with `audience`, where that counts.
@@ -181,9 +181,9 @@ class ApiDirectory:
         number = self._revision()
         if self._known.number != number:
             # Replaced as a whole: a transaction under way may still add to the one before.
-            self._known = _Known(number)
+            self._known = _CachedApis(number)
 
-    def _at(self, tx: Transaction) -> _Known | None:
+    def _at(self, tx: Transaction) -> _CachedApis | None:
         known = self._known
         return known if revision(tx.db) == known.number else None
 
@@ -191,7 +191,7 @@ class ApiDirectory:
         return [self.default.identifier, *tx.apis.identifiers(_LISTED)]
 
 
-def _keep(known: _Known | None, api: Api | None, key: str) -> None:
+def _keep(known: _CachedApis | None, api: Api | None, key: str) -> None:
     if known is None or api is None:
         return
     if len(known.by_key) >= _MOST_KNOWN:

@@ -48,7 +48,7 @@ _START = ""
 """The key under which a paused start of the process is recorded."""
 
 
-class _Pause(NamedTuple):
+class _Backoff(NamedTuple):
     seconds: float
     until: float
 
@@ -97,7 +97,7 @@ class ClaimsFile:
         self._process: Process | None = None
         self._version: tuple[int, ...] = ()
         self._has_failed = False
-        self._paused: dict[str, _Pause] = {}
+        self._paused: dict[str, _Backoff] = {}
         self._turn = asyncio.Lock()
         self._calls: set[asyncio.Task[None]] = set()
 
@@ -220,7 +220,7 @@ class ClaimsFile:
         seconds = shortest if before is None else min(2 * before.seconds, longest)
         if len(self._paused) >= _MOST_PAUSED:
             del self._paused[next(iter(self._paused))]
-        self._paused[whose] = _Pause(seconds, asyncio.get_running_loop().time() + seconds)
+        self._paused[whose] = _Backoff(seconds, asyncio.get_running_loop().time() + seconds)
 
     def _refuse_paused(self, whose: str) -> None:
         pause = self._paused.get(whose)

@@ -36,7 +36,7 @@ _MOST = 1_000
 _TYPES = ("application/json", "application/jwk-set+json")
 
 
-class _Kept(Struct, frozen=True):
+class _CachedKeys(Struct, frozen=True):
     """A cached key set and when it was fetched; `futile_at` is the time of a fruitless refetch."""
 
     document: bytes
@@ -62,9 +62,9 @@ class ClientKeys:
         """Start with an empty cache; fetch through `http`."""
         self._http = http
         # Keyed by client as well, so that other clients cannot use up this client's refetches.
-        self._kept: OrderedDict[_KeySource, _Kept] = OrderedDict()
+        self._kept: OrderedDict[_KeySource, _CachedKeys] = OrderedDict()
         self._troubles: OrderedDict[_KeySource, str] = OrderedDict()
-        self._early: dict[_KeySource, asyncio.Task[_Kept | None]] = {}
+        self._early: dict[_KeySource, asyncio.Task[_CachedKeys | None]] = {}
 
     async def signing(self, client: Client, now: Instant, *, kid: str | None = None) -> KeySet:
         """Return the keys the client signs with; `kid` is the one named by the signature.
@@ -109,7 +109,7 @@ class ClientKeys:
         source = _source_of(client)
         return "" if source is None else self._troubles.get(source, "")
 
-    async def _current(self, source: _KeySource, now: Instant) -> _Kept | None:
+    async def _current(self, source: _KeySource, now: Instant) -> _CachedKeys | None:
         kept = self._kept.get(source)
         if kept is None:
             return await self._read(source, now)
@@ -124,7 +124,7 @@ class ClientKeys:
             task.add_done_callback(lambda _: self._early.pop(source))
         return kept
 
-    async def _look_again(self, source: _KeySource, kept: _Kept, now: Instant) -> _Kept:
+    async def _look_again(self, source: _KeySource, kept: _CachedKeys, now: Instant) -> _CachedKeys:
         if not kept.may_look(now):
             return kept
         found = await self._read(source, now) or kept
@@ -133,7 +133,7 @@ class ClientKeys:
             self._keep(source, found)
         return found
 
-    async def _read(self, source: _KeySource, now: Instant) -> _Kept | None:
+    async def _read(self, source: _KeySource, now: Instant) -> _CachedKeys | None:
         """Fetch the key set; fall back to the previous one while the server is unreachable."""
         try:
             fetched = await self._http.get(source[1], accept=_TYPES)
@@ -150,10 +150,10 @@ class ClientKeys:
                 self._kept.pop(source, None)
                 return None
             else:
-                kept = _Kept(b"", KeySet(), EncryptionKeys(), now, futile_at=now)
+                kept = _CachedKeys(b"", KeySet(), EncryptionKeys(), now, futile_at=now)
         else:
             # Replaced, never merged: a key that is gone was withdrawn.
-            kept = _Kept(fetched.body, signing, encryption, now)
+            kept = _CachedKeys(fetched.body, signing, encryption, now)
             self._troubles.pop(source, None)
         self._keep(source, kept)
         return kept
@@ -164,7 +164,7 @@ class ClientKeys:
         if len(self._troubles) > _MOST:
             self._troubles.popitem(last=False)
 
-    def _keep(self, source: _KeySource, kept: _Kept) -> None:
+    def _keep(self, source: _KeySource, kept: _CachedKeys) -> None:
         self._kept[source] = kept
         self._kept.move_to_end(source)
         while len(self._kept) > _MOST:

@@ -53,7 +53,7 @@ class TokenClaims:
         self.default = default
         self.file = file
         self._store = store
-        self._known = _Known(-1, -1, ())
+        self._known = _CachedClaims(-1, -1, ())
 
     def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
@@ -111,14 +111,14 @@ class TokenClaims:
         values = _Values(tx, identity.user, api or self.default, self._at)
         return replace(identity, stored=self._id_token(tx, identity, values))
 
-    def _at(self, tx: Transaction) -> "_Known":
+    def _at(self, tx: Transaction) -> "_CachedClaims":
         known = self._known
         # Values that were read in a transaction that was lost are dropped.
         failures = self._store.engine.failures()
         # Mostly without waiting: a round trip only after something changed.
         if failures != known.failures or not is_revision(tx.db, known.number):
             claims = tuple(tx.declarations.claims())
-            known = self._known = _Known(revision(tx.db), failures, claims)
+            known = self._known = _CachedClaims(revision(tx.db), failures, claims)
         return known
 
     def _access_token(
@@ -202,7 +202,7 @@ class TokenClaims:
         return await (work() if self.file is None else self.file.supply(work))
 
 
-class _Known(Struct, frozen=True):
+class _CachedClaims(Struct, frozen=True):
     """What was declared at one revision, and memberships that were read at it.
 
     Memberships by user, `User.membership_number` and API. A transaction that read them before a
@@ -248,7 +248,7 @@ class _Values:
         tx: Transaction,
         user: User | None,
         api: Api,
-        known_at: Callable[[Transaction], _Known],
+        known_at: Callable[[Transaction], _CachedClaims],
     ) -> None:
         self._tx = tx
         self._known_at = known_at

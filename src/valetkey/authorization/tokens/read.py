@@ -52,7 +52,7 @@ class Read:
         return is_live(self.issued_at, self.expires_at, now)
 
 
-class Found(Struct, frozen=True):
+class TokenState(Struct, frozen=True):
     """A token and its liveness; `grant` and `user` are set if the query for that read them."""
 
     read: Read
@@ -175,7 +175,7 @@ class AccessTokenReader:
 
     def find_live(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
-    ) -> Found | None:
+    ) -> TokenState | None:
         """Return a token for the default API together with its liveness.
 
         `read` is the result of `read_by_value` for the same token.
@@ -187,13 +187,13 @@ class AccessTokenReader:
 
     def find_for_any_api(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
-    ) -> Found | None:
+    ) -> TokenState | None:
         """Return a token of any API; the caller decides who may know of it."""
         if read is None:
             looked_up = self._look_up(tx, token)
             if looked_up is None:
                 return None
-            found = Found(_read(looked_up[0]), looked_up[1])
+            found = TokenState(_read(looked_up[0]), looked_up[1])
             if not found.read.is_live(now):
                 return None
         else:
@@ -221,18 +221,18 @@ class AccessTokenReader:
         return tx.access_tokens.find(self.fingerprints.of(ACCESS_TOKEN, token))
 
 
-def _found_by_value(tx: Transaction, read: Read) -> Found:
+def _found_by_value(tx: Transaction, read: Read) -> TokenState:
     if read.grant_id is None:
         revoked = tx.revocations.covers(read.token_id, read.client_id, read.issued_at)
         client = tx.clients.find(read.client_id)
         disabled = client is None or client.disabled_at is not None
-        return Found(read, Liveness(client_disabled=disabled, token_revoked=revoked))
+        return TokenState(read, Liveness(client_disabled=disabled, token_revoked=revoked))
     found = tx.grants.find_of_token(read.grant_id, read.token_id, read.client_id, read.issued_at)
     # A grant that was deleted has ended.
     if found is None:
-        return Found(read, Liveness(grant_revoked=True))
+        return TokenState(read, Liveness(grant_revoked=True))
     liveness, user = found
-    return Found(read, liveness.liveness, liveness.grant, user)
+    return TokenState(read, liveness.liveness, liveness.grant, user)
 
 
 def _read(token: ReferenceToken) -> Read:

@@ -20,7 +20,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step, changed_or_kept, unfit
 from valetkey.cli.register.clients import COSTS
-from valetkey.cli.register.keeper import every_client, fresh_client_secret
+from valetkey.cli.register.services import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days

@@ -18,7 +18,7 @@ from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.toml import toml_table
 from valetkey.cli.register.clients import fields_shown
-from valetkey.cli.register.keeper import every_api, every_client, every_group, every_user
+from valetkey.cli.register.services import every_api, every_client, every_group, every_user
 from valetkey.kernel.moment import Lifetime
 
 _PAGE = 500

@@ -18,7 +18,7 @@ from valetkey.authorization.storage.register.applied import AppliedKind, Applied
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step
-from valetkey.cli.register.keeper import account_keeper, registrar
+from valetkey.cli.register.services import accounts, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
@@ -124,7 +124,7 @@ class Ownership(Struct, frozen=True):
                 user = tx.users.find_to_change(Uid(int(object_id)))
                 if user is None or user.disabled_at != pruned_at:
                     return None
-                users = account_keeper(self.opened)
+                users = accounts(self.opened)
                 done = (users.enable if on else users.disable)(tx, user, now)
                 return user.username if done else None
             case AppliedKind.CLIENT:

@@ -22,7 +22,7 @@ from valetkey.cli.applying import api, client, declarations, group, user, webhoo
 from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
 from valetkey.cli.applying.step import Action, InvalidEntry, Step, unfit
-from valetkey.cli.register.keeper import account_keeper, registrar
+from valetkey.cli.register.services import accounts, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors
@@ -47,7 +47,7 @@ class Prepared(Struct, frozen=True):
     """Whether to remove what the file owns but does not declare."""
 
 
-class _Enough(Exception):
+class _DryRun(Exception):
     """Rolls back the transaction of a plan and carries its steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -117,11 +117,11 @@ async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
     """Return what would be done, without doing it. Raises OperatorErrors with every problem."""
 
     def try_out(tx: Transaction) -> Sequence[Step]:
-        raise _Enough(_carry_out(tx, opened, prepared))
+        raise _DryRun(_carry_out(tx, opened, prepared))
 
     try:
         return await opened.store.write(try_out)
-    except _Enough as enough:
+    except _DryRun as enough:
         return enough.steps
 
 
@@ -149,7 +149,7 @@ async def carry_out(
 
 
 def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[Step]:
-    accounts, clients = account_keeper(opened), registrar(opened)
+    users, clients = accounts(opened), registrar(opened)
     steps: list[Step] = []
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
@@ -168,7 +168,7 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
         *((x, partial(declarations.declare, tx, x, now)) for x in site.attributes),
         *((x.wanted, partial(api.carry_out, tx, keeper, x, now)) for x in prepared.apis),
-        *((x.wanted, partial(user.carry_out, tx, accounts, x, now)) for x in prepared.users),
+        *((x.wanted, partial(user.carry_out, tx, users, x, now)) for x in prepared.users),
         *((x, partial(group.carry_out, tx, x, fresh, now)) for x, fresh in prepared.groups),
         *((x.wanted, partial(client.carry_out, tx, clients, x, now)) for x in prepared.clients),
         *((x, partial(group.assign_roles, tx, x, now)) for x in site.roles),

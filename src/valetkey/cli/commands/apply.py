@@ -12,7 +12,7 @@ from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
 from valetkey.cli.applying.step import Action, Step
-from valetkey.cli.register.keeper import confirm, confirm_by_typing
+from valetkey.cli.register.services import confirm, confirm_by_typing
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import OperatorError

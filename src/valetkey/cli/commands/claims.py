@@ -9,7 +9,7 @@ from valetkey.authorization.operations.claims import PREVIEW
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
-from valetkey.cli.register.keeper import chosen_user
+from valetkey.cli.register.services import chosen_user
 from valetkey.cli.register.store import Opened, with_store
 
 

@@ -23,7 +23,7 @@ from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import metadata_options, said
-from valetkey.cli.register.keeper import (
+from valetkey.cli.register.services import (
     client_named,
 )
 from valetkey.cli.register.store import Opened, with_store

@@ -12,7 +12,7 @@ from valetkey.cli import options, say
 from valetkey.cli.doctoring.health import healths, size
 from valetkey.cli.options import stamp
 from valetkey.cli.register import copying, migration_plan, restoring
-from valetkey.cli.register.keeper import confirm
+from valetkey.cli.register.services import confirm
 from valetkey.cli.register.store import SCHEMAS, Opened, is_begun, open_database, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers

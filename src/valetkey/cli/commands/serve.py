@@ -12,7 +12,7 @@ import click
 
 from valetkey.cli import options
 from valetkey.cli.serving import plan
-from valetkey.cli.serving.plan import METRICS, Answering, Plan, Scraping
+from valetkey.cli.serving.plan import METRICS, Plan, Scraping, ServerPlan
 from valetkey.cli.serving.recheck import fixed, wrong_objects
 from valetkey.cli.serving.slots import has_terminal
 from valetkey.config.agreement import missing_files, servers
@@ -79,7 +79,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
         scraping = {METRICS: told.text()}
     Plan(
         servers=tuple(
-            Answering(
+            ServerPlan(
                 name,
                 tuple(each.fileno() for each in sockets[name]),
                 part.workers,

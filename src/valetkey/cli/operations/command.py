@@ -16,7 +16,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option
 from valetkey.cli.operations.perform import cell, flat, perform, tell_list, tell_record
-from valetkey.cli.register.keeper import chosen_user, client_named, confirm, user_named
+from valetkey.cli.register.services import chosen_user, client_named, confirm, user_named
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -98,7 +98,7 @@ def _name(operation: Operation) -> str:
     return f"{group} {'-'.join(words)}"
 
 
-class _About(Struct):
+class _CallValues(Struct):
     """The values of a call that its texts may name: path, input, and what ends with it."""
 
     path: dict[str, str]
@@ -167,7 +167,7 @@ class _Derived(Struct, frozen=True):
             found_input.value(given)
         secret = inputs.obtain(given) if variant.command.sets_password else None
 
-        async def run_operation(opened: Opened) -> tuple[_About, object]:
+        async def run_operation(opened: Opened) -> tuple[_CallValues, object]:
             about = await self._about(opened, variant, given)
             said = {**given}
             for dest, user in users.items():
@@ -209,10 +209,10 @@ class _Derived(Struct, frozen=True):
 
     async def _about(
         self, opened: Opened, variant: _Variant, given: Mapping[str, object]
-    ) -> _About:
+    ) -> _CallValues:
         path = {**variant.command.fixed}
         path |= {name: str(given[name]) for name in self._arguments()}
-        about = _About(path, {**path})
+        about = _CallValues(path, {**path})
         ends = variant.button is not None and variant.button.ends and variant.asks
         if "client_id" in path:
             await _find_client(opened, about, ends=ends)
@@ -221,7 +221,7 @@ class _Derived(Struct, frozen=True):
         return about
 
 
-async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
+async def _find_client(opened: Opened, about: _CallValues, *, ends: bool) -> None:
     """Find the client in the path, and on request what ends with it. Raises OperatorError."""
     client = await opened.store.read(lambda tx: client_named(tx, about.path["client_id"]))
     about.named["name"] = client.name
@@ -232,7 +232,7 @@ async def _find_client(opened: Opened, about: _About, *, ends: bool) -> None:
         about.ends = f"Users: {held.people}, authorizations: {held.authorizations}."
 
 
-async def _find_user(opened: Opened, about: _About, *, reads: bool, ends: bool) -> None:
+async def _find_user(opened: Opened, about: _CallValues, *, reads: bool, ends: bool) -> None:
     """Find the user of the path, and on request what ends with the account.
 
     Raises OperatorError.
@@ -260,7 +260,7 @@ async def _find_user(opened: Opened, about: _About, *, reads: bool, ends: bool) 
         about.ends = f"Connected apps: {apps}.{left}"
 
 
-def _question(variant: _Variant, about: _About) -> str:
+def _question(variant: _Variant, about: _CallValues) -> str:
     button = variant.button
     if variant.command.question or button is None:
         return variant.command.question
@@ -268,7 +268,9 @@ def _question(variant: _Variant, about: _About) -> str:
     return " ".join(word for word in words if word)
 
 
-def _tell(variant: _Variant, about: _About, value: object, generated: str, *, json: bool) -> None:
+def _tell(
+    variant: _Variant, about: _CallValues, value: object, generated: str, *, json: bool
+) -> None:
     """Print the result of the operation; `generated` is the generated password, or ""."""
     items = _items(value)
     if items is not None:
@@ -294,12 +296,12 @@ def _items(value: object) -> Sequence[object] | None:
     return cast("Sequence[object] | None", getattr(value, "items", None))
 
 
-def _members(variant: _Variant, about: _About, value: object) -> dict[str, object]:
+def _members(variant: _Variant, about: _CallValues, value: object) -> dict[str, object]:
     arguments = {name: about.named[name] for name in variant.operation.arguments}
     return {**arguments, **(about.body if isinstance(value, Done) else {}), **flat(value)}
 
 
-def _tell_people(variant: _Variant, about: _About, value: object) -> None:
+def _tell_people(variant: _Variant, about: _CallValues, value: object) -> None:
     command, members = variant.command, flat(value)
     named = {name: cell(name, each) for name, each in (about.named | about.body | members).items()}
     if isinstance(value, Done) and not value.changed:

@@ -13,7 +13,7 @@ from valetkey.authorization.authentication.password import hash_password, passwo
 from valetkey.authorization.operations.command import Option
 from valetkey.authorization.operations.operation import Parameter
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
-from valetkey.cli.register.keeper import refused
+from valetkey.cli.register.services import refused
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
@@ -22,7 +22,7 @@ from valetkey.kernel.secret import Secret, to_base64url
 _NONE = "none"
 
 
-class _Leaf(Struct, frozen=True):
+class _OptionField(Struct, frozen=True):
     """A field that is one option, by its path in the input."""
 
     path: tuple[str, ...]
@@ -153,11 +153,11 @@ class Input(Struct, frozen=True):
                     return made
             raise refused(MetadataError(*each) for each in faults.items())
 
-    def _leaves(self) -> Iterator[_Leaf]:
+    def _leaves(self) -> Iterator[_OptionField]:
         if self.kind is not None:
             yield from self._below(inspect.type_info(self.kind), ())
 
-    def _below(self, kind: inspect.Type, above: tuple[str, ...]) -> Iterator[_Leaf]:
+    def _below(self, kind: inspect.Type, above: tuple[str, ...]) -> Iterator[_OptionField]:
         for field in kind.fields if isinstance(kind, inspect.StructType) else ():
             path = (*above, field.encode_name)
             bare = _bare(field.type)[0]
@@ -166,7 +166,7 @@ class Input(Struct, frozen=True):
                 continue
             dotted = ".".join(path)
             option = next((each for each in self.options if each.field == dotted), Option(dotted))
-            yield _Leaf(path, field, option)
+            yield _OptionField(path, field, option)
 
 
 def query_option(parameter: Parameter) -> click.Option:

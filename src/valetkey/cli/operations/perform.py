@@ -14,7 +14,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.cli import say
 from valetkey.cli.options import shown
-from valetkey.cli.register.keeper import refused
+from valetkey.cli.register.services import refused
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.replace import replace
 

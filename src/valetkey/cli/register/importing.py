@@ -18,7 +18,7 @@ from valetkey.authorization.model.account.user_import import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
-from valetkey.cli.register.keeper import account_keeper, confirm
+from valetkey.cli.register.services import accounts, confirm
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.sections.accounts import AccountSettings
@@ -62,7 +62,7 @@ def import_users(
     content = _content(file, settings.accounts)
 
     async def run_import(opened: Opened) -> Mapping[str, object]:
-        job = _Import(opened, ImportWork(account_keeper(opened)))
+        job = _Import(opened, ImportWork(accounts(opened)))
         actor = opened.operator
         import_id = await job.uploads.receive(actor, file.name, content, opened.now)
         try:

@@ -13,7 +13,7 @@ from valetkey.authorization.model.webhook import secret_place as webhook_place
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.signing_keys import place
-from valetkey.cli.register.keeper import registrar
+from valetkey.cli.register.services import registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.kernel.jose.algorithm import Algorithm

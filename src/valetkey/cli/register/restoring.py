@@ -7,17 +7,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from valetkey.authorization.background.endings import note_endings
+from valetkey.authorization.background.revocation_log import log_revocations
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.administration import DatabaseRestored
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
-from valetkey.authorization.storage.administration.restoration import Ending
-from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.administration.restoration import LoggedRevocation
+from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.cli.register.store import SCHEMAS, foundation_without_setup, open_database, operator
 from valetkey.config.installation import lag
-from valetkey.config.paths import database_file, endings_path, last_seen_path
+from valetkey.config.paths import database_file, last_seen_path, revocation_log_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database import identity
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine
@@ -60,8 +60,8 @@ def replace_database(
         # Note endings since a server last did. A damaged database cannot be read.
         with contextlib.suppress(DatabaseUnavailable, OperatorError, OSError):
             asyncio.run(_note(settings, server))
-    if name == "authorization" and not accept and not endings_path(settings).exists():
-        raise _unknown(f"there is no {endings_path(settings)}")
+    if name == "authorization" and not accept and not revocation_log_path(settings).exists():
+        raise _unknown(f"there is no {revocation_log_path(settings)}")
     try:
         aside = f".before-{SYSTEM.now()}"
         replace_with_backup(backup, file, package=SCHEMAS[name], aside=aside)
@@ -77,7 +77,7 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
         if known is None or found is None or identity.is_older(found, known):
             # The existing database may itself be a restored backup, without later endings.
             return
-        await note_endings(store, Endings(endings_path(settings)))
+        await log_revocations(store, RevocationLog(revocation_log_path(settings)))
     finally:
         await store.engine.close()
 
@@ -153,16 +153,16 @@ async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> 
     )
 
 
-async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[Ending]:
+async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[LoggedRevocation]:
     """Return what ended after the backup was made, as far as it was recorded."""
-    file = endings_path(settings)
+    file = revocation_log_path(settings)
     if not file.exists():
         if not accept:
             raise _unknown(f"there is no {file}")
         return ()
-    endings = Endings(file)
+    endings = RevocationLog(file)
 
-    def find_lost(tx: Transaction) -> tuple[Instant, Sequence[Ending]]:
+    def find_lost(tx: Transaction) -> tuple[Instant, Sequence[LoggedRevocation]]:
         every = endings.all
         return tx.restoration.newest(), [e for e in every if not tx.restoration.knows(e.id)]
 
@@ -173,7 +173,9 @@ async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[E
     return [each for each in lost if each.at >= newest - _OVERLAP]
 
 
-def _end_again(tx: Transaction, lost: Sequence[Ending], epoch: int, now: Instant) -> Restored:
+def _end_again(
+    tx: Transaction, lost: Sequence[LoggedRevocation], epoch: int, now: Instant
+) -> Restored:
     users: dict[int, None] = {}
     clients: dict[str, None] = {}
     for each in lost:

@@ -31,7 +31,7 @@ else:
 Worker = tuple[str, int]
 """The name of a server and the number of its worker."""
 
-Found = Mapping[Worker, Snapshot | None]
+WorkerMetrics = Mapping[Worker, Snapshot | None]
 """The metrics of each worker; None for a worker that did not respond in time."""
 
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -39,7 +39,7 @@ _OF_SERVER = ("server",)
 _OF_WORKER = ("server", "worker")
 
 
-def expose(found: Found, accept: str) -> tuple[bytes, str]:
+def expose(found: WorkerMetrics, accept: str) -> tuple[bytes, str]:
     """Return the metrics and their media type: OpenMetrics or Prometheus text, by `accept`.
 
     Each series is labelled with its server and worker, so that the restart of a worker shows as a
@@ -58,7 +58,7 @@ def expose(found: Found, accept: str) -> tuple[bytes, str]:
 class _Collected:
     """A `Collector` of prometheus-client, which defines no protocol for it."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: WorkerMetrics) -> None:
         self._found = found
 
     def collect(self) -> Iterator["families.Metric"]:
@@ -69,7 +69,7 @@ class _Collected:
                 yield family
 
 
-def _family(metric: Metric, found: Found) -> "families.Metric":
+def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
     name, labels = PREFIX + metric.name, _OF_SERVER if metric.shared else _OF_WORKER
     told = _samples(metric, found)
     if isinstance(metric, Histogram):
@@ -94,7 +94,7 @@ def _family(metric: Metric, found: Found) -> "families.Metric":
     return family
 
 
-def _exemplars(found: Found) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
+def _exemplars(found: WorkerMetrics) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
     """Return the exemplars of request durations by labels and number of the bucket."""
     told: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
     for (server, worker), said in found.items():
@@ -105,7 +105,7 @@ def _exemplars(found: Found) -> Mapping[tuple[str, ...], Mapping[int, "samples.E
     return told
 
 
-def _samples(metric: Metric, found: Found) -> Iterator[Sample]:
+def _samples(metric: Metric, found: WorkerMetrics) -> Iterator[Sample]:
     told: set[tuple[str, ...]] = set()
     for (server, worker), said in found.items():
         if metric.name == "worker_up":

@@ -25,7 +25,7 @@ METRICS = "VALETKEY_METRICS"
 """The environment variable that holds a worker's `Scraping`."""
 
 
-class Answering(Struct, frozen=True):
+class ServerPlan(Struct, frozen=True):
     """One server: its name, the descriptors of its sockets, and its number of workers.
 
     With `tls` the sockets speak TLS. The workers' environment includes the variables in `given` and
@@ -52,7 +52,7 @@ class Plan(Struct, frozen=True):
     keeps another start from removing `folder`.
     """
 
-    servers: tuple[Answering, ...]
+    servers: tuple[ServerPlan, ...]
     ready: str
     file: str
     folder: str

@@ -9,7 +9,7 @@ from valetkey.resource.documentation import parts, schemas
 from valetkey.resource.documentation.schemas import Action, actions, of_kind, of_schema
 from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
-from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
 from valetkey.resource.scalar import LARGEST, Scalar
 from valetkey.resource.storage.lists import CREATED
 
@@ -248,7 +248,7 @@ _SAME: Document = {"description": "Not modified."}
 
 def _shown(action: Action, name: str) -> Document:
     schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
-    if action.kind.home is Home.HERE and of_kind(action.kind) is None:
+    if action.kind.home is Backend.HERE and of_kind(action.kind) is None:
         return schema
     one = of_schema(schemas.shown(action.kind))
     value = {"items": [one]} if action.verb is Verb.LIST else one

@@ -17,7 +17,7 @@ from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.documentation.schemas import Action, actions, of_schema
 from valetkey.resource.problem import Problems
 from valetkey.resource.requests.paging import MOST, USUAL
-from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.lists import CREATED
 from valetkey.web.exchange import Endpoint, Request, Response, html_response, json_response
 from valetkey.web.router import Route
@@ -327,7 +327,7 @@ def _action(site: ApiIdentity, action: Action) -> Iterator[str]:
 
 
 def _orders(kind: ResourceObject) -> Iterator[str]:
-    if kind.home is not Home.HERE:
+    if kind.home is not Backend.HERE:
         return
     sorts = ", ".join(_code(f"?sort={name}") for name in (CREATED, *kind.sort))
     said = f"Sort by {sorts}; a - before the name reverses the order."

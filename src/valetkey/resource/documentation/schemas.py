@@ -6,7 +6,7 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.kernel.shapes.shape import Document, Invalid
-from valetkey.resource.resource_object import Home, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, ResourceObject, Verb
 from valetkey.resource.scalar import Scalar, scalar_of
 
 LARGEST = 2**53
@@ -21,7 +21,7 @@ _MOMENT = {
 
 def shown(kind: ResourceObject) -> Document:
     """Return the schema of an object as it is read."""
-    if kind.home is not Home.HERE:
+    if kind.home is not Backend.HERE:
         return {"type": "object", "properties": dict(kind.shows)}
     fields = published(kind.fields.schema)
     return {
@@ -65,7 +65,7 @@ def replaced(kind: ResourceObject) -> Document:
 def patched(kind: ResourceObject) -> Document:
     """Return the schema of a merge patch: any field; null removes those that can be removed."""
     fields = published(kind.fields.schema)
-    if kind.home is Home.HERE:
+    if kind.home is Backend.HERE:
         made = _partly({**fields, "required": sorted(kind.fields.required)})
         return {"type": "object", "properties": properties(made), "additionalProperties": False}
     removable = kind.fields.defaults
@@ -278,7 +278,7 @@ _METHODS = (
 
 def actions(kind: ResourceObject) -> Iterator[Action]:
     """Return all operations of an object, in display order."""
-    example = of_kind(kind) if kind.home is Home.HERE or kind.fields.names else None
+    example = of_kind(kind) if kind.home is Backend.HERE or kind.fields.names else None
     for verb, method, summary in _METHODS:
         if verb not in kind.verbs:
             continue

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from valetkey.resource.resource_object import Home, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, ResourceObject, Verb
 
 _LONGEST = 200
 _LINK = r"^$|^https://[A-Za-z0-9]"
@@ -61,7 +61,7 @@ OBJECT = ResourceObject(
     frozenset({Verb.READ, Verb.REPLACE, Verb.CHANGE}),
     reads="read your name, addresses, phone number and profile",
     writes="change your name, address, phone number and profile",
-    home=Home.ISSUER,
+    home=Backend.ISSUER,
     singleton=True,
     shows={
         "uid": {"type": "integer", "examples": [4711]},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from valetkey.resource.resource_object import Home, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, ResourceObject, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ OBJECT = ResourceObject(
     frozenset({Verb.LIST, Verb.READ, Verb.DELETE}),
     reads="see which apps have access to your account",
     writes="revoke the access of apps",
-    home=Home.ISSUER,
+    home=Backend.ISSUER,
     newest=1_000,
     shows={
         "id": {"type": "string", "examples": ["gr_9f8Hc2"]},

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from valetkey.resource.resource_object import Home, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
 
 # Empty if the client has none, so that a record can be written back as it was read.
 _Uri = Annotated[str, Meta(max_length=2_000, examples=["https://app.example/callback"])]
@@ -28,7 +28,7 @@ OBJECT = ResourceObject(
     reads="read the app's own registration",
     writes="change the app's own registration",
     owned_by=OwnedBy.CLIENT,
-    home=Home.ISSUER,
+    home=Backend.ISSUER,
     singleton=True,
     either=(frozenset({"redirect_uri", "redirect_uris"}),),
     shows={

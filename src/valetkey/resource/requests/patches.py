@@ -73,7 +73,7 @@ class JsonPatch(Struct, frozen=True):
         """Return the patched document. Raises Invalid; Refused (409) if an operation fails."""
         # A deep copy, so that a retry starts from the original.
         document: object = _copied(before)
-        room = _Room(len(msgspec.json.encode(before)))
+        room = _SizeBudget(len(msgspec.json.encode(before)))
         for operation in self.operations:
             document = _done(document, operation, room)
         if not isinstance(document, dict):
@@ -146,7 +146,7 @@ def _steps(value: object, name: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-class _Room:
+class _SizeBudget:
     """The bytes that the operations of one patch may still write."""
 
     def __init__(self, size: int) -> None:
@@ -173,7 +173,7 @@ class _Room:
         return document
 
 
-def _done(document: object, operation: Operation, room: _Room) -> object:
+def _done(document: object, operation: Operation, room: _SizeBudget) -> object:
     path = operation.path
     match operation.op:
         case "test":

@@ -130,7 +130,7 @@ class IdempotencyKey(Struct, frozen=True):
     request: str
 
 
-class Answered(Struct, frozen=True):
+class StoredResponse(Struct, frozen=True):
     """The response to the first request with a key: `request` is its hash, `answer` JSON."""
 
     request: str
@@ -163,7 +163,7 @@ class IdempotencyKeys(Struct, frozen=True):
         )
         return claimed == 1
 
-    def answered(self, key: IdempotencyKey) -> Answered | None:
+    def answered(self, key: IdempotencyKey) -> StoredResponse | None:
         """Return the response to the request that claimed the key."""
         row = self.db.row(
             "SELECT request, object_id, answer FROM idempotency_keys"
@@ -173,4 +173,4 @@ class IdempotencyKeys(Struct, frozen=True):
             kind=self.kind,
             name=key.name,
         )
-        return None if row is None else Answered(*row)
+        return None if row is None else StoredResponse(*row)

@@ -83,7 +83,7 @@ def read_signed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _IntrospectionResponse:
     """The members of an introspection response that the SDK uses."""
 
     active: bool
@@ -100,9 +100,16 @@ class _Said:
 
 
 _OWN = frozenset(
-    (*(each.name for each in fields(_Said)), "nbf", "token_type", "username", "auth_time", "act")
+    (
+        *(each.name for each in fields(_IntrospectionResponse)),
+        "nbf",
+        "token_type",
+        "username",
+        "auth_time",
+        "act",
+    )
 )
-_Response = tuple[_Said, Mapping[str, object]]
+_Response = tuple[_IntrospectionResponse, Mapping[str, object]]
 _MEMBERS = msgspec.json.Decoder(dict[str, object])
 
 
@@ -218,14 +225,20 @@ class Introspection:
                     audience=self._credential.client_id,
                     now=now,
                 )
-                return None if said is None else (msgspec.convert(said, type=_Said), said)
+                return (
+                    None
+                    if said is None
+                    else (msgspec.convert(said, type=_IntrospectionResponse), said)
+                )
             except UnknownKey:
                 await source.look(now)
             except msgspec.ValidationError:
                 return None
         return None
 
-    def _judge(self, said: _Said, members: Mapping[str, object], now: Instant) -> Caller | Refusal:
+    def _judge(
+        self, said: _IntrospectionResponse, members: Mapping[str, object], now: Instant
+    ) -> Caller | Refusal:
         if not said.active or said.exp <= now:
             return _no("introspection.inactive", "a live token", "not active")
         if said.iss and said.iss != self._issuer:
@@ -265,7 +278,7 @@ def _read(answer: Answer) -> _Response | None:
         return None
     try:
         members = _MEMBERS.decode(answer.body)
-        return msgspec.convert(members, type=_Said), members
+        return msgspec.convert(members, type=_IntrospectionResponse), members
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 

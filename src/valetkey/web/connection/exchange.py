@@ -18,7 +18,7 @@ UNREAD = 64 * 1024
 """Bytes of a body that may wait to be taken; beyond them reading pauses."""
 
 
-class Answering(Protocol):
+class Responder(Protocol):
     """The application, as an exchange sees it."""
 
     async def answer(self, asked: IncomingRequest) -> None:
@@ -152,7 +152,7 @@ class Exchange:
         if self.streaming and self.task is not None:
             self.task.cancel()
 
-    async def run(self, app: Answering) -> None:
+    async def run(self, app: Responder) -> None:
         """Let `app` answer the request."""
         CALLER.set(self)
         try:

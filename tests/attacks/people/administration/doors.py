@@ -111,18 +111,18 @@ DOORS: Mapping[str, Door] = {
     # Administration: people.
     "/admin": Door(Need.ROLE),
     "/admin/users": Door(Need.ROLE),
-    "/admin/users/import": Door(Need.ROLE, Permission.PEOPLE),
+    "/admin/users/import": Door(Need.ROLE, Permission.USERS),
     "/admin/users/import/{import_id}": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/users/import/im_1", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/users/import/im_1", shown=False
     ),
     "/admin/users/import/{import_id}/report": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/users/import/im_1/report", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/users/import/im_1/report", shown=False
     ),
     "/admin/users/selected/{act}": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/users/selected/disable"
+        Need.ROLE, Permission.USERS, at="/admin/users/selected/disable"
     ),
     "/admin/users/{uid}": Door(Need.ROLE, at="/admin/users/1001"),
-    "/admin/users/{uid}/{act}": Door(Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/disable"),
+    "/admin/users/{uid}/{act}": Door(Need.ROLE, Permission.USERS, at="/admin/users/1001/disable"),
     "/admin/roles": Door(Need.ROLE, changing=Permission.ROLES),
     "/admin/owner": Door(Need.LINK),
     "/admin/owner/account": Door(Need.LINK, shown=False),
@@ -142,7 +142,7 @@ DOORS: Mapping[str, Door] = {
         Need.ROLE, Permission.CLIENTS, at="/admin/apis/none/disable", shown=False
     ),
     "/admin/users/{uid}/attributes": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/attributes", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/users/1001/attributes", shown=False
     ),
     "/admin/attributes": Door(Need.ROLE),
     "/admin/attributes/new": Door(Need.ROLE, Permission.CLIENTS),
@@ -167,21 +167,21 @@ DOORS: Mapping[str, Door] = {
         Need.ROLE, Permission.KEYS, at="/admin/scim/none/end", shown=False
     ),
     "/admin/groups": Door(Need.ROLE),
-    "/admin/groups/new": Door(Need.ROLE, Permission.PEOPLE),
+    "/admin/groups/new": Door(Need.ROLE, Permission.USERS),
     "/admin/groups/{group}/edit": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/edit", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/groups/none/edit", shown=False
     ),
     "/admin/groups/{group}/api-roles": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/api-roles", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/groups/none/api-roles", shown=False
     ),
     "/admin/users/{uid}/api-roles": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/users/1001/api-roles", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/users/1001/api-roles", shown=False
     ),
     "/admin/groups/{group}/members": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/members", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/groups/none/members", shown=False
     ),
     "/admin/groups/{group}/{act}": Door(
-        Need.ROLE, Permission.PEOPLE, at="/admin/groups/none/delete", shown=False
+        Need.ROLE, Permission.USERS, at="/admin/groups/none/delete", shown=False
     ),
     "/admin/webhooks": Door(Need.ROLE),
     "/admin/webhooks/new": Door(Need.ROLE, Permission.SETTINGS),
@@ -262,31 +262,31 @@ def concrete(path: str, door: Door) -> str:
 
 PROGRAM_NEEDS: Mapping[str, Permission] = {
     "GET /users": Permission.READ,
-    "POST /users": Permission.PEOPLE,
-    "GET /users/imports": Permission.PEOPLE,
-    "POST /users/imports": Permission.PEOPLE,
-    "GET /users/imports/{import_id}": Permission.PEOPLE,
-    "GET /users/imports/{import_id}/rows": Permission.PEOPLE,
-    "POST /users/imports/{import_id}/start": Permission.PEOPLE,
-    "POST /users/imports/{import_id}/stop": Permission.PEOPLE,
+    "POST /users": Permission.USERS,
+    "GET /users/imports": Permission.USERS,
+    "POST /users/imports": Permission.USERS,
+    "GET /users/imports/{import_id}": Permission.USERS,
+    "GET /users/imports/{import_id}/rows": Permission.USERS,
+    "POST /users/imports/{import_id}/start": Permission.USERS,
+    "POST /users/imports/{import_id}/stop": Permission.USERS,
     "GET /users/{uid}": Permission.READ,
-    "PATCH /users/{uid}": Permission.PEOPLE,
-    "DELETE /users/{uid}": Permission.PEOPLE,
-    "POST /users/{uid}/disable": Permission.PEOPLE,
-    "POST /users/{uid}/enable": Permission.PEOPLE,
+    "PATCH /users/{uid}": Permission.USERS,
+    "DELETE /users/{uid}": Permission.USERS,
+    "POST /users/{uid}/disable": Permission.USERS,
+    "POST /users/{uid}/enable": Permission.USERS,
     "POST /users/{uid}/sign-out": Permission.RESET,
     "POST /users/{uid}/reset-factors": Permission.RESET,
     "POST /users/{uid}/send-reset": Permission.RESET,
-    "POST /users/{uid}/verify-email": Permission.PEOPLE,
-    "PUT /users/{uid}/developer": Permission.PEOPLE,
-    "DELETE /users/{uid}/developer": Permission.PEOPLE,
-    "DELETE /users/{uid}/apps/{client_id}": Permission.PEOPLE,
+    "POST /users/{uid}/verify-email": Permission.USERS,
+    "PUT /users/{uid}/developer": Permission.USERS,
+    "DELETE /users/{uid}/developer": Permission.USERS,
+    "DELETE /users/{uid}/apps/{client_id}": Permission.USERS,
     "PUT /users/{uid}/role": Permission.ROLES,
-    "PUT /users/{uid}/email": Permission.PEOPLE,
+    "PUT /users/{uid}/email": Permission.USERS,
     "GET /users/{uid}/groups": Permission.READ,
-    "PUT /users/{uid}/groups": Permission.PEOPLE,
+    "PUT /users/{uid}/groups": Permission.USERS,
     "GET /users/{uid}/attributes": Permission.READ,
-    "PATCH /users/{uid}/attributes": Permission.PEOPLE,
+    "PATCH /users/{uid}/attributes": Permission.USERS,
     "GET /webhooks": Permission.READ,
     "POST /webhooks": Permission.SETTINGS,
     "GET /webhooks/{webhook_id}": Permission.READ,
@@ -306,18 +306,18 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "PUT /claims/{claim}": Permission.CLIENTS,
     "DELETE /claims/{claim}": Permission.CLIENTS,
     "GET /apis/{api_id}/roles/{role}": Permission.READ,
-    "PUT /apis/{api_id}/roles/{role}/users/{uid}": Permission.PEOPLE,
-    "DELETE /apis/{api_id}/roles/{role}/users/{uid}": Permission.PEOPLE,
-    "PUT /apis/{api_id}/roles/{role}/groups/{group}": Permission.PEOPLE,
-    "DELETE /apis/{api_id}/roles/{role}/groups/{group}": Permission.PEOPLE,
+    "PUT /apis/{api_id}/roles/{role}/users/{uid}": Permission.USERS,
+    "DELETE /apis/{api_id}/roles/{role}/users/{uid}": Permission.USERS,
+    "PUT /apis/{api_id}/roles/{role}/groups/{group}": Permission.USERS,
+    "DELETE /apis/{api_id}/roles/{role}/groups/{group}": Permission.USERS,
     "GET /groups": Permission.READ,
-    "POST /groups": Permission.PEOPLE,
+    "POST /groups": Permission.USERS,
     "GET /groups/{group}": Permission.READ,
-    "PATCH /groups/{group}": Permission.PEOPLE,
-    "DELETE /groups/{group}": Permission.PEOPLE,
+    "PATCH /groups/{group}": Permission.USERS,
+    "DELETE /groups/{group}": Permission.USERS,
     "GET /groups/{group}/members": Permission.READ,
-    "PUT /groups/{group}/members/{uid}": Permission.PEOPLE,
-    "DELETE /groups/{group}/members/{uid}": Permission.PEOPLE,
+    "PUT /groups/{group}/members/{uid}": Permission.USERS,
+    "DELETE /groups/{group}/members/{uid}": Permission.USERS,
     "GET /apis": Permission.READ,
     "POST /apis": Permission.CLIENTS,
     "GET /apis/{api_id}": Permission.READ,

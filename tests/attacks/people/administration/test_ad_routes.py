@@ -69,7 +69,7 @@ async def settle(it: Harness) -> dict[str, Browser]:
             record = UserRecord(_username(name), f"{name}@example.com")
             accounts.register(tx, record, it.clock.now, uid=uid, password_hash=hashed)
             if name in set(Role):
-                tx.people.set_role(uid, Role(name), it.clock.now)
+                tx.user_directory.set_role(uid, Role(name), it.clock.now)
         tx.members.add(Membership("web", PEOPLE["member"], TeamRole.OWNER, it.clock.now))
 
     await it.write(work)
@@ -204,7 +204,7 @@ def test_ad_the_owners_link_is_asked_for(tmp_path: Path) -> None:
                 if "GET" in route.methods:
                     assert (await browsers[name].get(path)).status == 404, path
                 assert (await browsers[name].post(path, {})).status in {303, 403, 404}, path
-        assert len(await it.read(lambda tx: tx.people.with_roles(99))) == len(Role)
+        assert len(await it.read(lambda tx: tx.user_directory.with_roles(99))) == len(Role)
 
     run(tmp_path, story)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.attacks.people.requests.desk import change_client, count, switch_client
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.support.live import CALLBACK, CHALLENGE, VERIFIER, LiveServers
-from valetkey.testing.person import Form, Page, Person
+from valetkey.testing.browser import Form, Page, UserAgent
 
 _EVIL = "https://evil.test/cb"
 _OTHER = "https://app.example/other"
@@ -38,7 +38,7 @@ _TAMPERED = (
 
 
 @pytest.fixture(scope="module")
-def alice(world: LiveServers) -> Person:
+def alice(world: LiveServers) -> UserAgent:
     """Alice's browser."""
     return signed_in(world)
 
@@ -54,7 +54,11 @@ def _pairs(page: Page) -> list[tuple[str, str]]:
 
 
 def _send(
-    world: LiveServers, person: Person, page: Page, pairs: Sequence[tuple[str, str]], more: str = ""
+    world: LiveServers,
+    person: UserAgent,
+    page: Page,
+    pairs: Sequence[tuple[str, str]],
+    more: str = "",
 ) -> Page:
     """Submit these very pairs, and follow to where the code goes."""
     url = urljoin(page.url, _form(page).action) + more
@@ -67,7 +71,7 @@ def _send(
 
 @pytest.mark.parametrize("tampered", _TAMPERED, ids="=".join)
 def test_ru_35_the_consent_form_cannot_say_what_was_asked(
-    world: LiveServers, alice: Person, tampered: tuple[str, str]
+    world: LiveServers, alice: UserAgent, tampered: tuple[str, str]
 ) -> None:
     page = consent_page(world, alice, "spa1", **_PKCE)
     answer = _send(world, alice, page, [*_pairs(page), tampered])
@@ -77,7 +81,7 @@ def test_ru_35_the_consent_form_cannot_say_what_was_asked(
     assert granted.json["scope"] == "notes:read"
 
 
-def test_ru_35_not_even_with_everything_at_once(world: LiveServers, alice: Person) -> None:
+def test_ru_35_not_even_with_everything_at_once(world: LiveServers, alice: UserAgent) -> None:
     page = consent_page(world, alice, "spa1", **_PKCE)
     everything = dict(_TAMPERED)
     del everything["scope"]
@@ -86,7 +90,7 @@ def test_ru_35_not_even_with_everything_at_once(world: LiveServers, alice: Perso
 
 
 def test_ru_35_consent_form_refuses_scopes_that_were_not_requested(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)
     others = [pair for pair in _pairs(page) if pair[0] != "scope"]
@@ -99,7 +103,7 @@ def test_ru_35_consent_form_refuses_scopes_that_were_not_requested(
 
 
 def test_ru_35_the_address_of_the_form_cannot_say_more_either(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)
     evil = urlencode({"redirect_uri": _EVIL, "client_id": "web2", "scope": "write"})
@@ -113,7 +117,9 @@ def test_ru_35_the_address_of_the_form_cannot_say_more_either(
     assert granted.json["scope"] == "notes:read"
 
 
-def test_ru_35_fields_said_twice_or_twisted_are_refused(world: LiveServers, alice: Person) -> None:
+def test_ru_35_fields_said_twice_or_twisted_are_refused(
+    world: LiveServers, alice: UserAgent
+) -> None:
     page = consent_page(world, alice)
     csrf = dict(_form(page).fields)["csrf"]
     others = [pair for pair in _pairs(page) if pair[0] != "csrf"]
@@ -134,7 +140,7 @@ def test_ru_35_fields_said_twice_or_twisted_are_refused(world: LiveServers, alic
 
 @pytest.mark.parametrize("decision", ["", "ALLOW", "yes", "true", "1", "allow ", "none"])
 def test_ru_35_a_decision_is_one_of_two_words(
-    world: LiveServers, alice: Person, decision: str
+    world: LiveServers, alice: UserAgent, decision: str
 ) -> None:
     page = consent_page(world, alice)
     pairs = [pair for pair in _pairs(page) if pair[0] != "decision"]
@@ -163,7 +169,7 @@ def test_ru_37_no_redirect_to_uri_or_client_removed_meanwhile(
     url = urljoin(page.url, _form(page).action)
     decided = fetch(person, "POST", url, urlencode(_pairs(page)))
     assert decided.status == 303
-    stranger = Person(world.auth)
+    stranger = UserAgent(world.auth)
     asked = world.ask(stranger, client_id)
     (_removed if end is _removed else _switched_off)(world, client_id)
     codes = count(world, "vouchers", "kind = 'code'")

@@ -11,7 +11,7 @@ from tests.attacks.raw import only, request, say
 from tests.support.live import CALLBACK, CHALLENGE, VERIFIER, LiveServers
 from tests.vectors.rows import rows
 from valetkey.kernel.url import check_redirect_uri
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _LOOPBACK = "http://127.0.0.1/cb"
 _PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
@@ -22,7 +22,7 @@ def _ask(world: LiveServers, client_id: str, redirect_uri: str | None, **said: s
     if redirect_uri is not None:
         asked["redirect_uri"] = redirect_uri
     query = urlencode({name: value for name, value in asked.items() if value})
-    return fetch(Person(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
+    return fetch(UserAgent(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
 
 
 def _leads_to_a_page_of_ours(page: Page) -> None:
@@ -55,11 +55,11 @@ def test_ru_what_is_not_byte_for_byte_registered_is_never_followed(
 def test_ru_the_same_in_a_form(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize"
     form = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
-    good = fetch(Person(world.auth), "POST", url, form)
+    good = fetch(UserAgent(world.auth), "POST", url, form)
     assert good.location.startswith("/oauth/authorize?interaction=v1.")
     with world.nothing_changes():
         for group in NOT_REGISTERED.values():
-            page = fetch(Person(world.auth), "POST", url, {**form, "redirect_uri": group[0]})
+            page = fetch(UserAgent(world.auth), "POST", url, {**form, "redirect_uri": group[0]})
             shown(page, 400, "invalid_request")
 
 
@@ -93,7 +93,7 @@ def test_ru_19_an_empty_address_is_not_one_that_was_left_out(world: LiveServers)
     with world.nothing_changes():
         for empty in ("redirect_uri=", "redirect_uri", "redirect_uri=%20"):
             url = f"{world.auth}/oauth/authorize?response_type=code&client_id=web1&{empty}"
-            shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
+            shown(fetch(UserAgent(world.auth), "GET", url), 400, "invalid_request")
 
 
 def test_ru_which_of_several_is_meant_must_be_said(world: LiveServers) -> None:
@@ -124,7 +124,7 @@ def test_ru_21_two_addresses_are_none(world: LiveServers) -> None:
     good = f"response_type=code&client_id=web1&redirect_uri={quote(CALLBACK)}"
     evil = f"redirect_uri={quote('https://evil.test/cb')}"
     url = f"{world.auth}/oauth/authorize"
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     with world.nothing_changes():
         for query in (
             f"{good}&{evil}", f"{evil}&{good}", f"{good}&redirect_uri={quote(CALLBACK)}",
@@ -141,7 +141,7 @@ def test_ru_names_that_only_look_like_the_parameter_are_ignored(world: LiveServe
     evil = quote("https://evil.test/cb")
     for name in ("redirect_uri[]", "redirect_uri[0]", "Redirect_Uri", " redirect_uri", "redirect"):
         url = f"{world.auth}/oauth/authorize?{good}&{quote(name)}={evil}"
-        back(world, fetch(Person(world.auth), "GET", url), "invalid_scope", state=None)
+        back(world, fetch(UserAgent(world.auth), "GET", url), "invalid_scope", state=None)
 
 
 @pytest.mark.parametrize("port", ["1", "80", "1024", "65535"])
@@ -215,11 +215,11 @@ def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(
         )
         person = signed_in(world)
         page = consent_page(world, person, client_id, redirect_uri=presented, **_PKCE)
-        code = person.allow(page).told["code"]
+        code = person.allow(page).redirect_parameters["code"]
         said = {"redirect_uri": presented, "code_verifier": VERIFIER, "client_secret": ""}
         world.exchange(code, client_id, **said).ok()
         silent = {"redirect_uri": presented, "prompt": "none", **_PKCE}
-        told = world.ask(person, client_id, **silent).told
+        told = world.ask(person, client_id, **silent).redirect_parameters
         # Any program on the machine can have a native app's port: its user is asked each time.
         assert ("code" in told) is (kind == "web")
         assert told.get("error", "") == ("" if kind == "web" else "interaction_required")
@@ -241,9 +241,9 @@ def test_ru_33_a_huge_address_is_not_even_read(world: LiveServers) -> None:
             assert reply.status == 414
             assert "location" not in reply.headers
         url = f"{world.auth}/oauth/authorize"
-        page = fetch(Person(world.auth), "POST", url, asked + "x" * (65_536 - len(asked)))
+        page = fetch(UserAgent(world.auth), "POST", url, asked + "x" * (65_536 - len(asked)))
         shown(page, 400, "invalid_request")
-        page = fetch(Person(world.auth), "POST", url, asked + "x" * 65_536)
+        page = fetch(UserAgent(world.auth), "POST", url, asked + "x" * 65_536)
         shown(page, 413, "content_too_large")
 
 

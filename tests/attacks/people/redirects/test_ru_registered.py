@@ -11,7 +11,7 @@ from tests.attacks.people.told import back, fetch, shown
 from tests.support.live import CALLBACK, CODE_GRANT, LiveServers
 from tests.vectors.rows import rows
 from valetkey.authorization.actions.clients import Faults
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _REFUSED = {
     "ru-03-user-name": ("https://user@app.example/cb", "https://app.example:x@evil.test/cb"),
@@ -148,7 +148,7 @@ def _refused(response: requests.Response, pointer: str) -> None:
 def _ask(world: LiveServers, client_id: str, redirect_uri: str) -> Page:
     asked = {"response_type": "code", "client_id": client_id, "redirect_uri": redirect_uri}
     query = urlencode({**asked, "scope": "nothing", "state": "xyz"})
-    return fetch(Person(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
+    return fetch(UserAgent(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
 
 
 @pytest.mark.parametrize("uris", _REFUSED.values(), ids=_REFUSED)

@@ -12,7 +12,7 @@ from tests.attacks.people.requests.desk import change_client, count
 from tests.attacks.people.told import back, consent_page, fetch, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
 from tests.support.live import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, LiveServers, secret_of
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _GOOD = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
 _STATES = {
@@ -43,7 +43,7 @@ _STATES = {
 
 
 @pytest.fixture(scope="module")
-def alice(world: LiveServers) -> Person:
+def alice(world: LiveServers) -> UserAgent:
     """Alice, who allowed web1 before and is not asked again."""
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
@@ -51,7 +51,7 @@ def alice(world: LiveServers) -> Person:
 
 
 def _raw(
-    world: LiveServers, person: Person, method: str, target: str, body: str = ""
+    world: LiveServers, person: UserAgent, method: str, target: str, body: str = ""
 ) -> dict[str, str]:
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
     headers = [f"Cookie: {cookie}"]
@@ -77,7 +77,7 @@ def _state_in(location: str) -> bytes:
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
 def test_az_05_state_comes_back_byte_for_byte(
-    world: LiveServers, alice: Person, state: bytes
+    world: LiveServers, alice: UserAgent, state: bytes
 ) -> None:
     query = f"{urlencode(_GOOD)}&state={quote_from_bytes(state, safe='')}"
     for more in ("&scope=notes:read", "&scope=nothing"):
@@ -91,13 +91,15 @@ def test_az_05_state_comes_back_byte_for_byte(
 
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
-def test_az_05_state_survives_the_pages(world: LiveServers, alice: Person, state: bytes) -> None:
+def test_az_05_state_survives_the_pages(world: LiveServers, alice: UserAgent, state: bytes) -> None:
     page = consent_page(world, alice, state=state.decode())
     for answer in (alice.allow(page), alice.deny(consent_page(world, alice, state=state.decode()))):
         assert _state_in(answer.headers["location"]) == state
 
 
-def test_az_05_state_of_any_single_character_is_returned(world: LiveServers, alice: Person) -> None:
+def test_az_05_state_of_any_single_character_is_returned(
+    world: LiveServers, alice: UserAgent
+) -> None:
     for number in (*range(0x80), 0xE9, 0x2603):
         text = chr(number).encode()
         query = f"{urlencode(_GOOD)}&scope=nothing&state={quote_from_bytes(text, safe='')}"
@@ -107,13 +109,13 @@ def test_az_05_state_of_any_single_character_is_returned(world: LiveServers, ali
 
 @pytest.mark.parametrize("size", [2_049, 4_096, 6_000])
 def test_az_05_a_long_state_is_refused_without_it(
-    world: LiveServers, alice: Person, size: int
+    world: LiveServers, alice: UserAgent, size: int
 ) -> None:
     with world.nothing_changes():
         back(world, world.ask(alice, state="x" * size), "invalid_request", state=None)
 
 
-def test_az_05_64_kibibytes_of_state_are_refused(world: LiveServers, alice: Person) -> None:
+def test_az_05_64_kibibytes_of_state_are_refused(world: LiveServers, alice: UserAgent) -> None:
     with world.nothing_changes():
         target = f"/oauth/authorize?{urlencode(_GOOD)}&state={'x' * 65_536}"
         reply = only(say(world.auth, request(world.auth, "GET", target)))
@@ -124,7 +126,7 @@ def test_az_05_64_kibibytes_of_state_are_refused(world: LiveServers, alice: Pers
         back(world, page, "invalid_request", state=None)
 
 
-def test_az_05_empty_state_is_not_returned(world: LiveServers, alice: Person) -> None:
+def test_az_05_empty_state_is_not_returned(world: LiveServers, alice: UserAgent) -> None:
     yes(world, world.ask(alice, state=""), state=None)
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&state="
     assert "state" not in fetch(alice, "GET", url).location
@@ -133,9 +135,9 @@ def test_az_05_empty_state_is_not_returned(world: LiveServers, alice: Person) ->
 def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: LiveServers) -> None:
     # The attacker's metadata name our authorization endpoint and the attacker's token endpoint.
     page = world.allow("spa1", code_challenge=CHALLENGE, code_challenge_method="S256")
-    assert page.told["iss"] == world.auth != "https://as.evil.test"
+    assert page.redirect_parameters["iss"] == world.auth != "https://as.evil.test"
     # A client that does not look sends the code there; it is worth nothing to the attacker.
-    code = page.told["code"]
+    code = page.redirect_parameters["code"]
     for client_id in ("web2", "svc1"):
         stolen = world.token(client_id, grant_type="authorization_code", code=code)
         assert stolen.status == 400
@@ -143,11 +145,11 @@ def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: LiveServer
 
 
 def test_az_08_every_response_has_the_issuer_of_the_metadata(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     yes(world, world.ask(alice))
     back(world, world.ask(alice, response_type="x"), "unsupported_response_type")
-    back(world, world.ask(Person(world.auth), prompt="none"), "login_required")
+    back(world, world.ask(UserAgent(world.auth), prompt="none"), "login_required")
     back(world, alice.deny(consent_page(world, alice)), "access_denied")
     refused = world.ask(alice, response_type="token").location
     assert refused.startswith(f"{CALLBACK}#error=unauthorized_client&")
@@ -158,7 +160,9 @@ def test_az_08_every_response_has_the_issuer_of_the_metadata(
     assert metadata["authorization_response_iss_parameter_supported"] is True
 
 
-def test_az_13_a_nonce_gives_one_grant_for_each_client(world: LiveServers, alice: Person) -> None:
+def test_az_13_a_nonce_gives_one_grant_for_each_client(
+    world: LiveServers, alice: UserAgent
+) -> None:
     page = consent_page(world, alice, nonce="n" * 64)
     # Coming again before it is over is no second use.
     page = alice.open(page.url)
@@ -172,7 +176,7 @@ def test_az_13_a_nonce_gives_one_grant_for_each_client(world: LiveServers, alice
 
 
 def test_az_13_parallel_requests_with_one_nonce_yield_one_code(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&scope=notes:read&nonce=parallel"
     with ThreadPoolExecutor(16) as pool:
@@ -199,7 +203,7 @@ def test_az_16_consent_cannot_be_given_by_a_get_request(world: LiveServers) -> N
     assert count(world, "consents", "client_id = 'web1'") == 1  # alice's
 
 
-def _submit(world: LiveServers, person: Person, page: Page) -> Page:
+def _submit(world: LiveServers, person: UserAgent, page: Page) -> Page:
     form = page.forms[next(each.form for each in page.buttons if each.id == "allow")]
     pairs = [*form.fields, *((name, value) for name, value, _ in form.boxes)]
     body = urlencode([*pairs, ("decision", "allow")])
@@ -210,7 +214,7 @@ def _submit(world: LiveServers, person: Person, page: Page) -> Page:
 
 
 def test_az_18_however_often_allow_is_pressed_there_is_one_code(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)
     codes, given = count(world, "vouchers", "kind = 'code'"), world.events("code.issued")
@@ -227,7 +231,7 @@ def test_az_18_however_often_allow_is_pressed_there_is_one_code(
     shown(_submit(world, alice, page), 400, "invalid_request")
 
 
-def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: Person) -> None:
+def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: UserAgent) -> None:
     for _ in range(4):
         page = consent_page(world, alice)
         codes = count(world, "vouchers", "kind = 'code'")
@@ -241,7 +245,7 @@ def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: Per
         assert count(world, "vouchers", "kind = 'code'") == codes + issued
 
 
-def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: LiveServers, alice: Person) -> None:
+def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: LiveServers, alice: UserAgent) -> None:
     page = consent_page(world, alice)
     back(world, alice.deny(page), "access_denied")
     with world.nothing_changes():
@@ -295,14 +299,16 @@ def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: LiveServer
     back(world, silent, "interaction_required", to=said["redirect_uri"])
 
 
-def test_az_23_code_redirects_end_with_an_empty_fragment(world: LiveServers, alice: Person) -> None:
+def test_az_23_code_redirects_end_with_an_empty_fragment(
+    world: LiveServers, alice: UserAgent
+) -> None:
     # A browser hands its fragment on to a redirect that has none.
     for page in (world.ask(alice), world.ask(alice, scope="nothing")):
         assert page.location.count("#") == 1
         assert page.headers["location"].endswith("#")
 
 
-def test_az_23_code_is_only_in_the_location_header(world: LiveServers, alice: Person) -> None:
+def test_az_23_code_is_only_in_the_location_header(world: LiveServers, alice: UserAgent) -> None:
     page = world.ask(alice)
     code = yes(world, page)
     others = [value for name, value in page.headers.items() if name != "location"]

@@ -18,7 +18,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.seal import Sealer
 from valetkey.resource.scopes import SCOPES
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _PAGES = ("authorize", "sign-in", "consent")
 
@@ -37,7 +37,7 @@ def _pairs(page: Page, button: str = "allow") -> list[tuple[str, str]]:
     return [*form.fields, *boxes, ("decision", "allow")]
 
 
-def _decided(world: LiveServers, person: Person, page: Page) -> str:
+def _decided(world: LiveServers, person: UserAgent, page: Page) -> str:
     """The address that a yes leads to, not yet opened."""
     form = page.forms[next(each.form for each in page.buttons if each.id == "allow")]
     body, url = urlencode(_pairs(page)), urljoin(page.url, form.action)
@@ -53,7 +53,7 @@ def _sealer(world: LiveServers) -> Sealer:
     return foundation.keyring.sealer
 
 
-def _forbidden(world: LiveServers, person: Person, page: Page, sealed: str) -> None:
+def _forbidden(world: LiveServers, person: UserAgent, page: Page, sealed: str) -> None:
     """Nothing can be done with it in this browser."""
     for path in _PAGES:
         shown(fetch(person, "GET", _at(world, path, sealed)), 403, "forbidden")
@@ -66,7 +66,7 @@ def _forbidden(world: LiveServers, person: Person, page: Page, sealed: str) -> N
 def test_az_19_interaction_of_another_browser_is_refused(world: LiveServers) -> None:
     alice, mallory = signed_in(world), signed_in(world, "mallory")
     alices, mallorys = consent_page(world, alice), consent_page(world, mallory)
-    strangers = Person(world.auth)
+    strangers = UserAgent(world.auth)
     consents, codes = count(world, "consents"), count(world, "vouchers")
     with world.nothing_changes():
         _forbidden(world, mallory, alices, _sealed(alices))
@@ -80,12 +80,12 @@ def test_az_19_interaction_of_another_browser_is_refused(world: LiveServers) -> 
 
 
 def test_az_19_nor_before_anybody_signed_in(world: LiveServers) -> None:
-    mallory, alice = Person(world.auth), Person(world.auth)
+    mallory, alice = UserAgent(world.auth), UserAgent(world.auth)
     page = world.ask(mallory)
     world.ask(alice)
     form = {**dict(page.forms[0].fields), "username": "alice", "password": PASSWORD}
     with world.nothing_changes():
-        for person in (alice, Person(world.auth)):
+        for person in (alice, UserAgent(world.auth)):
             answer = fetch(person, "POST", page.url, urlencode(form))
             shown(answer, 403, "forbidden")
             assert "session" not in str(answer.headers.get_all("set-cookie"))
@@ -96,7 +96,7 @@ def test_az_19_half_of_the_cookies_is_not_the_browser(world: LiveServers) -> Non
     alice, mallory = signed_in(world), signed_in(world, "mallory")
     page = consent_page(world, alice)
     sealed = _sealed(page)
-    thief = Person(world.auth)
+    thief = UserAgent(world.auth)
     with world.nothing_changes():
         thief.cookies = {"valetkey-session": alice.cookies["valetkey-session"]}
         _forbidden(world, thief, page, sealed)
@@ -142,7 +142,7 @@ def _sealed_in(link: str) -> str:
 def test_az_20_after_a_quarter_of_an_hour_it_is_over(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
-    waiting = Person(world.auth)
+    waiting = UserAgent(world.auth)
     before = world.ask(waiting)
     decided = _decided(world, alice, page)
     world.servers.clock.forward(minutes(15))
@@ -270,7 +270,7 @@ def test_az_22_sealed_interaction_of_unknown_format_is_refused_without_server_er
             sealed = ours.seal(plain, "interaction", SYSTEM.random)
             for path in _PAGES:
                 url = _at(world, path, sealed)
-                shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
+                shown(fetch(UserAgent(world.auth), "GET", url), 400, "invalid_request")
 
 
 def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: LiveServers) -> None:
@@ -293,7 +293,7 @@ def test_az_21_thousands_that_nobody_answers_leave_nothing(world: LiveServers, k
     if kind == "refuse":
         target += "&prompt=none"
     if kind == "page":
-        target = world.ask(Person(world.auth)).url.removeprefix(world.auth)
+        target = world.ask(UserAgent(world.auth)).url.removeprefix(world.auth)
     status = {"begin": 303, "refuse": 303, "page": 403}[kind]
     parts = urlsplit(world.auth)
     connection = HTTPConnection(parts.netloc, timeout=CEILING)

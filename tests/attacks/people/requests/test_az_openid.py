@@ -15,7 +15,7 @@ from tests.attacks.raw import HARDENED, only, request, say
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, SCOPES, LiveServers, raw_jwt
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import days, minutes
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _FRESH = iter(range(10**6))
 _STATES = (
@@ -39,7 +39,7 @@ def _apps(world: LiveServers) -> None:
         )
 
 
-def _ask(world: LiveServers, person: Person, client_id: str = "oidc1", **said: str) -> Page:
+def _ask(world: LiveServers, person: UserAgent, client_id: str = "oidc1", **said: str) -> Page:
     good = {"scope": "openid", "nonce": f"n-{next(_FRESH)}", "response_type": "code id_token"}
     return world.ask(person, client_id, **{**good, **said})
 
@@ -64,7 +64,7 @@ def _told(page: Page) -> dict[str, str]:
     return dict(pairs)
 
 
-def _yes(world: LiveServers, person: Person, page: Page) -> dict[str, str]:
+def _yes(world: LiveServers, person: UserAgent, page: Page) -> dict[str, str]:
     """The answer after whatever is asked on the way."""
     ids = {button.id for button in page.buttons}
     if "sign-in" in ids:
@@ -95,7 +95,7 @@ def _asks_who(page: Page) -> bool:
 
 
 @pytest.fixture(scope="module")
-def alice(world: LiveServers, _apps: None) -> Person:
+def alice(world: LiveServers, _apps: None) -> UserAgent:
     person = signed_in(world)
     for client_id in ("oidc1", "oidc2"):
         _yes(world, person, _ask(world, person, client_id))
@@ -105,7 +105,7 @@ def alice(world: LiveServers, _apps: None) -> Person:
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
 @pytest.mark.parametrize("state", _STATES, ids=ascii)
 def test_az_05_state_comes_back_as_it_was(
-    world: LiveServers, alice: Person, state: str, mode: str
+    world: LiveServers, alice: UserAgent, state: str, mode: str
 ) -> None:
     said = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
     assert said["state"] == state
@@ -116,7 +116,7 @@ def test_az_05_state_comes_back_as_it_was(
 
 @pytest.mark.parametrize("state", ["\0", "a\nb", "a\r\nSet-Cookie: session=evil", "x" * 2_049])
 def test_az_05_state_that_form_post_would_alter_is_refused(
-    world: LiveServers, alice: Person, state: str
+    world: LiveServers, alice: UserAgent, state: str
 ) -> None:
     with world.nothing_changes():
         page = _ask(world, alice, state=state, response_mode="form_post")
@@ -126,7 +126,7 @@ def test_az_05_state_that_form_post_would_alter_is_refused(
 
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
 def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers, mode: str) -> None:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     asked = {"prompt": "none", "response_type": "code", "response_mode": mode}
     with world.nothing_changes():
         _no(world, _ask(world, person, **asked), "login_required")
@@ -158,14 +158,14 @@ def test_az_09_prompt_login_and_max_age_0_ask_again_and_the_token_says_so(
 
 
 def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     hint = _yes(world, alice, _ask(world, alice))["id_token"]
     _yes(world, alice, _ask(world, alice, id_token_hint=hint, prompt="none"))
     mallory = signed_in(world, "mallory")
     page = mallory.allow(_ask(world, mallory, prompt="consent"))
     assert "code" in _told(page)
-    stranger = Person(world.auth)
+    stranger = UserAgent(world.auth)
     with world.nothing_changes():
         for person in (mallory, stranger):
             page = _ask(world, person, id_token_hint=hint, prompt="none")
@@ -183,7 +183,7 @@ def test_az_11_an_expired_hint_is_a_hint(world: LiveServers) -> None:
     _yes(world, person, _ask(world, person, id_token_hint=hint, prompt="none"))
 
 
-def test_az_11_invalid_id_token_hints_are_refused(world: LiveServers, alice: Person) -> None:
+def test_az_11_invalid_id_token_hints_are_refused(world: LiveServers, alice: UserAgent) -> None:
     good = _yes(world, alice, _ask(world, alice))["id_token"]
     others = _yes(world, alice, _ask(world, alice, "oidc2"))["id_token"]
     claims = _claims(good)
@@ -211,7 +211,7 @@ def test_az_11_invalid_id_token_hints_are_refused(world: LiveServers, alice: Per
 
 @pytest.mark.parametrize("response_type", ["id_token", "id_token token", "code id_token"])
 def test_az_13_the_nonce_is_there_short_and_fresh(
-    world: LiveServers, alice: Person, response_type: str
+    world: LiveServers, alice: UserAgent, response_type: str
 ) -> None:
     asked = partial(_ask, world, alice, response_type=response_type)
     with world.nothing_changes():
@@ -225,7 +225,7 @@ def test_az_13_the_nonce_is_there_short_and_fresh(
 
 
 def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     claims = json.dumps({"id_token": {"email": {"essential": True}}})
     with world.nothing_changes():
@@ -247,7 +247,7 @@ def test_az_19_a_transaction_belongs_to_its_browser(world: LiveServers, mode: st
     page = _ask(world, person, response_mode=mode, prompt="consent")
     mallory = signed_in(world, "mallory")
     with world.nothing_changes():
-        for thief in (mallory, Person(world.auth)):
+        for thief in (mallory, UserAgent(world.auth)):
             for path in ("consent", "authorize", "sign-in"):
                 url = page.url.replace("/oauth/consent", f"/oauth/{path}")
                 shown(fetch(thief, "GET", url), 403, "forbidden")
@@ -261,7 +261,7 @@ def test_az_19_a_transaction_belongs_to_its_browser(world: LiveServers, mode: st
 
 
 def test_az_18_parallel_consents_of_one_hybrid_request_succeed_once(
-    world: LiveServers, alice: Person
+    world: LiveServers, alice: UserAgent
 ) -> None:
     page = _ask(world, alice, response_type="code id_token token", prompt="consent")
     tokens, codes = world.events("access_token.issued"), world.events("code.issued")

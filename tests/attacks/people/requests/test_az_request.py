@@ -10,7 +10,7 @@ from tests.attacks.people.told import back, consent_page, fetch, shown, signed_i
 from tests.attacks.raw import only, request, say
 from tests.support.live import CALLBACK, LiveServers
 from valetkey.kernel.moment import minutes
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _GOOD = {
     "response_type": "code",
@@ -151,7 +151,7 @@ def _query(**said: str) -> str:
 
 def _ask(world: LiveServers, **said: str) -> Page:
     url = f"{world.auth}/oauth/authorize?{_query(**said)}"
-    return fetch(Person(world.auth), "GET", url)
+    return fetch(UserAgent(world.auth), "GET", url)
 
 
 def _without_reference(page: Page) -> str:
@@ -171,7 +171,7 @@ def test_az_01_unknown_and_disabled_clients_get_the_same_page(world: LiveServers
             assert _without_reference(page) == _without_reference(off), client_id
             assert page.headers.keys() == off.headers.keys()
             form = _query(client_id=client_id)
-            shown(fetch(Person(world.auth), "POST", f"{world.auth}/oauth/authorize", form), 400,
+            shown(fetch(UserAgent(world.auth), "POST", f"{world.auth}/oauth/authorize", form), 400,
                   "invalid_request")  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def test_az_01_two_clients_are_none(world: LiveServers) -> None:
     with world.nothing_changes():
         for more in ("client_id=web1", "client_id=web2", "client_id=", "client%5fid=web2"):
             url = f"{world.auth}/oauth/authorize?{_query()}&{more}"
-            shown(fetch(Person(world.auth), "GET", url), 400, "invalid_request")
+            shown(fetch(UserAgent(world.auth), "GET", url), 400, "invalid_request")
 
 
 def test_az_01_a_client_id_of_ten_kibibytes_is_not_looked_up(world: LiveServers) -> None:
@@ -203,14 +203,16 @@ def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
 def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize?{_query()}"
     for more in ("prompt=", "nonce=", "max_age", "code_challenge=&code_challenge_method=", "x"):
-        assert fetch(Person(world.auth), "GET", f"{url}&{more}").location.startswith("/oauth/sign")
-    empty = fetch(Person(world.auth), "GET", url.replace("response_type=code", "response_type="))
+        assert fetch(UserAgent(world.auth), "GET", f"{url}&{more}").location.startswith(
+            "/oauth/sign"
+        )
+    empty = fetch(UserAgent(world.auth), "GET", url.replace("response_type=code", "response_type="))
     back(world, empty, "invalid_request")
 
 
 def test_az_03_half_here_and_half_there_is_refused(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize"
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     names = list(_GOOD)
     assert fetch(person, "POST", url, _GOOD).status == 303
     assert fetch(person, "POST", f"{url}?{_query()}").status == 303
@@ -250,7 +252,7 @@ def test_az_03_other_methods_do_nothing(world: LiveServers, method: str) -> None
 def test_az_03_a_form_comes_as_a_form(world: LiveServers, kind: str) -> None:
     url = f"{world.auth}/oauth/authorize"
     with world.nothing_changes():
-        page = fetch(Person(world.auth), "POST", url, _query(), {"content-type": kind})
+        page = fetch(UserAgent(world.auth), "POST", url, _query(), {"content-type": kind})
         shown(page, 400, "invalid_request")
 
 
@@ -269,8 +271,8 @@ def test_az_06_unreadable_query_shows_error_page_without_redirect(
         good = _query(state="") if query.startswith("state") else _query()
         for asked in (f"{good}&{query}", f"{query}&{good}"):
             url = f"{world.auth}/oauth/authorize"
-            shown(fetch(Person(world.auth), "GET", f"{url}?{asked}"), 400, "invalid_request")
-            shown(fetch(Person(world.auth), "POST", url, asked), 400, "invalid_request")
+            shown(fetch(UserAgent(world.auth), "GET", f"{url}?{asked}"), 400, "invalid_request")
+            shown(fetch(UserAgent(world.auth), "POST", url, asked), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("raw", [b"\x80", b"\xff\xfe", b"\xc3\xa9", b"\x01", b"\x7f", b"\t"])
@@ -283,13 +285,13 @@ def test_az_06_raw_bytes_in_the_address_are_refused(world: LiveServers, raw: byt
 
 
 def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers) -> None:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     with world.nothing_changes():
         back(world, world.ask(person, prompt="none"), "login_required")
     page = person.sign_in(
         world.ask(person, prompt="consent"), "alice", "correct horse battery staple"
     )
-    assert person.allow(page).told["code"]
+    assert person.allow(page).redirect_parameters["code"]
     yes(world, world.ask(person, prompt="none"))
     with world.nothing_changes():
         back(world, world.ask(person, prompt="none", scope="write"), "consent_required")
@@ -330,7 +332,7 @@ def test_az_12_unknown_parameters_are_ignored_and_never_shown(world: LiveServers
     for name in ("claims", "ui_locales", "acr_values", "display", "audience", "decision", "iss"):
         yes(world, world.ask(person, **{name: '"><script>evil</script>'}))
     for name in ("message", "error_description", "error", "title", "next", "continue", "theme"):
-        page = world.ask(Person(world.auth), **{name: "Your account is hacked, call evil"})
+        page = world.ask(UserAgent(world.auth), **{name: "Your account is hacked, call evil"})
         assert page.status == 200
         assert "hacked" not in page.body
 
@@ -341,14 +343,14 @@ def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: LiveS
         for value in ("x", "%00"):
             page = world.ask(alice, state="abc", prompt="none", **{name: value})
             plain = world.ask(alice, state="abc", prompt="none")
-            assert page.told["state"] == "abc"
-            assert page.told.keys() == plain.told.keys()
-            assert page.told.get("error") == plain.told.get("error")
+            assert page.redirect_parameters["state"] == "abc"
+            assert page.redirect_parameters.keys() == plain.redirect_parameters.keys()
+            assert page.redirect_parameters.get("error") == plain.redirect_parameters.get("error")
     # One of another request, sealed by us: the parameters beside it are what is asked.
-    sealed = parse_qsl(urlsplit(world.ask(Person(world.auth)).url).query)
+    sealed = parse_qsl(urlsplit(world.ask(UserAgent(world.auth)).url).query)
     assert dict(sealed)["interaction"]
     page = world.ask(alice, state="mine", prompt="none", interaction=dict(sealed)["interaction"])
-    assert page.told["state"] == "mine"
+    assert page.redirect_parameters["state"] == "mine"
 
 
 def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(
@@ -361,13 +363,13 @@ def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(
             page = world.ask(alice, "plain1", redirect_uri="", scope=scope, response_mode=mode)
             shown(page, 400, "invalid_request")
     page = world.ask(alice, "plain1", scope="openid", prompt="none")
-    assert page.told["error"] == "consent_required"
+    assert page.redirect_parameters["error"] == "consent_required"
     # Without it, one that is registered is meant (RFC 6749 section 3.1.2.3).
-    code = world.allow("plain1", redirect_uri="", scope="read").told["code"]
+    code = world.allow("plain1", redirect_uri="", scope="read").redirect_parameters["code"]
     said = world.exchange(code, "plain1", redirect_uri="").json
     assert said["scope"] == "read"
     # And what is left out makes no sign-in of it.
-    code = world.allow("plain1", redirect_uri="", scope="").told["code"]
+    code = world.allow("plain1", redirect_uri="", scope="").redirect_parameters["code"]
     said = world.exchange(code, "plain1", redirect_uri="").json
     assert said["scope"] == "read"
     assert "id_token" not in said

@@ -9,7 +9,7 @@ import pytest
 from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_in, yes
 from tests.attacks.raw import only, request, say
 from tests.support.live import CALLBACK, PASSWORD, LiveServers
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _FOREIGN: tuple[Mapping[str, str], ...] = (
     {"origin": "https://evil.test"},
@@ -28,10 +28,10 @@ _FOREIGN: tuple[Mapping[str, str], ...] = (
 _BUTTONS = ("sign-in", "allow", "deny", "switch-account", "sign-out")
 
 
-def _page(world: LiveServers, button: str) -> tuple[Person, Page]:
+def _page(world: LiveServers, button: str) -> tuple[UserAgent, Page]:
     """Somebody in front of the page with this button."""
     if button == "sign-in":
-        person = Person(world.auth)
+        person = UserAgent(world.auth)
         return person, world.ask(person)
     person = signed_in(world)
     if button == "sign-out":
@@ -71,7 +71,7 @@ def test_lg_01_a_form_needs_the_token_of_this_browser(world: LiveServers, button
         names = {"sign-in": (), "sign-out": ()}.get(button, (("decision", "allow"),))
         shown(fetch(person, "POST", url, urlencode(names)), 403, "forbidden")
         # The token alone, in a browser that has none of the cookies, or others.
-        for stranger in (Person(world.auth), other):
+        for stranger in (UserAgent(world.auth), other):
             answer = fetch(stranger, "POST", url, said)
             if button == "sign-out" and stranger is not other:
                 continue  # nobody is signed in there: there is nothing to end
@@ -168,14 +168,14 @@ def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: LiveServers) -> N
 def test_lg_04_cross_site_sign_in_form_is_refused(
     world: LiveServers,
 ) -> None:
-    mallory = Person(world.auth)
+    mallory = UserAgent(world.auth)
     _, said = _form(mallory.open(f"{world.auth}/oauth/sign-in"), "sign-in")
     planted = {**said, "username": "mallory"}
     url = f"{world.auth}/oauth/sign-in"
-    alice, nobody = signed_in(world), Person(world.auth)
+    alice, nobody = signed_in(world), UserAgent(world.auth)
     nobody.open(url)
     with world.nothing_changes():
-        for victim in (alice, nobody, Person(world.auth)):
+        for victim in (alice, nobody, UserAgent(world.auth)):
             for headers in ({}, {"origin": world.auth}, {"origin": "https://evil.test"}):
                 answer = fetch(victim, "POST", url, planted, headers)
                 shown(answer, 403, "forbidden")
@@ -209,7 +209,7 @@ def test_lg_11_redirect_parameters_are_ignored(world: LiveServers, place: str) -
         "post_logout_redirect_uri", "target", "goto", "RelayState", "interaction_uri",
     )  # fmt: skip
     query = urlencode(dict.fromkeys(names, place))
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     for path in ("/oauth/sign-in", "/oauth/sign-out", "/"):
         page = fetch(person, "GET", f"{world.auth}{path}?{query}")
         assert page.status in {200, 400}
@@ -252,7 +252,7 @@ def _is_ours(script: Mapping[str, str | None]) -> bool:
 def test_lg_09_pages_neither_submit_themselves_nor_load_foreign_content(world: LiveServers) -> None:
     person = signed_in(world)
     pages = [
-        world.ask(Person(world.auth)),
+        world.ask(UserAgent(world.auth)),
         consent_page(world, person),
         person.open(f"{world.auth}/oauth/sign-out"),
         person.open(f"{world.auth}/"),
@@ -284,7 +284,7 @@ def test_lg_09_pages_neither_submit_themselves_nor_load_foreign_content(world: L
     ['"><script>evil()</script>', "' onfocus=evil() x='", "{{evil}}", "\u202eevil", "<b>evil"],
 )
 def test_lg_what_is_typed_comes_back_as_text(world: LiveServers, text: str) -> None:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     hinted = world.ask(person, login_hint=text)
     typed = person.submit(hinted, "sign-in", {"username": text, "password": "x"})
     assert typed.status == 401

@@ -8,7 +8,7 @@ import pytest
 from tests.attacks.people.told import owed
 from tests.support.live import CODE_GRANT, PASSWORD, LiveServers
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _BYE = "https://app.example/bye"
 
@@ -27,13 +27,13 @@ def openid(world: LiveServers) -> LiveServers:
     return world
 
 
-def _visit(world: LiveServers) -> tuple[Person, dict[str, str]]:
+def _visit(world: LiveServers) -> tuple[UserAgent, dict[str, str]]:
     """Somebody who signed in to the app; what it was given."""
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     page = world.ask(person, "bound1", scope="openid notes:read")
     page = person.sign_in(page, "alice", PASSWORD)
     page = page if page.location else person.allow(page)
-    answer = world.exchange(page.told["code"], "bound1")
+    answer = world.exchange(page.redirect_parameters["code"], "bound1")
     answer.ok()
     return person, answer.json
 
@@ -42,9 +42,9 @@ def _asked(world: LiveServers, **said: str) -> str:
     return f"{world.auth}/oauth/logout?{urlencode(said)}"
 
 
-def _is_in(world: LiveServers, person: Person) -> bool:
+def _is_in(world: LiveServers, person: UserAgent) -> bool:
     page = world.ask(person, "bound1", scope="openid", prompt="none")
-    return page.told.get("error") != "login_required"
+    return page.redirect_parameters.get("error") != "login_required"
 
 
 def _questions(world: LiveServers, tokens: dict[str, str]) -> Iterator[str]:
@@ -103,7 +103,7 @@ def test_lg_23_unregistered_post_logout_redirect_uris_are_refused(openid: LiveSe
         "https://app.example@evil.example/bye",
     ):
         said = {"id_token_hint": tokens["id_token"], "post_logout_redirect_uri": back}
-        stranger = Person(openid.auth)
+        stranger = UserAgent(openid.auth)
         shown = stranger.open(_asked(openid, **said))
         assert (shown.status, shown.location) == (200, "")
         assert "refresh" not in shown.headers
@@ -148,4 +148,4 @@ def test_lg_23_a_code_of_an_ended_session_is_worth_nothing(openid: LiveServers) 
     person, _ = _visit(openid)
     page = openid.ask(person, "bound1", scope="openid notes:read")
     person.submit(person.open(f"{openid.auth}/oauth/sign-out"), "sign-out")
-    openid.exchange(page.told["code"], "bound1").refused(400, "invalid_grant")
+    openid.exchange(page.redirect_parameters["code"], "bound1").refused(400, "invalid_grant")

@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.kernel.moment import hours, minutes
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _SESSION = re.compile(r"valetkey-session=(vk_[a-z]+_[0-9A-Za-z]+); Path=/; HttpOnly; SameSite=Lax")
 
@@ -27,8 +27,8 @@ def _nobody_is_held_up(world: LiveServers) -> None:
     world.servers.clock.forward(minutes(16))
 
 
-def _try(world: LiveServers, name: str, password: str, person: Person | None = None) -> Page:
-    person = person or Person(world.auth)
+def _try(world: LiveServers, name: str, password: str, person: UserAgent | None = None) -> Page:
+    person = person or UserAgent(world.auth)
     page = person.open(f"{world.auth}/oauth/sign-in")
     return owed(person.sign_in(page, name, password))
 
@@ -40,7 +40,7 @@ def _without_accidents(page: Page, *typed: str) -> str:
     return text
 
 
-def _is_in(world: LiveServers, person: Person, name: str = "Alice") -> bool:
+def _is_in(world: LiveServers, person: UserAgent, name: str = "Alice") -> bool:
     return name in person.open(f"{world.auth}/").text
 
 
@@ -53,14 +53,14 @@ def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: Live
     mallorys = signed_in(world, "mallory")
     url = f"{world.auth}/oauth/sign-in"
     for given in (planted, mallorys.cookies["valetkey-session"], "x", "; "):
-        person = Person(world.auth)
+        person = UserAgent(world.auth)
         csrf = dict(person.open(url).forms[0].fields)["csrf"]
         person.cookies["valetkey-session"] = given
         form = {"username": "alice", "password": PASSWORD, "csrf": csrf}
         answer = fetch(person, "POST", url, form)
         (fresh,) = (match[1] for each in _cookies_of(answer) if (match := _SESSION.fullmatch(each)))
         assert fresh != given
-        thief = Person(world.auth)
+        thief = UserAgent(world.auth)
         thief.cookies = {"valetkey-session": given}
         assert not _is_in(world, thief)
     # Whose session was there before is signed out, not carried along.
@@ -73,7 +73,7 @@ def test_lg_02_every_sign_in_replaces_the_session_cookie(
     person = signed_in(world)
     seen = {person.cookies["valetkey-session"]}
     for _ in range(3):
-        old = Person(world.auth)
+        old = UserAgent(world.auth)
         old.cookies = dict(person.cookies)
         page = world.ask(person, prompt="login")
         person.sign_in(page, "alice", PASSWORD)
@@ -84,7 +84,7 @@ def test_lg_02_every_sign_in_replaces_the_session_cookie(
 
 
 def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: LiveServers) -> None:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     first = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
     (browser,) = _cookies_of(first)
     assert re.fullmatch(
@@ -101,7 +101,7 @@ def test_lg_06_cookies_are_for_this_host_and_not_for_scripts(world: LiveServers)
     )
     # Scripts of our own frame compare it; it opens nothing.
     assert re.fullmatch(r"valetkey-browser-state=[0-9A-Za-z_-]{43}; Path=/; SameSite=Lax", mark)
-    thief = Person(world.auth)
+    thief = UserAgent(world.auth)
     thief.cookies = {"valetkey-session": mark.partition(";")[0].partition("=")[2]}
     assert not _is_in(world, thief)
     assert "domain" not in f"{browser}{session}{mark}".lower()
@@ -152,7 +152,7 @@ def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: LiveServer
     start = len(whole) - len(whole.rpartition("_")[2])
     assert len({text[start : start + 9] for text in drawn}) > 9_990
     assert 62 ** (len(whole) - start - 6) >= 2**256
-    thief = Person(world.auth)
+    thief = UserAgent(world.auth)
     for text in (
         whole[:-1], whole[1:], whole[:32], whole + "x", whole.swapcase(), f" {whole}", whole + "%",
         "%", "_", "*", "' or '1'='1", whole.replace("vk", "VK"), whole[:20] + "%25", "",
@@ -189,7 +189,7 @@ def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(
 
 def test_lg_12_nor_does_the_time_it_takes(world: LiveServers) -> None:
     def took(name: str) -> float:
-        person = Person(world.auth)
+        person = UserAgent(world.auth)
         page = person.open(f"{world.auth}/oauth/sign-in")
         # Processor time, hashing included: the servers run in this process.
         began = time.process_time()
@@ -206,7 +206,7 @@ def test_lg_12_nor_does_the_time_it_takes(world: LiveServers) -> None:
 def test_lg_12_failed_sign_ins_are_limited_for_known_and_unknown_names_alike(
     world: LiveServers, name: str
 ) -> None:
-    person = Person(world.auth)
+    person = UserAgent(world.auth)
     limit = world.servers.settings.limits.sign_in_failures
     statuses = [_try(world, name, "wrong", person).status for _ in range(limit + 2)]
     assert statuses == [401] * limit + [429] * 2
@@ -233,7 +233,7 @@ def test_lg_13_empty_overlong_and_odd_passwords_are_refused(
 ) -> None:
     sessions = count(world, "sessions")
     for name in ("alice", "nobody"):
-        person = Person(world.auth)
+        person = UserAgent(world.auth)
         page = _try(world, name, password, person)
         assert page.status == 401
         assert "valetkey-session" not in person.cookies
@@ -313,7 +313,7 @@ def test_lg_23_after_signing_out_there_is_no_way_back(world: LiveServers) -> Non
     )
     free = world.exchange(yes(world, person.allow(consent_page(world, person))))
     consent = consent_page(world, person)
-    stolen = Person(world.auth)
+    stolen = UserAgent(world.auth)
     stolen.cookies = dict(person.cookies)
     page = person.open(f"{world.auth}/oauth/sign-out")
     assert page.headers["cache-control"] == "no-store"
@@ -375,7 +375,7 @@ def test_lg_the_sign_in_page_of_an_app_and_none_at_all(world: LiveServers) -> No
     page = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
     assert page.headers["location"] == "/"
     for query in ("interaction", "interaction=", "x=y"):
-        page = fetch(Person(world.auth), "GET", f"{world.auth}/oauth/sign-in?{query}")
+        page = fetch(UserAgent(world.auth), "GET", f"{world.auth}/oauth/sign-in?{query}")
         assert page.status == 200
     shown(fetch(person, "GET", f"{world.auth}/oauth/consent"), 400, "invalid_request")
     shown(fetch(person, "POST", f"{world.auth}/oauth/consent", ""), 400, "invalid_request")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.removal import Removal
-from valetkey.authorization.email.message import Written, write
+from valetkey.authorization.email.message import RenderedEmail, write
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.user import User
@@ -24,7 +24,7 @@ def removal(it: Harness, grace: int) -> Removal:
     return Removal(MailOutbox(MAIL, keyring, SYSTEM.random), days(grace))
 
 
-async def letters(it: Harness, deed: Removal) -> list[tuple[EmailKind, str, Written]]:
+async def letters(it: Harness, deed: Removal) -> list[tuple[EmailKind, str, RenderedEmail]]:
     """What waits to be sent."""
     mails = await it.write(lambda tx: tx.mails.lease(it.clock.now, Instant(it.clock.now + 60), 10))
     found = [deed.outbox.open(mail) for mail in mails]

@@ -55,7 +55,7 @@ def test_a_role_is_asked_for_in_the_transaction_that_acts(
 
             def work(tx: Transaction) -> frozenset[Permission]:
                 tx.users.change(user)
-                tx.people.set_role(ALICE.uid, role, NOON)
+                tx.user_directory.set_role(ALICE.uid, role, NOON)
                 return ACTOR.powers(tx).permissions
 
             return await it.store.write(work)
@@ -74,7 +74,7 @@ def test_a_role_is_asked_for_in_the_transaction_that_acts(
 def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def work(tx: Transaction) -> list[str]:
-            tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON)
+            tx.user_directory.set_role(ALICE.uid, Role.SUPPORT, NOON)
             tx.sessions.start(SESSION, Fingerprint("print"))
             said: list[str] = []
             boss = replace(BOB, role=Role.ADMINISTRATOR)

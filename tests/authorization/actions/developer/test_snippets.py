@@ -21,7 +21,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.kernel.replace import replace
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 SECRET = "s" * 40
@@ -83,7 +83,7 @@ def ran(servers: Servers, client: Client, name: str, folder: Path, *, asks: bool
 
 
 def allowed(servers: Servers, url: str) -> str:
-    person = Person(servers.auth_url)
+    person = UserAgent(servers.auth_url)
     page = person.sign_in(person.open(url), "ada", PASSWORD)
     if not page.location:
         page = person.submit(page, "allow")

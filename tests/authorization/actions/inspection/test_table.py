@@ -42,7 +42,7 @@ def test_single_owner_without_a_second_factor_is_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert (await mail(it.settings)).condition.name == "mail_off"
         before = await _found(it)
-        await it.write(lambda tx: tx.people.set_role(ADA, Role.OWNER, NOON))
+        await it.write(lambda tx: tx.user_directory.set_role(ADA, Role.OWNER, NOON))
         after = await _found(it)
         assert {name: after[name] for name in after.keys() - before.keys()} == {
             "one_owner": Level.WARNING,

@@ -26,7 +26,7 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 CALLBACK = "http://127.0.0.1:9/oauth/sign-in/with/other/callback"
@@ -57,7 +57,7 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
         other.register_client(metadata, "us", secret)
         ada = other.register_user("ada", "a good long password", name="Ada Lovelace")
         provider = OpenIdProvider(line(other.auth_url, secret=secret))
-        person = Person(other.auth_url)
+        person = UserAgent(other.auth_url)
 
         async def story() -> ClaimedIdentity:
             await provider.probe(JOURNEY)
@@ -69,7 +69,7 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
             back = person.allow(page)
             assert back.location.startswith(CALLBACK)
             # That server has a clock of its own, and the tests began a while ago.
-            return await provider.read(dict(back.told), JOURNEY, SYSTEM.now())
+            return await provider.read(dict(back.redirect_parameters), JOURNEY, SYSTEM.now())
 
         claimed = asyncio.run(story())
 

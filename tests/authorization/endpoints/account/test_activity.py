@@ -17,8 +17,8 @@ from valetkey.authorization.model.event.grants import (
     GrantRevoked,
     RefreshTokenUsed,
 )
-from valetkey.authorization.model.event.people import UserChanged
 from valetkey.authorization.model.event.sessions import SignInFailed
+from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.site.account.activity import (
     LISTED,
     NOT_LISTED,

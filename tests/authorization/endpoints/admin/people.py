@@ -13,7 +13,7 @@ from valetkey.authorization.model.account.user import Role, User
 async def give(it: Harness, role: Role | None, user: User = ALICE) -> None:
     """Let them have this role, whoever says so."""
     now = it.clock.now
-    assert await it.store.write(lambda tx: tx.people.set_role(user.uid, role, now))
+    assert await it.store.write(lambda tx: tx.user_directory.set_role(user.uid, role, now))
 
 
 async def administrator(it: Harness, role: Role = Role.OWNER, user: User = ALICE) -> Browser:

@@ -113,7 +113,7 @@ async def person(it: Harness, name: str, role: Role | None, uid: int) -> Uid:
 
 async def give_role(it: Harness, uid: Uid, role: Role | None) -> None:
     """Assign or remove a role."""
-    await it.write(lambda tx: tx.people.set_role(uid, role, it.clock.now))
+    await it.write(lambda tx: tx.user_directory.set_role(uid, role, it.clock.now))
 
 
 async def caller(

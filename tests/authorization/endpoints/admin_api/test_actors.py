@@ -12,7 +12,7 @@ from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.event.event import SYSTEM, by_client, by_token, by_user
-from valetkey.authorization.model.event.people import UserChanged
+from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter

@@ -43,7 +43,7 @@ def _token(servers: Servers) -> str:
 
         def work(tx: Transaction) -> None:
             for uid in (1001, 1002):
-                tx.people.set_role(Uid(uid), Role.OWNER, now)
+                tx.user_directory.set_role(Uid(uid), Role.OWNER, now)
             key = foundation.keyring.fingerprint_key
             made = api_tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
             assert isinstance(made, ApiToken), made

@@ -161,9 +161,9 @@ def test_reset_link_ends_with_the_role_in_which_it_was_sent(tmp_path: Path, end:
         def ended(tx: Transaction) -> None:
             now, accounts = it.clock.now, it.foundation.accounts()
             if end == "role":
-                tx.people.set_role(support, Role.AUDITOR, now)
+                tx.user_directory.set_role(support, Role.AUDITOR, now)
             elif end == "rank":
-                tx.people.set_role(ADA, Role.OWNER, now)
+                tx.user_directory.set_role(ADA, Role.OWNER, now)
             elif end == "token":
                 (token,) = tx.api_tokens.live_of(support, now)
                 assert tx.api_tokens.end(token.id, now)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from valetkey.authorization.actions.account.password_change import NewPasswordFault
 from valetkey.authorization.layout.contexts import (
     AskingApp,
+    CurrentUser,
     Proof,
     SessionLine,
-    SignedInPerson,
     When,
 )
 from valetkey.authorization.layout.render import PageContext
@@ -78,7 +78,7 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
     )
 
 
-ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")
+ADA = CurrentUser("ada", "Ada Lovelace", "ada@example.com")
 
 
 def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:

@@ -13,7 +13,7 @@ from valetkey.authorization.site.admin.apis.api import ApiPage
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, ApisPage, row_of
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page
 from valetkey.authorization.site.admin.clients.client import SecretLine
-from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
+from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -107,7 +107,7 @@ def _ask(slug: str) -> ConfirmPage:
         button.text,
         "Calendar",
         ("https://mcp.example.com/mcp",),
-        ends=Ends(apps=12, authorizations=1_301) if button.ends else None,
+        ends=Impact(apps=12, authorizations=1_301) if button.ends else None,
         danger=button.danger,
         fields=tuple(
             FieldShown(each.name, each.label, tuple(each.choices), "86400")

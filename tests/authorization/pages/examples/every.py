@@ -13,7 +13,7 @@ from tests.authorization.pages.examples.person import person_examples
 from tests.authorization.pages.examples.security import security_examples
 from tests.authorization.pages.examples.things import things_examples
 from tests.authorization.pages.examples.trial import trial_examples
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.consent.consent import (
     Change,
@@ -39,7 +39,7 @@ from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.authorization.site.sign_out.sign_out import SignedOutPage, SignOutPage
 from valetkey.kernel.refusal import ErrorCode
 
-ADA = SignedInPerson("ada", "Ada Lovelace", "ada@example.com")
+ADA = CurrentUser("ada", "Ada Lovelace", "ada@example.com")
 PRINTER = AskingApp(
     "Notes Printer",
     "app.example",
@@ -85,7 +85,7 @@ def scopes(count: int, *, required: int = 0, chosen: bool = True) -> tuple[Scope
     )
 
 
-def consent(app: AskingApp = PRINTER, person: SignedInPerson = ADA, **more: object) -> ConsentPage:
+def consent(app: AskingApp = PRINTER, person: CurrentUser = ADA, **more: object) -> ConsentPage:
     """A consent page as it is most of the time, changed by `more`."""
     said = {"scopes": scopes(3, required=1), "lasts": 15_552_000, **more}
     return ConsentPage(
@@ -152,9 +152,9 @@ EXAMPLES: Mapping[str, PageContext] = {
             Change(ChangedPart.PLACE),
         )
     ),
-    "consent_long": consent(LONG, SignedInPerson("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
-    "consent_rtl": consent(RTL, SignedInPerson("noor", "نور الهدى", "noor@example.com")),
-    "consent_hostile": consent(HOSTILE, SignedInPerson("<i>", "\u2069<script>", '"@example.com')),
+    "consent_long": consent(LONG, CurrentUser("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
+    "consent_rtl": consent(RTL, CurrentUser("noor", "نور الهدى", "noor@example.com")),
+    "consent_hostile": consent(HOSTILE, CurrentUser("<i>", "\u2069<script>", '"@example.com')),
     "device": EnterCodePage("/device", 600),
     "device_wrong": EnterCodePage("/device", 600, "BCDF-GHJ?"),
     "device_odd": EnterCodePage("/device", 600, '"><script>'),

@@ -7,7 +7,7 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP
 from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
 from valetkey.authorization.site.admin.api_roles.roles import NO_ROLES, RoleLine, RolesPart
-from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, Offer
+from valetkey.authorization.site.admin.confirm import ConfirmPage, Impact, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
 from valetkey.authorization.site.admin.users.users import UserLine
@@ -69,7 +69,7 @@ def groups_examples(
         delete.text,
         "staff",
         ("Everybody who works here",),
-        ends=Ends(members=1_204, closed_apps=1),
+        ends=Impact(members=1_204, closed_apps=1),
         danger=True,
         fault="this group contains groups; delete them first",
         confirms="staff",

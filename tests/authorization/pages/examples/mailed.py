@@ -19,9 +19,9 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
 )
 from valetkey.authorization.site.mailbox.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
 from valetkey.authorization.site.password_reset.password_reset import (
-    ForgottenPage,
     ResetDonePage,
     ResetPage,
+    ResetRequestPage,
 )
 from valetkey.authorization.site.sign_up.sign_up import (
     FinishSignUpPage,
@@ -97,10 +97,10 @@ def _sign_up(app: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
 def _recovery() -> Mapping[str, PageContext]:
     where = "/account/forgotten"
     return {
-        "forgotten": ForgottenPage(where, _IN, sends_mail=True),
-        "forgotten-empty": ForgottenPage(where, _IN, sends_mail=True, empty=True),
-        "forgotten-wait": ForgottenPage(where, _IN, True, "grace", wait=40),
-        "forgotten-no-mail": ForgottenPage(where, _IN, sends_mail=False),
+        "forgotten": ResetRequestPage(where, _IN, sends_mail=True),
+        "forgotten-empty": ResetRequestPage(where, _IN, sends_mail=True, empty=True),
+        "forgotten-wait": ResetRequestPage(where, _IN, True, "grace", wait=40),
+        "forgotten-no-mail": ResetRequestPage(where, _IN, sends_mail=False),
         "forgotten-sent": CheckEmailPage(
             LinkSubject.PASSWORD,
             _HOSTILE,

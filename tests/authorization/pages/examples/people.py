@@ -9,18 +9,18 @@ from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
 from valetkey.authorization.actions.inspection.mail import MAIL_OFF
 from valetkey.authorization.actions.inspection.table import CONDITIONS
-from valetkey.authorization.layout.contexts import SessionLine, SignedInPerson
+from valetkey.authorization.layout.contexts import CurrentUser, SessionLine
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.grants import ConsentGiven
-from valetkey.authorization.model.event.people import RoleChanged
 from valetkey.authorization.model.event.sessions import SessionStarted
+from valetkey.authorization.model.event.users import RoleChanged
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.api_roles.roles import RoleLine, RolesPart
-from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
+from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.events.lines import Actor, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.overview import (
@@ -172,7 +172,7 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
         button.text,
         person.name or person.username,
         (f"uid {person.uid}", person.username, person.email),
-        ends=Ends(sessions=3, apps=1) if button.ends else None,
+        ends=Impact(sessions=3, apps=1) if button.ends else None,
         danger=button.danger,
         fields=tuple(
             FieldShown(each.name, each.label, tuple(each.choices), "support")
@@ -260,7 +260,7 @@ def people_examples() -> Mapping[str, PageContext]:
             USER, person=HOSTILE, apps=(replace(_APPS[0], name=HOSTILE.name, end_url=""),)
         ),
         **{f"admin_act_{slug}": _act(slug) for slug in _BUTTONS},
-        "admin_act_orphans": replace(_act("delete"), ends=Ends(sessions=3, apps=1, orphans=2)),
+        "admin_act_orphans": replace(_act("delete"), ends=Impact(sessions=3, apps=1, orphans=2)),
         "admin_users_deleted": UsersPage("/admin/users", "", "all", listed[:2], deleted=True),
         "admin_act_hostile": _act("disable", HOSTILE),
         "admin_roles": RolesPage("/admin/roles", holders, gives=True, roles=_ROLES),
@@ -282,9 +282,9 @@ def people_examples() -> Mapping[str, PageContext]:
                 "a da", "ada", "Ada", (("username", "Another user name."), ("email", "50% %s"))
             ),
         ),
-        "admin_owner_bare": replace(OWNER, person=SignedInPerson("ada", "Ada", "ada@example.com")),
+        "admin_owner_bare": replace(OWNER, person=CurrentUser("ada", "Ada", "ada@example.com")),
         "admin_owner_ready": replace(
-            OWNER, person=SignedInPerson("ada", "Ada", "ada@example.com"), protected=True
+            OWNER, person=CurrentUser("ada", "Ada", "ada@example.com"), protected=True
         ),
         "admin_owner_over": OwnerPage("", "", "", 8, over=True),
     }

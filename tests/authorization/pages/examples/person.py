@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
-from valetkey.authorization.site.account.overview import OverviewPage, OwnApp, Recommendation
+from valetkey.authorization.site.account.overview import AppLink, OverviewPage, Recommendation
 from valetkey.authorization.site.account.profile import (
     PictureFault,
     PictureForms,
@@ -25,7 +25,7 @@ from valetkey.kernel.replace import replace
 _HOSTILE = '"><script>alert(1)</script>'
 
 
-def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, PageContext]:
+def person_examples(person: CurrentUser, *apps: AskingApp) -> Mapping[str, PageContext]:
     """The pages of this person, with these apps on them."""
     new = OverviewPage(
         "/oauth/sign-out",
@@ -53,7 +53,7 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
         ),
     )
     can_open = tuple(
-        OwnApp(app.name, app.domain, f"/oauth/start?client_id={number}")
+        AppLink(app.name, app.domain, f"/oauth/start?client_id={number}")
         for number, app in enumerate(apps)
     )
     return {
@@ -72,7 +72,7 @@ def person_examples(person: SignedInPerson, *apps: AskingApp) -> Mapping[str, Pa
     }
 
 
-def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
+def _profiles(person: CurrentUser) -> Mapping[str, PageContext]:
     empty = dict.fromkeys(FIELDS, "") | {"username": person.username}
     full = empty | {
         "name": person.name,
@@ -117,7 +117,7 @@ def _profiles(person: SignedInPerson) -> Mapping[str, PageContext]:
     }
 
 
-def _ends(person: SignedInPerson, hostile: AskingApp) -> Mapping[str, PageContext]:
+def _ends(person: CurrentUser, hostile: AskingApp) -> Mapping[str, PageContext]:
     data = DataPage("/account/data", "https://api.example")
     removal = RemovalPage("/account/delete", person.username, 3, 2, 7)
     return {

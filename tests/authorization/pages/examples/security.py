@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.security.authenticator import (
@@ -38,7 +38,7 @@ _ELSEWHERE = DeviceLine("rd_2", "Safari", "iPhone", ago(700_000))
 _HOSTILE = '"><script>alert(1)</script>{{ 7*7 }}'
 
 
-def security_examples(person: SignedInPerson, app: AskingApp) -> Mapping[str, PageContext]:
+def security_examples(person: CurrentUser, app: AskingApp) -> Mapping[str, PageContext]:
     """The pages on which this person secures the account, or shows that it is theirs."""
     bare = SecurityPage(f"{_SECURITY}/devices", ago(4_000_000))
     full = replace(

@@ -19,7 +19,7 @@ from valetkey.authorization.site.admin.clients.client import (
     TeamLine,
 )
 from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
-from valetkey.authorization.site.admin.confirm import ConfirmPage, Ends, FieldShown, Offer
+from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.server.keys import (
     KeyLine,
     KeysOfAlgorithm,
@@ -111,7 +111,7 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
         button.text,
         name,
         ("app_7f3k9qxmB2",),
-        ends=Ends(people=1_284, authorizations=1_301) if button.ends else None,
+        ends=Impact(people=1_284, authorizations=1_301) if button.ends else None,
         danger=button.danger,
         fields=tuple(
             FieldShown(each.name, each.label, tuple(each.choices), "86400")

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, Route
 from tests.authorization.pages.examples.person import person_examples
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import ANYBODY, Viewer
 from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
@@ -21,7 +21,7 @@ _PAGE = ActivityPage(
         ActivityLine("user.registered", When(_AT, Instant(_AT + 9_000_000))),
     )
 )
-_PROFILE = person_examples(SignedInPerson("ada"), AskingApp("A", "a.example"))["profile_empty"]
+_PROFILE = person_examples(CurrentUser("ada"), AskingApp("A", "a.example"))["profile_empty"]
 
 
 def _answer(route: Route) -> None:

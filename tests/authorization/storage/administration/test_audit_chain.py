@@ -24,7 +24,7 @@ from valetkey.authorization.model.event.chain import (
     retention,
 )
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.model.event.people import MailGivenUp, UserChanged
+from valetkey.authorization.model.event.users import MailGivenUp, UserChanged
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate

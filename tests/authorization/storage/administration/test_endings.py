@@ -4,26 +4,28 @@ from pathlib import Path
 
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
-from valetkey.authorization.storage.administration.restoration import Ending
-from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.administration.restoration import LoggedRevocation
+from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.kernel.moment import Instant
 
 
-def _ending(number: int) -> Ending:
-    return Ending(f"ev_{number}", Instant(number), "client.disabled", None, f"printer{number}")
+def _ending(number: int) -> LoggedRevocation:
+    return LoggedRevocation(
+        f"ev_{number}", Instant(number), "client.disabled", None, f"printer{number}"
+    )
 
 
 def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> None:
     file = tmp_path / "endings"
-    Endings(file).note([_ending(1), _ending(2)])
+    RevocationLog(file).note([_ending(1), _ending(2)])
     whole = file.read_bytes()
     cut_off = range(len(whole.rstrip().rpartition(b"\n")[0]) + 1, len(whole))
     for length in cut_off:
         file.write_bytes(whole[:length])
-        again = Endings(file)
+        again = RevocationLog(file)
         assert again.all == [_ending(1)]
         again.note([_ending(2), _ending(3)])
-        assert Endings(file).all == [_ending(1), _ending(2), _ending(3)]
+        assert RevocationLog(file).all == [_ending(1), _ending(2), _ending(3)]
 
 
 def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:

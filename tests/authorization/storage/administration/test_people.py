@@ -5,7 +5,12 @@ from pathlib import Path
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.storage.administration.people import START, Cursor, Filter, search_words
+from valetkey.authorization.storage.administration.user_directory import (
+    START,
+    Cursor,
+    Filter,
+    search_words,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -31,7 +36,9 @@ EMIL = replace(
 
 
 async def _found(it: Harness, text: str) -> set[int]:
-    return {uid for _, uid in await it.store.scan(lambda tx: tx.people.find(text, START, 100))}
+    return {
+        uid for _, uid in await it.store.scan(lambda tx: tx.user_directory.find(text, START, 100))
+    }
 
 
 async def _register(it: Harness, *users: User) -> None:
@@ -91,7 +98,7 @@ def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(
     async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         await it.store.write(lambda tx: tx.db.run("DELETE FROM people_words"))
-        put = [await it.store.write(lambda tx: tx.people.put_more(3)) for _ in range(3)]
+        put = [await it.store.write(lambda tx: tx.user_directory.put_more(3)) for _ in range(3)]
         assert put == [3, 1, 0]
         for user in (ALICE, BOB, NOOR, EMIL):
             assert user.uid in await _found(it, user.username)
@@ -102,13 +109,13 @@ def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(
 def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
-        whole = await it.store.scan(lambda tx: tx.people.find("", START, 100))
+        whole = await it.store.scan(lambda tx: tx.user_directory.find("", START, 100))
         assert len(whole) == sum(
             len(search_words(u.username, u.email, u.name)) for u in (ALICE, BOB, NOOR, EMIL)
         )
         place = START
         found: list[tuple[str, Uid]] = []
-        while page := await it.store.scan(lambda tx: tx.people.find("", place, 2)):  # noqa: B023
+        while page := await it.store.scan(lambda tx: tx.user_directory.find("", place, 2)):  # noqa: B023
             found += page
             place = Cursor(*page[-1])
         assert found == whole
@@ -119,19 +126,21 @@ def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str
 def test_the_newest_come_first_and_filters_hold(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
-        await it.store.write(lambda tx: tx.people.set_role(BOB.uid, Role.AUDITOR, NOON))
+        await it.store.write(lambda tx: tx.user_directory.set_role(BOB.uid, Role.AUDITOR, NOON))
         far = Instant(NOON + 10)
 
         async def newest(chosen: Filter) -> list[int]:
-            return list(await it.store.scan(lambda tx: tx.people.newest(chosen, far, 0, 10)))
+            return list(
+                await it.store.scan(lambda tx: tx.user_directory.newest(chosen, far, 0, 10))
+            )
 
         assert await newest(Filter.ALL) == [2001, 2002, 1002, 1001]
         assert await newest(Filter.DISABLED) == [2002]
         assert await newest(Filter.ROLE) == [1002]
         assert await newest(Filter.UNVERIFIED) == [2001, 1002, 1001]
-        rest = await it.store.scan(lambda tx: tx.people.newest(Filter.ALL, NOON, 1002, 10))
+        rest = await it.store.scan(lambda tx: tx.user_directory.newest(Filter.ALL, NOON, 1002, 10))
         assert list(rest) == [1001]
-        assert await it.store.scan(lambda tx: tx.people.count(3)) == 3
+        assert await it.store.scan(lambda tx: tx.user_directory.count(3)) == 3
 
     run(tmp_path, story, database_url)
 
@@ -140,11 +149,11 @@ def test_a_record_that_is_written_back_does_not_bring_a_role_back(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
-        await it.store.write(lambda tx: tx.people.set_role(ALICE.uid, Role.SUPPORT, NOON))
+        await it.store.write(lambda tx: tx.user_directory.set_role(ALICE.uid, Role.SUPPORT, NOON))
         read = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
         assert read is not None
         assert read.role is Role.SUPPORT
-        await it.store.write(lambda tx: tx.people.set_role(ALICE.uid, None, NOON))
+        await it.store.write(lambda tx: tx.user_directory.set_role(ALICE.uid, None, NOON))
         await it.store.write(lambda tx: tx.users.change(read))
         after = await it.store.read(lambda tx: tx.users.find(ALICE.uid))
         assert after is not None

@@ -13,7 +13,7 @@ import pytest
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.cli.demo.notes_printer.app import NotesPrinter, error_page, notes_page, page
 from valetkey.kernel.moment import hours
-from valetkey.testing.person import Person
+from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 SECRET = "s" * 40
@@ -162,7 +162,7 @@ def test_app_shows_allowed_data_and_refreshes_expired_tokens(tmp_path: Path) -> 
             "printer",
             SECRET,
         )
-        ada, tab = Person(servers.auth_url), Tab(app)
+        ada, tab = UserAgent(servers.auth_url), Tab(app)
         page = ada.sign_in(ada.open(tab.ask("/sign-in")[1]), "ada", PASSWORD)
         page = ada.allow(page, only=["notes:read"])
         assert tab.ask(page.location.removeprefix(app.url))[:2] == (303, "/")

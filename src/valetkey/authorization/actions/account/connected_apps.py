@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.endings import end_all_apps_of_user, end_all_of_app
+from valetkey.authorization.actions.bulk_revocation import end_all_apps_of_user, end_all_of_app
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.grants import ConsentGiven, ConsentWithdrawn
 from valetkey.authorization.model.grant import Consent

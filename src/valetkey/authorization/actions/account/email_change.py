@@ -18,21 +18,21 @@ from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
     EMAIL_VERIFY,
     LIFETIMES,
-    Found,
     Links,
+    ValidLink,
 )
 from valetkey.authorization.email.message import is_mailable
 from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.people import (
+from valetkey.authorization.model.event.sessions import AuthenticatorRemoved, PasskeyRemoved
+from valetkey.authorization.model.event.users import (
     EmailRestored,
     IdentityUnlinked,
     RemovalCancelled,
     UserChanged,
 )
-from valetkey.authorization.model.event.sessions import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -235,11 +235,11 @@ class EmailChange(Struct, frozen=True):
 
     def _find(
         self, tx: Transaction, kind: VoucherKind, text: str, now: Instant
-    ) -> tuple[Found, Change] | None:
+    ) -> tuple[ValidLink, Change] | None:
         found = self.links.find(tx, kind, text, now)
         if found is None:
             return None
-        user, email = tx.users.find(Uid(int(found.says["uid"]))), found.says["email"]
+        user, email = tx.users.find(Uid(int(found.data["uid"]))), found.data["email"]
         if user is None or tx.account_removals.is_done(user.uid):
             return None
         # A disabled account gets its address back as well: it must not be taken over meanwhile.
@@ -248,7 +248,7 @@ class EmailChange(Struct, frozen=True):
         if kind is VoucherKind.EMAIL_VERIFY and fold(user.email) != fold(email):
             return None
         if kind is VoucherKind.EMAIL_CHANGE:
-            session = tx.sessions.find_by_id(found.says["session"])
+            session = tx.sessions.find_by_id(found.data["session"])
             # Signing out rejects the change. While the previous address may undo a change, no other
             # change is accepted.
             if session is None or session.ended_at is not None or _is_held(tx, user.uid, now):

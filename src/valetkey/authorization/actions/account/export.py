@@ -14,7 +14,7 @@ from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import is_somebody_else
-from valetkey.authorization.model.event.people import DataExported
+from valetkey.authorization.model.event.users import DataExported
 from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.records import EventRecord
@@ -145,7 +145,7 @@ def _picture(tx: Transaction, user: User) -> Said | None:
 
 
 def _credentials(tx: Transaction, user: User) -> Iterable[Said]:
-    for kind, name, created_at, last_used_at in tx.people.factors_of(user.uid):
+    for kind, name, created_at, last_used_at in tx.user_directory.factors_of(user.uid):
         yield {
             "kind": kind,
             "name": name,

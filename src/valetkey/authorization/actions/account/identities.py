@@ -10,7 +10,7 @@ from valetkey.authorization.actions.account.usernames import is_choosable, is_re
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
 from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Identity, Uid, User
-from valetkey.authorization.model.event.people import IdentityLinked, IdentityUnlinked
+from valetkey.authorization.model.event.users import IdentityLinked, IdentityUnlinked
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -5,7 +5,7 @@ from msgspec import Struct
 from valetkey.authorization.email.links import LIFETIMES, SIGN_UP, Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.people import UserInvited
+from valetkey.authorization.model.event.users import UserInvited
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
@@ -43,4 +43,4 @@ class Invitations(Struct, frozen=True):
     def find(self, tx: Transaction, text: str, now: Instant) -> str:
         """Return the email address that was invited; "" if the link is invalid."""
         found = self.links.find(tx, VoucherKind.INVITATION, text, now)
-        return "" if found is None else found.says["email"]
+        return "" if found is None else found.data["email"]

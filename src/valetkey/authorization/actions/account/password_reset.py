@@ -12,13 +12,13 @@ from valetkey.authorization.actions.admin.permissions import Permission, hold_bo
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_prepared, prepare
-from valetkey.authorization.email.links import LIFETIMES, RESET, Found, Links
+from valetkey.authorization.email.links import LIFETIMES, RESET, Links, ValidLink
 from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import DoneBy
-from valetkey.authorization.model.event.people import PasswordResetRequested
+from valetkey.authorization.model.event.users import PasswordResetRequested
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
@@ -103,7 +103,7 @@ class PasswordReset(Struct, frozen=True):
         def set_password(tx: Transaction) -> User | None:
             # Locked: password and email stay as they are between the look-up and the change.
             link = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
-            hold_both(tx, None if link is None else _sender(link.says)[0], user.uid)
+            hold_both(tx, None if link is None else _sender(link.data)[0], user.uid)
             tx.users.find_to_change(user.uid)
             found = self._find(tx, text, now)
             if found is None or not self.links.redeem(tx, found[0], now):
@@ -113,16 +113,16 @@ class PasswordReset(Struct, frozen=True):
 
         return await self.passwords.store.write(set_password)
 
-    def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[Found, User] | None:
+    def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[ValidLink, User] | None:
         found = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
         if found is None:
             return None
-        user = tx.users.find(Uid(int(found.says["uid"])))
+        user = tx.users.find(Uid(int(found.data["uid"])))
         if user is None or user.disabled_at is not None:
             return None
         says = _bound_to(tx, self.links, user)
-        unchanged = all(same(text, found.says.get(name, "")) for name, text in says.items())
-        return (found, user) if unchanged and _may_still_send(tx, found.says, user, now) else None
+        unchanged = all(same(text, found.data.get(name, "")) for name, text in says.items())
+        return (found, user) if unchanged and _may_still_send(tx, found.data, user, now) else None
 
 
 def issue_reset(

@@ -6,13 +6,13 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
+from valetkey.authorization.actions.bulk_revocation import empty_account
 from valetkey.authorization.actions.developer.team import sole_owned
-from valetkey.authorization.actions.endings import empty_account
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.people import RemovalPlanned, UserRemoved
+from valetkey.authorization.model.event.users import RemovalPlanned, UserRemoved
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later
@@ -36,7 +36,7 @@ class Removal(Struct, frozen=True):
 
     def is_last_owner(self, tx: Transaction, user: User) -> bool:
         """Return whether the user is the only owner of this server."""
-        return user.role is Role.OWNER and not tx.people.has_owner(but=user.uid)
+        return user.role is Role.OWNER and not tx.user_directory.has_owner(but=user.uid)
 
     def plan(self, tx: Transaction, user: User, now: Instant) -> Instant | None:
         """Schedule the removal of the account. Return its time; None if an app lacks an owner.

@@ -23,8 +23,8 @@ from valetkey.authorization.email.links import (
     FORGOTTEN,
     LIFETIMES,
     SIGN_UP_CONFIRM,
-    Found,
     Links,
+    ValidLink,
 )
 from valetkey.authorization.email.message import LONGEST, is_mailable
 from valetkey.authorization.email.notices import email_to
@@ -238,7 +238,7 @@ class SignUp(Struct, frozen=True):
         invited = None
         if wanted.invitation:
             invited = self.links.find(tx, VoucherKind.INVITATION, wanted.invitation, now)
-            if invited is None or fold(invited.says["email"]) != fold(record.email):
+            if invited is None or fold(invited.data["email"]) != fold(record.email):
                 return SignUpErrors({"email": SignUpFault.WRONG})
         if tx.users.find_by_name(record.username) is not None:
             return SignUpErrors({"username": SignUpFault.TAKEN})
@@ -297,7 +297,7 @@ class SignUp(Struct, frozen=True):
         found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
         if found is None:
             return None
-        says = found.says
+        says = found.data
         is_here = bool(browser) and says["browser"] == browser
         return Confirmation(
             says["username"], says["email"], is_here, says["interaction"], says["to"]
@@ -317,7 +317,7 @@ class SignUp(Struct, frozen=True):
         found = await store.read(lambda tx: self._find(tx, text, now))
         if found is None:
             return None
-        says = found.says
+        says = found.data
         if not browser or says["browser"] != browser:
             bucket = f"sign_up_link:{found.voucher.fingerprint}"
             if wait := await store.write(lambda tx: tx.throttles.take(bucket, _GUESSES, now)):
@@ -340,7 +340,7 @@ class SignUp(Struct, frozen=True):
 
         return await store.write(create_account)
 
-    def _find(self, tx: Transaction, text: str, now: Instant) -> Found | None:
+    def _find(self, tx: Transaction, text: str, now: Instant) -> ValidLink | None:
         return self.links.find(tx, VoucherKind.SIGN_UP, text, now)
 
 

@@ -69,7 +69,7 @@ async def verify(
     `public` is the key that has signed the blocks. Earlier `checkpoints` reveal that the end of the
     chain was cut off or rewritten; a checkpoint not signed by this key is a fault.
     """
-    walk = _Walk(public, await store.scan(partial(_expired, public)))
+    walk = _Verification(public, await store.scan(partial(_expired, public)))
     while pages := await store.scan(partial(walk.read, walk.verdict.head)):
         walk.judge(pages)
         if len(walk.missing) + len(walk.verdict.faults) >= MOST:
@@ -107,7 +107,7 @@ class _Page(Struct, frozen=True):
     """Ids of listed events that are stored, but with another block or time."""
 
 
-class _Walk(Struct):
+class _Verification(Struct):
     public: str
     expired: _Expired
     verdict: VerificationResult = field(default_factory=VerificationResult)

@@ -14,10 +14,10 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
     ClientOrder,
+    ClientSearchResult,
     Cursor,
-    Found,
 )
-from valetkey.authorization.storage.register.clients import QuerySighting
+from valetkey.authorization.storage.register.clients import QueryCredentialUse
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -35,7 +35,7 @@ class ClientWithUses(Struct, frozen=True):
     team: tuple[Membership, ...]
     authorizations: int
     people: int
-    sighting: QuerySighting | None
+    sighting: QueryCredentialUse | None
 
 
 def search(
@@ -45,7 +45,7 @@ def search(
     place: Cursor,
     limit: int,
     order: ClientOrder = ClientOrder.NEWEST,
-) -> Found:
+) -> ClientSearchResult:
     """Return a page of the clients that match. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.client_search.page(wanted, place, limit, order)

@@ -131,9 +131,9 @@ def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -
     people, clients, grants = (
         _amount(count)
         for count in (
-            tx.people.count(MOST + 1),
-            tx.people.count_clients(MOST + 1),
-            tx.people.count_grants(MOST + 1),
+            tx.user_directory.count(MOST + 1),
+            tx.user_directory.count_clients(MOST + 1),
+            tx.user_directory.count_grants(MOST + 1),
         )
     )
     return Overview(days, last_hours(tx, now, HOURS), people, clients, grants)

@@ -9,7 +9,7 @@ from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.user import Role, User
-from valetkey.authorization.model.event.people import OwnerLinkIssued, OwnerLinkRedeemed
+from valetkey.authorization.model.event.users import OwnerLinkIssued, OwnerLinkRedeemed
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
@@ -50,7 +50,7 @@ def issue_link(
 
     Raises Refused (conflict) if there is an owner already and `break_glass` is not set.
     """
-    if tx.people.has_owner() and not break_glass:
+    if tx.user_directory.has_owner() and not break_glass:
         raise Refused.because(
             ErrorCode.CONFLICT,
             "this server has an owner, who can make others one; if no owner can sign in any "
@@ -77,7 +77,7 @@ def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> 
     if voucher is None or not voucher.is_live(OWNER_LINK_LIFETIME, now):
         return None
     found = OwnerLink(voucher)
-    return None if tx.people.has_owner() and not found.break_glass else found
+    return None if tx.user_directory.has_owner() and not found.break_glass else found
 
 
 def register_bearer(
@@ -114,7 +114,7 @@ def become_owner(
     found = find_still_signed_in(tx, session_id, sessions, now)
     user = None if found is None else tx.users.find_to_change(found.user.uid)
     # Locked: of two links that are redeemed at once, only the first makes an owner.
-    tx.people.take_turn()
+    tx.user_directory.take_turn()
     if user is None or _still(tx, link, now) is None:
         raise _over()
     if not tx.users.has_second_factor(user.uid):
@@ -135,7 +135,7 @@ def _still(tx: Transaction, link: OwnerLink, now: Instant) -> Voucher | None:
     voucher = tx.vouchers.find(VoucherKind.OWNER, link.voucher.fingerprint)
     if voucher is None or not voucher.is_live(OWNER_LINK_LIFETIME, now):
         return None
-    return None if tx.people.has_owner() and not link.break_glass else voucher
+    return None if tx.user_directory.has_owner() and not link.break_glass else voucher
 
 
 def _over() -> Refused:

@@ -19,7 +19,7 @@ class Permission(StrEnum):
 
     READ = "read"
     RESET = "reset"
-    PEOPLE = "people"
+    USERS = "people"
     CLIENTS = "clients"
     KEYS = "keys"
     SETTINGS = "settings"
@@ -30,7 +30,7 @@ PERMISSIONS: Mapping[Permission, str] = MappingProxyType(
     {
         Permission.READ: "view users, apps, keys, events, settings and the overview",
         Permission.RESET: "help users recover their accounts: sign them out, remove lost factors",
-        Permission.PEOPLE: "disable, enable and delete users, revoke the access of apps",
+        Permission.USERS: "disable, enable and delete users, revoke the access of apps",
         Permission.CLIENTS: "change, disable and verify apps; manage app registration",
         Permission.KEYS: "rotate keys, create admin API tokens",
         Permission.SETTINGS: "change name, logo and color, send test emails",

@@ -12,7 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.model.event.people import RoleChanged
+from valetkey.authorization.model.event.users import RoleChanged
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -30,11 +30,11 @@ def leave_an_owner(tx: Transaction, user: User) -> None:
     """
     if user.role is not Role.OWNER:
         return
-    tx.people.take_turn()
+    tx.user_directory.take_turn()
     now = tx.users.find(user.uid)
     if now is None or now.role is not Role.OWNER or now.disabled_at is not None:
         return
-    if not tx.people.has_owner(but=user.uid):
+    if not tx.user_directory.has_owner(but=user.uid):
         raise Refused.because(
             ErrorCode.CONFLICT,
             translatable("this is the last owner; make another user an owner first"),
@@ -56,7 +56,7 @@ class Roles(Struct, frozen=True):
 
     def holders(self, tx: Transaction) -> Sequence[RoleHolder]:
         """Return the users with a role, the highest roles first."""
-        found = [tx.users.find(uid) for uid in tx.people.with_roles(MOST)]
+        found = [tx.users.find(uid) for uid in tx.user_directory.with_roles(MOST)]
         people = [user for user in found if user is not None and user.role is not None]
         order = list(Role)
         people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
@@ -68,7 +68,7 @@ class Roles(Struct, frozen=True):
         `user` is locked, and the actor's permission checked. Returns False if nothing changed.
         Raises Refused (conflict) for the last owner.
         """
-        tx.people.take_turn()
+        tx.user_directory.take_turn()
         if user.role is role:
             return False
         leave_an_owner(tx, user)
@@ -95,7 +95,7 @@ def set_role(
 
     A role with fewer permissions ends the tokens and invitations issued under the previous one.
     """
-    tx.people.set_role(user.uid, role, now)
+    tx.user_directory.set_role(user.uid, role, now)
     if powers_of(user.role).permissions - powers_of(role).permissions:
         end_issued_in_role(tx, user.uid, now)
     before, after = (each.value if each else "" for each in (user.role, role))

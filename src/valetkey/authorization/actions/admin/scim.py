@@ -44,13 +44,13 @@ class Provisioner(Struct, frozen=True):
         credential = tx.scim_credentials.find(self.credential_id)
         if credential is None or credential.ended_at is not None:
             return NOTHING
-        return ActorPermissions(None, frozenset({Permission.PEOPLE}))
+        return ActorPermissions(None, frozenset({Permission.USERS}))
 
 
 def require_to_manage(tx: Transaction, actor: Actor) -> None:
     """Require `keys` and `people`: a credential must not allow more than its issuer may do."""
     require_to_issue(tx, actor, Permission.KEYS)
-    require(tx, actor, Permission.PEOPLE)
+    require(tx, actor, Permission.USERS)
 
 
 def issue(
@@ -58,7 +58,7 @@ def issue(
 ) -> tuple[MetadataError, ...]:
     """Issue a credential with this token. Faults: there are too many."""
     # Locked: parallel requests are counted one after the other.
-    tx.people.take_turn()
+    tx.user_directory.take_turn()
     if len(tx.scim_credentials.live(MOST)) >= MOST:
         return (MetadataError("name", f"one of at most {MOST}: end another one first"),)
     tx.scim_credentials.issue(credential, key.of(_PURPOSE, token.reveal()))

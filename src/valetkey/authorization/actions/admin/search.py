@@ -11,7 +11,7 @@ from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fo
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.storage.administration.client_search import Cursor as PlaceInTime
 from valetkey.authorization.storage.administration.event_search import EventFilter
-from valetkey.authorization.storage.administration.people import (
+from valetkey.authorization.storage.administration.user_directory import (
     START,
     Cursor,
     Filter,
@@ -37,7 +37,7 @@ _EVENTS = 10
 _LATEST = PlaceInTime(Instant(_END), "")
 
 
-class Found(Struct, frozen=True):
+class UserSearchResult(Struct, frozen=True):
     """A page of users, and the cursor of the next one; "" if this is the last."""
 
     users: Sequence[User]
@@ -72,7 +72,7 @@ def find_users(
     after: str,
     limit: int,
     order: Order = Order.NEWEST,
-) -> Found:
+) -> UserSearchResult:
     """Return at most `limit` users with a word that begins with `text`, or with that uid.
 
     Without a text all users, in that order. `after` is the `more` of the page before; raises
@@ -90,17 +90,17 @@ def find_users(
         user = tx.users.find(Uid(int(text)))
         if user is not None and not is_gone(user) and chosen.fits(user):
             others = [each for each in found.users if each.uid != user.uid]
-            return Found((user, *others), found.more)
+            return UserSearchResult((user, *others), found.more)
     return found
 
 
 def count_users(tx: Transaction, text: str, chosen: Filter, most: int) -> int | None:
     """Count the users that `find_users` finds, up to `most`; None where that takes too long."""
     if not (text := text.strip()):
-        return tx.people.count_matching(chosen, most)
+        return tx.user_directory.count_matching(chosen, most)
     if chosen is not Filter.ALL or _UID.fullmatch(text):
         return None
-    found = tx.people.find(text, START, most)
+    found = tx.user_directory.find(text, START, most)
     users = len({uid for _, uid in found})
     return most if len(found) == most else users
 
@@ -132,19 +132,21 @@ def is_gone(user: User) -> bool:
     return not user.email
 
 
-def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -> Found:
+def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -> UserSearchResult:
     if place is None:
         place = Cursor(str(_END), 0)
     if not place.word.isdecimal():
         raise _foreign()
     before, before_uid = Instant(int(place.word[:16])), place.uid
-    uids = tx.people.newest(chosen, before, before_uid, limit + 1)
+    uids = tx.user_directory.newest(chosen, before, before_uid, limit + 1)
     users = [user for uid in uids[:limit] if (user := tx.users.find(uid)) is not None]
     more = f"{users[-1].created_at}.{users[-1].uid}" if len(uids) > limit and users else ""
-    return Found([user for user in users if not is_gone(user)], more)
+    return UserSearchResult([user for user in users if not is_gone(user)], more)
 
 
-def _ordered(tx: Transaction, chosen: Filter, order: Order, place: Cursor, limit: int) -> Found:
+def _ordered(
+    tx: Transaction, chosen: Filter, order: Order, place: Cursor, limit: int
+) -> UserSearchResult:
     users: list[User] = []
     looked = 0
     while looked < _LOOKED_AT:
@@ -153,13 +155,13 @@ def _ordered(tx: Transaction, chosen: Filter, order: Order, place: Cursor, limit
             user = tx.users.find(Uid(each.uid))
             if user is not None and not is_gone(user) and chosen.fits(user):
                 if len(users) == limit:
-                    return Found(users, f"{place.word}.{place.uid}")
+                    return UserSearchResult(users, f"{place.word}.{place.uid}")
                 users.append(user)
             place = each
         looked += len(rows)
         if len(rows) < _BATCH:
-            return Found(users, "")
-    return Found(users, f"{place.word}.{place.uid}")
+            return UserSearchResult(users, "")
+    return UserSearchResult(users, f"{place.word}.{place.uid}")
 
 
 def _after(tx: Transaction, order: Order, place: Cursor) -> Sequence[Cursor]:
@@ -167,34 +169,36 @@ def _after(tx: Transaction, order: Order, place: Cursor) -> Sequence[Cursor]:
         if place.word and not place.word.isdecimal():
             raise _foreign()
         at = Instant(int(place.word[:16] or "0"))
-        found = tx.people.oldest(at, place.uid, _BATCH)
+        found = tx.user_directory.oldest(at, place.uid, _BATCH)
         return [Cursor(str(created), uid) for created, uid in found]
     # By its uid: a username may be longer than a cursor.
     last = tx.users.find(Uid(place.uid)) if place.uid else None
     if place.uid and (last is None or is_gone(last)):
         raise _foreign()
     key = "" if last is None else fold(last.username)
-    return [Cursor("", uid) for _, uid in tx.people.by_username(key, _BATCH)]
+    return [Cursor("", uid) for _, uid in tx.user_directory.by_username(key, _BATCH)]
 
 
-def _search(tx: Transaction, text: str, chosen: Filter, place: Cursor | None, limit: int) -> Found:
+def _search(
+    tx: Transaction, text: str, chosen: Filter, place: Cursor | None, limit: int
+) -> UserSearchResult:
     start, end = prefix_range(text)
     place = place or START
     users: list[User] = []
     looked = 0
     while looked < _LOOKED_AT:
-        rows = tx.people.find(text, place, _BATCH)
+        rows = tx.user_directory.find(text, place, _BATCH)
         for word, uid in rows:
             user = tx.users.find(uid)
             if user is not None and chosen.fits(user) and _first(user, start, end) == word:
                 if len(users) == limit:
-                    return Found(users, f"{place.word}.{place.uid}")
+                    return UserSearchResult(users, f"{place.word}.{place.uid}")
                 users.append(user)
             place = Cursor(word, uid)
         looked += len(rows)
         if len(rows) < _BATCH:
-            return Found(users, "")
-    return Found(users, f"{place.word}.{place.uid}")
+            return UserSearchResult(users, "")
+    return UserSearchResult(users, f"{place.word}.{place.uid}")
 
 
 def _first(user: User, start: str, end: str) -> str:
@@ -220,7 +224,7 @@ def _foreign() -> Refused:
 
 def _factors(tx: Transaction, uid: Uid) -> Sequence[Factor]:
     found: dict[str, Factor] = {}
-    for place, (kind, name, since, last_used_at) in enumerate(tx.people.factors_of(uid)):
+    for place, (kind, name, since, last_used_at) in enumerate(tx.user_directory.factors_of(uid)):
         # Only the number of unused recovery codes is shown.
         known = found.get(kind) if kind == RECOVERY_CODE else None
         count = 1 if known is None else known.count + 1

@@ -28,7 +28,7 @@ from valetkey.authorization.model.account.user_import import (
     RowState,
     UserImport,
 )
-from valetkey.authorization.model.event.people import UserImportFinished, UserImportStarted
+from valetkey.authorization.model.event.users import UserImportFinished, UserImportStarted
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
@@ -141,12 +141,12 @@ async def _some(rows: Iterator[ImportRow]) -> Sequence[ImportRow]:
 
 def _begin(tx: Transaction, actor: Actor, wanted: UserImport) -> bool:
     tx.user_imports.exclude()
-    require(tx, actor, Permission.PEOPLE)
+    require(tx, actor, Permission.USERS)
     return tx.user_imports.begin(wanted, MOST_OPEN)
 
 
 def _add(tx: Transaction, actor: Actor, import_id: str, rows: Sequence[ImportRow]) -> bool:
-    require(tx, actor, Permission.PEOPLE)
+    require(tx, actor, Permission.USERS)
     if not tx.user_imports.add(import_id, rows):
         raise Refused.because(ErrorCode.NOT_FOUND, "this import was stopped", "import.over")
     return True
@@ -156,7 +156,7 @@ def move_import(
     tx: Transaction, actor: Actor, import_id: str, after: ImportState, now: Instant
 ) -> bool:
     """Begin the next stage, or stop the import. False if another request was faster."""
-    require(tx, actor, Permission.PEOPLE)
+    require(tx, actor, Permission.USERS)
     moved = [
         before
         for before in _BEFORE.get(after, ())
@@ -278,7 +278,7 @@ def _may(tx: Transaction, uid: Uid | None) -> bool:
     user = tx.users.find(uid)
     if user is None or user.disabled_at is not None:
         return False
-    return powers_of(user.role).allow(Permission.PEOPLE)
+    return powers_of(user.role).allow(Permission.USERS)
 
 
 def _finished(tx: Transaction, import_id: str, now: Instant) -> None:

@@ -5,11 +5,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.bulk_revocation import delete_clients
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.presets import AppKind, kind_of
 from valetkey.authorization.actions.developer.secrets import keep_ending
 from valetkey.authorization.actions.developer.team import add_member, owned_apps
-from valetkey.authorization.actions.endings import delete_clients
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client, GrantTypeName, TeamRole
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS
@@ -42,7 +42,7 @@ CHOSEN_GRANTS = frozenset(
 """Grant types that the form of an app can choose."""
 
 
-class RegistrationBarrier(StrEnum):
+class RegistrationDenial(StrEnum):
     """Why a user may not register an app, or not one more."""
 
     NOBODY = "nobody"
@@ -80,17 +80,17 @@ class Portal(Struct, frozen=True):
             kinds.append(AppKind.MACHINE)
         return tuple(kinds)
 
-    def barrier(self, tx: Transaction, user: User) -> RegistrationBarrier | None:
+    def registration_denial(self, tx: Transaction, user: User) -> RegistrationDenial | None:
         """Return why this user may not register another app; None if they may."""
         who = self.settings.who
         if who is Registrants.NOBODY or not self.kinds:
-            return RegistrationBarrier.NOBODY
+            return RegistrationDenial.NOBODY
         if who is Registrants.VERIFIED and user.email_verified_at is None:
-            return RegistrationBarrier.UNVERIFIED
+            return RegistrationDenial.UNVERIFIED
         if who is Registrants.INVITED and not tx.members.is_developer(user.uid):
-            return RegistrationBarrier.UNINVITED
+            return RegistrationDenial.UNINVITED
         if len(owned_apps(tx, user.uid)) >= self.settings.apps_per_person:
-            return RegistrationBarrier.FULL
+            return RegistrationDenial.FULL
         return None
 
     def edited(
@@ -127,11 +127,11 @@ class Portal(Struct, frozen=True):
         *,
         client_id: str,
         secret: Secret | None,
-    ) -> Client | Faults | RegistrationBarrier:
+    ) -> Client | Faults | RegistrationDenial:
         """Register an app owned by this user; or return why not, with nothing written."""
         # First the lock that serialises registrations: parallel ones would not count each other.
         tx.clients.touch()
-        if barrier := self.barrier(tx, user):
+        if barrier := self.registration_denial(tx, user):
             return barrier
         if faults := self._own_faults(metadata, None):
             return (*faults, *self.faults(metadata))

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import MOST_SECRETS, Registrar
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.storage.register.clients import QuerySighting
-from valetkey.authorization.storage.register.secrets import KnownSecret
+from valetkey.authorization.storage.register.clients import QueryCredentialUse
+from valetkey.authorization.storage.register.secrets import SecretSummary
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.secret import Secret
@@ -90,7 +90,7 @@ def keep_ending(
     secret: Secret,
     now: Instant,
     *,
-    beside: Sequence[KnownSecret] = (),
+    beside: Sequence[SecretSummary] = (),
 ) -> None:
     """Store the last characters of the app's new secret: the one that is not among `beside`."""
     known = {each.id for each in beside}
@@ -100,8 +100,8 @@ def keep_ending(
 
 
 def seen_in_url(
-    live: Sequence[KnownSecret], sighting: QuerySighting | None
-) -> QuerySighting | None:
+    live: Sequence[SecretSummary], sighting: QueryCredentialUse | None
+) -> QueryCredentialUse | None:
     """Return when one of these secrets was sent in a URL; None if none was."""
     oldest = min((each.created_at for each in live), default=None)
     if sighting is None or oldest is None or sighting.last_seen_at < oldest:
@@ -109,6 +109,6 @@ def seen_in_url(
     return sighting
 
 
-def state_of(live: Sequence[KnownSecret]) -> str:
+def state_of(live: Sequence[SecretSummary]) -> str:
     """Return a hash of the ids of the secrets, by which a stale form is detected."""
     return hashlib.sha256(" ".join(sorted(each.id for each in live)).encode()).hexdigest()[:16]

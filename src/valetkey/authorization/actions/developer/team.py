@@ -262,7 +262,7 @@ def _is_last_owner(team: Sequence[Membership], uid: Uid) -> bool:
     return _owns(team, uid) and sum(one.owns for one in team) == 1
 
 
-class OwnApp(Struct, frozen=True):
+class TeamApp(Struct, frozen=True):
     """An app, and the role of one user in its team."""
 
     client: Client
@@ -274,14 +274,14 @@ class OwnApp(Struct, frozen=True):
         return self.client.name or self.client.id
 
 
-def find_own(tx: Transaction, client_id: str, uid: Uid) -> OwnApp | None:
+def find_own(tx: Transaction, client_id: str, uid: Uid) -> TeamApp | None:
     """Return the app if this user is in its team, otherwise None."""
     membership = tx.members.find(client_id, uid)
     client = None if membership is None else tx.clients.find(client_id)
-    return None if client is None or membership is None else OwnApp(client, membership)
+    return None if client is None or membership is None else TeamApp(client, membership)
 
 
-def own_apps(tx: Transaction, uid: Uid) -> Sequence[OwnApp]:
+def own_apps(tx: Transaction, uid: Uid) -> Sequence[TeamApp]:
     """Return the apps in whose teams this user is, by name."""
     found = (find_own(tx, membership.client_id, uid) for membership in tx.members.of(uid))
     return sorted(

@@ -50,7 +50,7 @@ _ISSUED: Mapping[str, str] = MappingProxyType(
 )
 
 
-class _Said(msgspec.Struct):
+class _EventData(msgspec.Struct):
     """The members of an event's data that are counted."""
 
     grant_type: str = ""
@@ -76,7 +76,7 @@ class Day(Struct, frozen=True):
     """Number of failed sign-ins, for the whole server only."""
 
 
-class _Tally(Struct):
+class _Counts(Struct):
     """The counts of a batch of events."""
 
     counts: Counter[tuple[str, int, str]] = field(default_factory=Counter[tuple[str, int, str]])
@@ -105,7 +105,7 @@ def roll_up(tx: Transaction, now: Instant) -> int:
     events = [event for event in tx.events.page(*start, limit=BATCH) if event.at < now - LAG]
     if not events or not tx.usage.advance(before, (events[-1].at, events[-1].id)):
         return 0
-    tally = _Tally()
+    tally = _Counts()
     for event in events:
         _count(tally, event)
     # Sorted: two transactions that lock rows in different orders would deadlock.
@@ -153,7 +153,7 @@ def sweep_people(tx: Transaction, now: Instant, limit: int) -> int:
     return tx.usage.sweep_people(day_of(now) - PEOPLE_DAYS, limit)
 
 
-def _count(tally: _Tally, event: EventRecord) -> None:
+def _count(tally: _Counts, event: EventRecord) -> None:
     day = day_of(event.at)
     if event.name in {"session.started", "session.renewed"}:
         tally.counts[EVERY_CLIENT, day, SIGN_INS] += 1
@@ -163,11 +163,11 @@ def _count(tally: _Tally, event: EventRecord) -> None:
         _count_of_client(tally, event, event.client_id, day)
 
 
-def _count_of_client(tally: _Tally, event: EventRecord, client_id: str, day: int) -> None:
+def _count_of_client(tally: _Counts, event: EventRecord, client_id: str, day: int) -> None:
     issued = event.name == "access_token.issued"
     if not issued and event.name not in {*_ISSUED, "code.issued"}:
         return
-    said = msgspec.json.decode(event.data, type=_Said)
+    said = msgspec.json.decode(event.data, type=_EventData)
     if event.name == "code.issued":
         if said.pkce is not None:
             tally.note(client_id, PKCE_USED if said.pkce else PKCE_MISSING, event.at)

@@ -66,7 +66,7 @@ class _Tokens(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedMetadata:
     """A provider's metadata and when it was fetched."""
 
     metadata: _Metadata | None = None
@@ -81,7 +81,7 @@ class OpenIdProvider:
     """Request a code with PKCE and a nonce, and verify the ID token."""
 
     line: ProviderConnection
-    _known: _Known = field(default_factory=_Known, repr=False)
+    _known: _CachedMetadata = field(default_factory=_CachedMetadata, repr=False)
 
     @property
     def settings(self) -> ProviderSettings:

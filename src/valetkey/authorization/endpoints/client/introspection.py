@@ -27,8 +27,8 @@ from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
-    Found,
     Read,
+    TokenState,
 )
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
@@ -77,7 +77,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
     issuer: str
     refuse: ClientRefusal
     subjects: Subjects
-    known: AnswerCache[Found]
+    known: AnswerCache[TokenState]
     samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
@@ -137,7 +137,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
 
     def _say(
         self, tx: Transaction, caller: _Caller, token: str, read: Read | None, now: Instant
-    ) -> tuple[Mapping[str, object], Found | None]:
+    ) -> tuple[Mapping[str, object], TokenState | None]:
         if (parts := parse_refresh_token(token)) is not None:
             return self._say_refresh_token(tx, caller, parts, now), None
         found = self.reader.find_for_any_api(tx, token, read, now)
@@ -151,7 +151,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         return self._tell(caller, found, now, self._subject(tx, caller, found.read.uid)), found
 
     def _tell(
-        self, caller: _Caller, found: Found, now: Instant, subject: str
+        self, caller: _Caller, found: TokenState, now: Instant, subject: str
     ) -> Mapping[str, object]:
         live = found.read
         if require_live(found.liveness, now) is not None or not caller.may_know(live):
@@ -210,7 +210,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         }
 
 
-def _is_live(found: Found, now: Instant) -> bool:
+def _is_live(found: TokenState, now: Instant) -> bool:
     """Return whether the token is live by what is cached; a session may have been extended."""
     return found.read.is_live(now) and require_live(found.liveness, now) is None
 

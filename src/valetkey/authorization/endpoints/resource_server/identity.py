@@ -51,8 +51,8 @@ class ResourceServerAuthentication(Struct, frozen=True):
             raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))
 
 
-_Said = dict[str, object] | Refusal | Rejected
-_Work = Callable[[Transaction], _Said]
+_Answer = dict[str, object] | Refusal | Rejected
+_Work = Callable[[Transaction], _Answer]
 
 
 class IdentityEndpoint(Struct, frozen=True):
@@ -71,7 +71,7 @@ class IdentityEndpoint(Struct, frozen=True):
             asked = _parse(request.body)
             read = await self.reader.read_by_value(asked.access_token, request.at)
 
-            def read_answer(tx: Transaction) -> _Said:
+            def read_answer(tx: Transaction) -> _Answer:
                 return self._answer(tx, asked, read, request.at)
 
             said = await self._running(asked.verb)(read_answer)
@@ -83,7 +83,7 @@ class IdentityEndpoint(Struct, frozen=True):
             return self._reject(request, said)
         return json_response(said, 200, (("cache-control", "no-store"),))
 
-    def _running(self, verb: str) -> Callable[[_Work], Awaitable[_Said]]:
+    def _running(self, verb: str) -> Callable[[_Work], Awaitable[_Answer]]:
         if verb == "read":
             return self.store.read
         # A list may be long; it must not delay other requests.
@@ -91,7 +91,7 @@ class IdentityEndpoint(Struct, frozen=True):
 
     def _answer(
         self, tx: Transaction, asked: RecordRequest, read: Read | None, now: Instant
-    ) -> _Said:
+    ) -> _Answer:
         found = self.reader.find_live(tx, asked.access_token, read, now)
         if found is None or require_live(found.liveness, now) is not None:
             return Refusal(

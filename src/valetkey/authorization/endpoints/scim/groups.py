@@ -125,7 +125,7 @@ class Groups(Struct, frozen=True):
     def create(self, tx: Transaction, asked: ScimRequest) -> str:
         """Create the group; return the id. Raises Refused."""
         caller = asked.caller
-        require(tx, caller.actor, Permission.PEOPLE)
+        require(tx, caller.actor, Permission.USERS)
         wanted = self.schema.read(asked.body)
         members = _Members(adds=set(_uids(wanted.get("members"))))
         members.hold(tx, None)
@@ -196,7 +196,7 @@ class Groups(Struct, frozen=True):
         if renames:
             # First: apps are judged by the group's name.
             tx.clients.hold_all()
-        require(tx, caller.actor, Permission.PEOPLE)
+        require(tx, caller.actor, Permission.USERS)
         found = _rows(tx, caller).find(id)
         if found is None:
             raise not_found()
@@ -308,7 +308,7 @@ class _Members(Struct):
                 if uid in adds:
                     refuse("invalidValue", f"there is no user {uid}")
                 continue
-            require(tx, caller.actor, Permission.PEOPLE, user)
+            require(tx, caller.actor, Permission.USERS, user)
             if uid in removes:
                 groups.remove_member(tx, user, group, caller.now)
             else:

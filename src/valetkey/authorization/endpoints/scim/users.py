@@ -117,7 +117,7 @@ class Users(Struct, frozen=True):
     def create(self, tx: Transaction, asked: ScimRequest) -> str:
         """Create the user; return the id. Raises Refused."""
         caller = asked.caller
-        require(tx, caller.actor, Permission.PEOPLE)
+        require(tx, caller.actor, Permission.USERS)
         wanted = self.schema.read(asked.body)
         user_name = short_text(wanted, "userName", required=True)
         if _rows(tx, caller).named(user_name) is not None:
@@ -162,9 +162,9 @@ class Users(Struct, frozen=True):
         if uid is None:
             raise not_found()
         # First: the credential is locked before any user.
-        require(tx, caller.actor, Permission.PEOPLE)
+        require(tx, caller.actor, Permission.USERS)
         user = person(tx, uid, caller.actor)
-        require(tx, caller.actor, Permission.PEOPLE, user)
+        require(tx, caller.actor, Permission.USERS, user)
         found = _rows(tx, caller).find(uid)
         if found is None:
             raise not_found()

@@ -17,8 +17,8 @@ from valetkey.authorization.model.event import (
     clients,
     grants,
     groups,
-    people,
     sessions,
+    users,
 )
 from valetkey.authorization.model.event.event import Event
 from valetkey.kernel.checkpoint import CheckpointKey, verifies
@@ -36,7 +36,7 @@ def _defined_in(module: ModuleType) -> tuple[type[Event], ...]:
     )
 
 
-_MODULES = (clients, people, sessions, grants, groups, administration)
+_MODULES = (clients, users, sessions, grants, groups, administration)
 
 EVENTS: tuple[type[Event], ...] = tuple(
     event for module in _MODULES for event in _defined_in(module)

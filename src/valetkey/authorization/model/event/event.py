@@ -29,11 +29,11 @@ SYSTEM = DoneBy("system")
 UNKNOWN = DoneBy("unknown")
 """The actor of events written before actors were recorded."""
 
-Written = NewType("Written", str)
+StoredActor = NewType("StoredActor", str)
 """An actor as stored."""
 
-ITS_USER = Written("user")
-ITS_CLIENT = Written("client")
+ITS_USER = StoredActor("user")
+ITS_CLIENT = StoredActor("client")
 """The user or client that the event names: stored as a short code and not indexed."""
 
 _OTHERS = frozenset({"user", "cli", "apply", "owner", "scim"})
@@ -69,13 +69,13 @@ def by_apply(operator: str) -> DoneBy:
     return DoneBy(f"apply {operator}")
 
 
-def written(done_by: DoneBy, uid: int | None, client_id: str | None) -> Written:
+def written(done_by: DoneBy, uid: int | None, client_id: str | None) -> StoredActor:
     """Return what is stored for this actor in an event of that user and that client."""
     if uid is not None and done_by == f"user {uid}":
         return ITS_USER
     if client_id is not None and done_by == f"client {client_id}":
         return ITS_CLIENT
-    return Written(done_by)
+    return StoredActor(done_by)
 
 
 def read_back(text: str, uid: int | None, client_id: str | None) -> DoneBy:
@@ -106,7 +106,7 @@ class Event(Struct, frozen=True):
     name: ClassVar[str]
     sentence: ClassVar[str] = ""
     """What people read, marked for translation; `%(uid)s` is filled with the field `uid`."""
-    usual_actor: ClassVar[Written | None] = None
+    usual_actor: ClassVar[StoredActor | None] = None
     affects_tokens: ClassVar[bool] = True
     """Whether it may change what is answered about a token that was issued before.
 
@@ -132,10 +132,10 @@ class ByClient(Event, frozen=True):
 class ByAnonymous(Event, frozen=True):
     """An event done by an unauthenticated caller."""
 
-    usual_actor = Written(ANONYMOUS)
+    usual_actor = StoredActor(ANONYMOUS)
 
 
 class BySystem(Event, frozen=True):
     """An event done by the server itself."""
 
-    usual_actor = Written(SYSTEM)
+    usual_actor = StoredActor(SYSTEM)

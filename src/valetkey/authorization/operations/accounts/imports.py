@@ -21,7 +21,7 @@ from valetkey.authorization.model.account.user_import import (
     RowState,
     UserImport,
 )
-from valetkey.authorization.model.event.people import UserImportStarted
+from valetkey.authorization.model.event.users import UserImportStarted
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
@@ -208,7 +208,7 @@ IMPORTS = (
         "list_user_imports",
         "GET",
         _ALL,
-        Permission.PEOPLE,
+        Permission.USERS,
         "Imports of users, newest first",
         reads(list_imports),
         gives=UserImportList,
@@ -218,7 +218,7 @@ IMPORTS = (
         "upload_user_import",
         "POST",
         _ALL,
-        Permission.PEOPLE,
+        Permission.USERS,
         "Upload a file of users; it is checked, and nothing is imported yet",
         upload,
         description=(
@@ -252,7 +252,7 @@ IMPORTS = (
         "read_user_import",
         "GET",
         _ONE,
-        Permission.PEOPLE,
+        Permission.USERS,
         "One import: its state, progress and figures",
         reads(read_import),
         description=(
@@ -266,7 +266,7 @@ IMPORTS = (
         "list_user_import_rows",
         "GET",
         f"{_ONE}/rows",
-        Permission.PEOPLE,
+        Permission.USERS,
         "The rows of an import, each with its outcome and the reasons",
         reads(list_rows),
         gives=ImportRowList,
@@ -282,7 +282,7 @@ IMPORTS = (
         "start_user_import",
         "POST",
         f"{_ONE}/start",
-        Permission.PEOPLE,
+        Permission.USERS,
         "Import the users of a checked file",
         writes(start),
         description=(
@@ -298,7 +298,7 @@ IMPORTS = (
         "stop_user_import",
         "POST",
         f"{_ONE}/stop",
-        Permission.PEOPLE,
+        Permission.USERS,
         "Stop an import, or discard its file; created users stay",
         writes(stop),
         gives=Done,

@@ -9,11 +9,11 @@ from valetkey.authorization.email.notices import actor_values, email_to
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.people import (
+from valetkey.authorization.model.event.sessions import FactorsRemoved, SessionEnded
+from valetkey.authorization.model.event.users import (
     PasswordResetRequested,
     UserChanged,
 )
-from valetkey.authorization.model.event.sessions import FactorsRemoved, SessionEnded
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
@@ -181,7 +181,7 @@ VERIFY_EMAIL = Operation(
     "verify_user_email",
     "POST",
     f"{_ONE}/verify-email",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Record a user's email address as verified",
     on_user(verify_email),
     gives=Done,
@@ -207,7 +207,7 @@ END_APP = Operation(
     "end_user_app",
     "DELETE",
     f"{_ONE}/apps/{{client_id}}",
-    Permission.PEOPLE,
+    Permission.USERS,
     "Revoke the access of one app to an account",
     on_user(end_app),
     gives=Done,

@@ -162,7 +162,7 @@ class ActivityPage(Struct, frozen=True):
     kind: Kind | None = None
 
 
-class _Said(msgspec.Struct):
+class _EventData(msgspec.Struct):
     """The data of an event that the page shows."""
 
     because: str = ""
@@ -197,7 +197,7 @@ class ActivityEntry(Struct, frozen=True):
     """An event with the app and the session that it names."""
 
     event: EventRecord
-    said: _Said
+    said: _EventData
     app: str
     session: Session | None
 
@@ -247,8 +247,8 @@ def _entries(
     ]
 
 
-def _said(event: EventRecord) -> _Said:
-    return msgspec.json.decode(event.data, type=_Said)
+def _said(event: EventRecord) -> _EventData:
+    return msgspec.json.decode(event.data, type=_EventData)
 
 
 def _kind(text: str | None) -> Kind | None:

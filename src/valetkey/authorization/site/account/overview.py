@@ -10,7 +10,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.connected_apps import MOST_APPS
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
-from valetkey.authorization.layout.contexts import SignedInPerson, When
+from valetkey.authorization.layout.contexts import CurrentUser, When
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
 from valetkey.authorization.site.page import Outcome, Show
@@ -29,7 +29,7 @@ _MOST_SESSIONS = 1_000
 _RECENT = 4
 
 
-class OwnApp(Struct, frozen=True):
+class AppLink(Struct, frozen=True):
     """A connected app that can be opened from the overview."""
 
     name: str
@@ -53,7 +53,7 @@ class OverviewPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     sign_out_action: str
-    person: SignedInPerson
+    person: CurrentUser
     #: Connected apps, counted up to a thousand.
     connected: int
     #: Live sessions, this one included, counted up to a thousand.
@@ -65,7 +65,7 @@ class OverviewPage(Struct, frozen=True):
     email_verified: bool
     next_step: Recommendation = Recommendation.NOTHING
     #: The apps that can be opened from here.
-    apps: tuple[OwnApp, ...] = ()
+    apps: tuple[AppLink, ...] = ()
     lines: tuple[ActivityLine, ...] = ()
 
 
@@ -108,9 +108,9 @@ def _next(user: User, *, second_factor: bool) -> Recommendation:
     return Recommendation.NOTHING if second_factor else Recommendation.SECOND_FACTOR
 
 
-def _to_open(clients: Sequence[ConnectedName]) -> tuple[OwnApp, ...]:
+def _to_open(clients: Sequence[ConnectedName]) -> tuple[AppLink, ...]:
     apps = [
-        OwnApp(
+        AppLink(
             client.name or client.id,
             origin(client.openid.initiate_login_uri).partition("://")[2],
             f"{START}?client_id={quote(client.id, safe='')}",

@@ -71,7 +71,7 @@ class FieldShown(Struct, frozen=True):
     hints: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
-class Ends(Struct, frozen=True):
+class Impact(Struct, frozen=True):
     """What the operation ends; None for a number that is not counted."""
 
     sessions: int | None = None
@@ -96,7 +96,7 @@ class Subject(Struct, frozen=True):
     address: str
     name: str = ""
     facts: tuple[str, ...] = ()
-    ends: Ends = Ends()
+    ends: Impact = Impact()
     values: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     choices: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict[str, Sequence[str]])
     above: str = ""
@@ -119,7 +119,7 @@ class ConfirmPage(Struct, frozen=True):
     #: The subject's name, and what distinguishes it from others.
     name: str
     facts: tuple[str, ...]
-    ends: Ends | None = None
+    ends: Impact | None = None
     danger: bool = False
     fields: tuple[FieldShown, ...] = ()
     hidden: tuple[tuple[str, str], ...] = ()

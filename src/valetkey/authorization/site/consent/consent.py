@@ -24,7 +24,7 @@ from valetkey.authorization.layout.addresses import (
     SIGN_IN,
     SWITCH_ACCOUNT,
 )
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import OPENID
@@ -128,7 +128,7 @@ class ConsentPage(Struct, frozen=True):
     action: str
     switch_account_action: str
     app: AskingApp
-    person: SignedInPerson
+    person: CurrentUser
     scopes: tuple[ScopeLine, ...]
     #: Seconds the access can last at most.
     lasts: int

@@ -9,7 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import kind_of
 from valetkey.authorization.actions.developer.secrets import seen_in_url
-from valetkey.authorization.actions.developer.team import OwnApp, find_own
+from valetkey.authorization.actions.developer.team import TeamApp, find_own
 from valetkey.authorization.actions.webhooks import NOT_OWNER
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
@@ -62,7 +62,7 @@ class AppHead(Struct, frozen=True):
 class AppRequest(SignedInRequest, frozen=True, kw_only=True):
     """A request of a member of the team of an app."""
 
-    app: OwnApp
+    app: TeamApp
 
     @property
     def client(self) -> Client:
@@ -126,7 +126,7 @@ def decoded(segment: str) -> str:
     return client_id if client_id.isascii() and client_id.isprintable() else ""
 
 
-def head_of(app: OwnApp) -> AppHead:
+def head_of(app: TeamApp) -> AppHead:
     """Return the context that every page about this app shows."""
     return AppHead(
         client_id=app.client.id,

@@ -6,7 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.developer.team import OwnApp, own_apps
+from valetkey.authorization.actions.developer.team import TeamApp, own_apps
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.site.developer.app import AppHead, head_of
@@ -71,7 +71,7 @@ class Apps(Struct, frozen=True):
         apps, barrier, offers = await self.store.scan(
             lambda tx: (
                 own_apps(tx, user.uid),
-                self.portal.barrier(tx, user),
+                self.portal.registration_denial(tx, user),
                 tuple(_offers(tx, user.uid, request.now)),
             )
         )
@@ -93,7 +93,7 @@ def _offers(tx: Transaction, uid: Uid, now: Instant) -> Iterator[OfferLine]:
             yield OfferLine(place, client.name or client.id, by.name or by.username)
 
 
-def _line(app: OwnApp) -> OwnAppLine:
+def _line(app: TeamApp) -> OwnAppLine:
     return OwnAppLine(
         head_of(app),
         app.client.domain,

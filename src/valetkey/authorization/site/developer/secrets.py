@@ -31,7 +31,7 @@ from valetkey.authorization.site.page import (
     Visit,
     not_found,
 )
-from valetkey.authorization.storage.register.secrets import KnownSecret
+from valetkey.authorization.storage.register.secrets import SecretSummary
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Prefix, fresh_secret
@@ -185,7 +185,7 @@ async def _may_manage(visit: Visit) -> AppRequest:
     return await confirmed_at(visit, member, "secrets")
 
 
-def _line(secret: KnownSecret, now: Instant) -> SecretLine:
+def _line(secret: SecretSummary, now: Instant) -> SecretLine:
     return SecretLine(
         secret.id,
         secret.ending,

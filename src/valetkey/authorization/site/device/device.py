@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.session import LiveSession, find_stil
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.device_authorization import USER_CODE
 from valetkey.authorization.layout.addresses import APPS, DEVICE
-from valetkey.authorization.layout.contexts import AskingApp, SignedInPerson, When
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.grant import Consent
@@ -88,7 +88,7 @@ class ConfirmDevicePage(Struct, frozen=True):
     action: str
     code: str
     app: AskingApp
-    person: SignedInPerson
+    person: CurrentUser
     scopes: tuple[ScopeLine, ...]
     changes: tuple[Change, ...]
     #: When and from which address the device asked.

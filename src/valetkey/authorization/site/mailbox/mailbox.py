@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.email.message import Paragraph, Written, write
+from valetkey.authorization.email.message import Paragraph, RenderedEmail, write
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.current_brand import CurrentBrand
@@ -96,7 +96,7 @@ class Mailbox(Struct, frozen=True):
         when = When(mail.created_at, now)
         return Show(MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX))
 
-    def _read(self, mail: QueuedEmail) -> tuple[str, Written] | None:
+    def _read(self, mail: QueuedEmail) -> tuple[str, RenderedEmail] | None:
         email = self.outbox.open(mail)
         return None if email is None else (email.to, write(email, brand=self.brands.current))
 

@@ -34,7 +34,7 @@ from valetkey.authorization.site.page import (
 )
 
 
-class ForgottenPage(Struct, frozen=True):
+class ResetRequestPage(Struct, frozen=True):
     """Ask for a username or an address. Posts `csrf` and `name`."""
 
     template: ClassVar[str] = "password_reset/forgotten.html"
@@ -139,7 +139,7 @@ class ResetPassword(Struct, frozen=True):
     def _ask(
         self, request: VisitorRequest, name: str, *, empty: bool = False, wait: int = 0
     ) -> Show:
-        page = ForgottenPage(
+        page = ResetRequestPage(
             action=FORGOTTEN,
             sign_in_url=SIGN_IN,
             sends_mail=self.reset.outbox.is_on,

@@ -189,7 +189,9 @@ class SignInFlow(Struct, frozen=True):
             methods=methods,
             device_id="" if device is None else device.device_id,
         )
-        is_new = user.created_at != request.at and not self.server.familiar(request).mark(user.uid)
+        is_new = user.created_at != request.at and not self.server.known_browser(request).mark(
+            user.uid
+        )
         if is_new:
             self.notices.new_device(tx, user, fresh.session.user_agent, request.at)
         return SignInComplete(session_id, user.uid, device)
@@ -210,7 +212,7 @@ class SignInFlow(Struct, frozen=True):
     ) -> SeeOther:
         """Redirect to the target with the cookies of the new session."""
         cookies = self.server.cookies
-        known = self.server.familiar(request).with_account(entered.uid, self.server.random)
+        known = self.server.known_browser(request).with_account(entered.uid, self.server.random)
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
             cookies.familiar.keep(known, FAMILIAR),

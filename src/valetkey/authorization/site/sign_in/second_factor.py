@@ -113,7 +113,7 @@ class SecondFactor(Struct, frozen=True):
                 flow.server.store, shown.credential, PURPOSE, step.browser, now, uid
             )
         fresh = flow.fresh(came)
-        familiar = flow.server.familiar(came).mark(uid)
+        familiar = flow.server.known_browser(came).mark(uid)
         remembers = form.get("remember") == "yes"
 
         def verify_factor(tx: Transaction) -> SignInComplete | VerificationFailed | None:

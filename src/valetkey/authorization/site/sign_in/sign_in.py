@@ -129,7 +129,7 @@ class SignIn(Struct, frozen=True):
             came.address,
             came.at,
             lambda tx, user: met.append(flow.admit(tx, came, target, fresh, user, by)),
-            flow.server.familiar(came).mark,
+            flow.server.known_browser(came).mark,
         )
         if isinstance(user, Refusal):
             return self._page(request, username[:_LONGEST_NAME], user)

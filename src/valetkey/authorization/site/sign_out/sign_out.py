@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.authentication.session import SignedIn, find_unended
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import SIGN_OUT
-from valetkey.authorization.layout.contexts import SignedInPerson
+from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.logout import (
@@ -51,7 +51,7 @@ class SignOutPage(Struct, frozen=True):
 
     action: str
     session: str
-    person: SignedInPerson | None
+    person: CurrentUser | None
     app_name: str = ""
     fields: tuple[tuple[str, str], ...] = ()
 
@@ -121,7 +121,7 @@ class SignOutRequest(VisitorRequest, frozen=True, kw_only=True):
 
     session: Session | None
     way: SignOutTarget
-    person: SignedInPerson | None = None
+    person: CurrentUser | None = None
 
 
 class SignOutPages(Struct, frozen=True):

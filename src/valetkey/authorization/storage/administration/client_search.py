@@ -88,7 +88,7 @@ class ClientFilter(Struct, frozen=True):
         return not self.text or line.id.startswith(self.text) or fold(self.text) in fold(line.name)
 
 
-class Found(Struct, frozen=True):
+class ClientSearchResult(Struct, frozen=True):
     """The clients found, and the position to continue from, if there may be more."""
 
     lines: Sequence[ClientLine]
@@ -106,19 +106,19 @@ class ClientSearch(Struct, frozen=True):
         place: Cursor,
         limit: int,
         order: ClientOrder = ClientOrder.NEWEST,
-    ) -> Found:
+    ) -> ClientSearchResult:
         """Return at most `limit` clients; fewer, with a position, after too many were examined."""
         found: list[ClientLine] = []
         last = place
         for looked_at, line in enumerate(self._lines(place, order)):
             if looked_at == MOST_LOOKED_AT:
-                return Found(found, last)
+                return ClientSearchResult(found, last)
             if wanted.takes(line):
                 if len(found) == limit:
-                    return Found(found, last)
+                    return ClientSearchResult(found, last)
                 found.append(line)
             last = line.place
-        return Found(found, None)
+        return ClientSearchResult(found, None)
 
     def count(self, wanted: ClientFilter, most: int) -> int | None:
         """Count the matching clients, up to `most`; None if too many would be examined."""

@@ -11,7 +11,7 @@ from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
-class Ending(Struct, frozen=True):
+class LoggedRevocation(Struct, frozen=True):
     """An event after which something of a user or client no longer worked."""
 
     id: str
@@ -21,10 +21,10 @@ class Ending(Struct, frozen=True):
     client_id: str | None
 
 
-class EndingPage(Struct, frozen=True):
+class RevocationPage(Struct, frozen=True):
     """Some endings, and the position of the last event read; None at the end."""
 
-    found: Sequence[Ending]
+    found: Sequence[LoggedRevocation]
     last: tuple[Instant, str] | None
 
 
@@ -33,7 +33,7 @@ class Restoration(Struct, frozen=True):
 
     db: Connection
 
-    def endings(self, at: Instant, after: str, limit: int) -> EndingPage:
+    def endings(self, at: Instant, after: str, limit: int) -> RevocationPage:
         """Return the endings among at most `limit` events after a position.
 
         A restore must not undo them.
@@ -54,7 +54,7 @@ class Restoration(Struct, frozen=True):
         )
         found = [ending for ending, data in events if _ends_something(ending.name, data)]
         last = events[-1][0] if len(events) == limit else None
-        return EndingPage(found, None if last is None else (last.at, last.id))
+        return RevocationPage(found, None if last is None else (last.at, last.id))
 
     def newest(self) -> Instant:
         """Return the time of the newest event in the database; 0 before the first."""
@@ -156,8 +156,8 @@ _CREDENTIALS = ('"key_set"', '"authentication_method"', '"openid"')
 """The fields of a client that define its authentication; `openid` holds its jwks_uri."""
 
 
-def _ending(ending: Ending, data: str) -> tuple[Ending, str]:
+def _ending(ending: LoggedRevocation, data: str) -> tuple[LoggedRevocation, str]:
     return ending, data
 
 
-_ENDINGS = Record(_ending, "events", ending=Record(Ending, "events"))
+_ENDINGS = Record(_ending, "events", ending=Record(LoggedRevocation, "events"))

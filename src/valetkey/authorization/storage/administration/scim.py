@@ -14,7 +14,7 @@ from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
 
-Found = TypeVar("Found", ScimUser, ScimGroup)
+Resource = TypeVar("Resource", ScimUser, ScimGroup)
 Id = TypeVar("Id", Uid, str)
 
 _NOTED_EVERY = 60
@@ -133,10 +133,10 @@ class ScimCredentials(Struct, frozen=True):
         )
 
 
-class Kind(Struct, Generic[Found, Id], frozen=True):
+class Kind(Struct, Generic[Resource, Id], frozen=True):
     """The statements for one kind of resource: users or groups."""
 
-    record: Record[Found]
+    record: Record[Resource]
     find: str
     named: str
     external: str
@@ -148,14 +148,14 @@ class Kind(Struct, Generic[Found, Id], frozen=True):
     name: str
 
 
-class ScimView(Struct, Generic[Found, Id], frozen=True):
+class ScimView(Struct, Generic[Resource, Id], frozen=True):
     """Users or groups as one credential sees them; removed ones are not found."""
 
-    kind: Kind[Found, Id]
+    kind: Kind[Resource, Id]
     db: Connection
     credential: str
 
-    def find(self, id: Id) -> Found | None:
+    def find(self, id: Id) -> Resource | None:
         """Return the resource with this id."""
         return self.kind.record.find(self.db, self.kind.find, credential=self.credential, id=id)
 
@@ -169,7 +169,7 @@ class ScimView(Struct, Generic[Found, Id], frozen=True):
         row = self.db.row(self.kind.external, credential=self.credential, external_id=external_id)
         return None if row is None else cast("Id", row[0])
 
-    def page(self, offset: int, limit: int, *, back: bool = False) -> Sequence[Found]:
+    def page(self, offset: int, limit: int, *, back: bool = False) -> Sequence[Resource]:
         """Return at most `limit` resources by id, descending if `back`, after `offset` of them."""
         return self.kind.record.all(
             self.db,

@@ -22,7 +22,7 @@ _WEBHOOKS = Record(Webhook, "webhooks")
 _ATTEMPTS = Record(WebhookAttempt, "webhook_attempts")
 
 
-class WantedEvents(Struct):
+class SubscribedEvents(Struct):
     """The events for which there are webhooks, as this process last read them.
 
     Spares transactions a statement per event. `names` are those of the operator's webhooks, ""

@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.model.register.api import Api, ApiGeneration, unqualified
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.storage.revision import hold_all, touch
-from valetkey.authorization.storage.tokens.endings import EndedGrant
+from valetkey.authorization.storage.tokens.bulk_revocations import EndedGrant
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -51,7 +51,7 @@ class Declaration(Struct, frozen=True):
     shares_scopes: bool
 
 
-class ApiReach(Struct, frozen=True):
+class ApiUsage(Struct, frozen=True):
     """The number of apps that may call an API for users, and of grants."""
 
     apps: int
@@ -213,7 +213,7 @@ class Apis(Struct, frozen=True):
         )
         return sorted(found, key=lambda grant: grant.id)
 
-    def reach(self, api_id: str, now: Instant) -> ApiReach:
+    def reach(self, api_id: str, now: Instant) -> ApiUsage:
         """Return how many apps and grants have the API now."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT g.client_id), COUNT(*) FROM grant_apis a"
@@ -223,7 +223,7 @@ class Apis(Struct, frozen=True):
             id=api_id,
             now=now,
         )
-        return ApiReach(0, 0) if row is None else ApiReach(*row)
+        return ApiUsage(0, 0) if row is None else ApiUsage(*row)
 
     def leave(self, grant_id: str, api_id: str) -> bool:
         """Take the API out of the grant. Return whether that leaves nothing of the grant."""

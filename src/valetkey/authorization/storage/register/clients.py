@@ -20,7 +20,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 
-class QuerySighting(Struct, frozen=True):
+class QueryCredentialUse(Struct, frozen=True):
     """How often a client's credentials came in a URL, and when last."""
 
     requests: int
@@ -289,15 +289,15 @@ class Clients(Struct, frozen=True):
             now=now,
         )
 
-    def query_sighting(self, client_id: str) -> QuerySighting | None:
+    def query_sighting(self, client_id: str) -> QueryCredentialUse | None:
         """Return how often that happened; None for never."""
         row = self.db.row(
             "SELECT requests, last_seen_at FROM query_sightings WHERE client_id = :client_id",
             client_id=client_id,
         )
-        return None if row is None else QuerySighting(*row)
+        return None if row is None else QueryCredentialUse(*row)
 
-    def query_sightings(self, limit: int) -> Sequence[tuple[str, QuerySighting]]:
+    def query_sightings(self, limit: int) -> Sequence[tuple[str, QueryCredentialUse]]:
         """Return at most `limit` enabled clients to which that happened, the latest first."""
         rows = self.db.rows(
             "SELECT seen.client_id, seen.requests, seen.last_seen_at FROM query_sightings AS seen"
@@ -305,7 +305,7 @@ class Clients(Struct, frozen=True):
             " ORDER BY seen.last_seen_at DESC, seen.client_id LIMIT :limit",
             limit=limit,
         )
-        return [(client_id, QuerySighting(requests, at)) for client_id, requests, at in rows]
+        return [(client_id, QueryCredentialUse(requests, at)) for client_id, requests, at in rows]
 
     def sweep_secrets(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` secrets that ended."""

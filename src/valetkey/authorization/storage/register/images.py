@@ -10,7 +10,7 @@ from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
 
-class WantedLogo(Struct, frozen=True):
+class PendingLogo(Struct, frozen=True):
     """A logo to fetch from `source`, the client's logo_uri; `attempts` were begun so far."""
 
     client_id: str
@@ -44,7 +44,7 @@ class Logos(Struct, frozen=True):
         )
         return found is not None
 
-    def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[WantedLogo]:
+    def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[PendingLogo]:
         """Lease at most `limit` due logos, exclusively until `until`."""
         rows = self.db.rows(
             "UPDATE client_logos SET due_at = :until, attempts = attempts + 1"
@@ -56,9 +56,9 @@ class Logos(Struct, frozen=True):
             until=until,
             limit=limit,
         )
-        return [WantedLogo(*row) for row in rows]
+        return [PendingLogo(*row) for row in rows]
 
-    def keep(self, wanted: WantedLogo, name: str, image: bytes) -> bool:
+    def keep(self, wanted: PendingLogo, name: str, image: bytes) -> bool:
         """Store the copy under a new name. False if there is one or the logo_uri has changed."""
         kept = self.db.run(
             "UPDATE client_logos SET name = :name, image = :image, due_at = NULL, failure = ''"
@@ -70,7 +70,7 @@ class Logos(Struct, frozen=True):
         )
         return kept == 1
 
-    def fail(self, wanted: WantedLogo, check: str, due_at: Instant | None) -> bool:
+    def fail(self, wanted: PendingLogo, check: str, due_at: Instant | None) -> bool:
         """Record the failure and the next attempt. False if another attempt decides that."""
         failed = self.db.run(
             "UPDATE client_logos SET failure = :check, due_at = :due_at"
@@ -84,7 +84,7 @@ class Logos(Struct, frozen=True):
         )
         return failed == 1
 
-    def drop(self, wanted: WantedLogo) -> bool:
+    def drop(self, wanted: PendingLogo) -> bool:
         """Delete a logo that may not be shown. False if its logo_uri has changed."""
         dropped = self.db.run(
             "DELETE FROM client_logos WHERE client_id = :client_id AND source = :source"

@@ -9,7 +9,7 @@ from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 
-class KnownSecret(Struct, frozen=True):
+class SecretSummary(Struct, frozen=True):
     """A live secret, identified by its last letters; "" if they were not stored."""
 
     id: str
@@ -24,7 +24,7 @@ class Secrets(Struct, frozen=True):
 
     db: Connection
 
-    def live(self, client_id: str, now: Instant) -> Sequence[KnownSecret]:
+    def live(self, client_id: str, now: Instant) -> Sequence[SecretSummary]:
         """Return the live secrets, newest first."""
         return _SECRETS.all(
             self.db,
@@ -54,4 +54,4 @@ class Secrets(Struct, frozen=True):
             )
 
 
-_SECRETS = Record(KnownSecret, "client_secrets")
+_SECRETS = Record(SecretSummary, "client_secrets")

@@ -21,7 +21,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint, from_base64url, to_base64url
 
 
-class _Kept(msgspec.Struct):
+class _PasskeyData(msgspec.Struct):
     """The stored fields of a passkey other than its id."""
 
     public: str
@@ -40,7 +40,7 @@ class Credentials(Struct, frozen=True):
 
     def add_passkey(self, passkey: Passkey) -> bool:
         """Insert it; False if it is registered already."""
-        kept = _Kept(to_base64url(passkey.public), passkey.synced)
+        kept = _PasskeyData(to_base64url(passkey.public), passkey.synced)
         added = self.db.run(
             "INSERT INTO credentials"
             " (id, uid, kind, data, last_step, created_at, name, handle, last_used_at)"
@@ -232,7 +232,7 @@ def _passkey(
     created_at: Instant,
     last_used_at: Instant | None,
 ) -> Passkey:
-    kept = msgspec.json.decode(data, type=_Kept)
+    kept = msgspec.json.decode(data, type=_PasskeyData)
     public = from_base64url(kept.public) or b""
     return Passkey(id, uid, name, handle, public, kept.synced, last_step, created_at, last_used_at)
 

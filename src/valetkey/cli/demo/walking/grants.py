@@ -272,7 +272,7 @@ def with_an_account(stage: WalkContext) -> None:
         page = stage.ada.submit(page, "sign-out")
         story.check("back at the app", page.location, f"{CLUB_BACK}?state=bye")
         asked, _ = stage.authorize_url(CLUB, CLUB_CALLBACK, scope="openid", prompt="none")
-        told = stage.ada.ask(asked).told
+        told = stage.ada.ask(asked).redirect_parameters
         story.check("asked without a page", told.get("error"), "login_required")
         story.right("after a button of ours she is back at the app, and signed in no more")
 

@@ -10,12 +10,12 @@ from valetkey.cli.demo.walking.story import Transcript
 from valetkey.cli.demo.wire import Exchange, Reply, TracedHttp, Unanswered, bearer
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
-from valetkey.testing.person import Page, Person
+from valetkey.testing.browser import Page, UserAgent
 
 _FORM = "application/x-www-form-urlencoded"
 
 
-class Browser(Person):
+class Browser(UserAgent):
     """A user whose exchanges are shown: the app's request in full, the pages on one line."""
 
     def __init__(
@@ -101,15 +101,19 @@ class WalkContext:
         check("the browser is sent on", page.status, 303)
         bare = page.location.partition("?")[0].partition("#")[0]
         check("to the registered redirect URI", bare, redirect_uri)
-        check("state comes back byte for byte", page.told.get("state"), state)
-        check("iss names the server (RFC 9207)", page.told.get("iss"), self.site.auth_url)
+        check("state comes back byte for byte", page.redirect_parameters.get("state"), state)
+        check(
+            "iss names the server (RFC 9207)",
+            page.redirect_parameters.get("iss"),
+            self.site.auth_url,
+        )
         self.story.right("sent to the registered redirect URI, with the app's state and with iss")
-        return page.told
+        return page.redirect_parameters
 
     def code(self, page: Page, redirect_uri: str, state: str) -> str:
         """Return the code in the redirect to the app."""
         code = self.sent_back(page, redirect_uri, state).get("code", "")
-        self.story.need("a code", bool(code), "a code", str(sorted(page.told)))
+        self.story.need("a code", bool(code), "a code", str(sorted(page.redirect_parameters)))
         return code
 
     def token(

@@ -10,7 +10,7 @@ from valetkey.kernel.shapes.json_schema import NotLocal
 from valetkey.kernel.shapes.shape import RESERVED
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.requests.paging import RESERVED as IN_QUERIES
-from valetkey.resource.resource_object import Home, ResourceObject, Verb
+from valetkey.resource.resource_object import Backend, ResourceObject, Verb
 from valetkey.resource.storage.lists import CHANGED
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
@@ -45,7 +45,7 @@ def check(declared: ResourceObject, file: Path) -> ResourceObject:
             f"{name!r} comes with Valetkey", "choose another name for the file"
         )
     _check_words(declared)
-    if declared.home is not Home.HERE or declared.singleton or declared.either:
+    if declared.home is not Backend.HERE or declared.singleton or declared.either:
         raise InvalidDeclaration(
             "home, singleton and either are not for declared objects", "leave them out"
         )

@@ -124,7 +124,9 @@ def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(
         theirs = replace(mine, uid=BOB.uid)
         assert await it.store.write(lambda tx: tx.members.add(theirs))
         page = await browser.get(PATH)
-        await it.store.write(lambda tx: tx.people.set_role(ALICE.uid, Role.OWNER, it.clock.now))
+        await it.store.write(
+            lambda tx: tx.user_directory.set_role(ALICE.uid, Role.OWNER, it.clock.now)
+        )
         last = await browser.submit(page, "delete", username="alice")
         assert last.status == 409
         assert knows(last, "You are the only owner of this server")

@@ -10,7 +10,7 @@ WORD = "a good long password"
 
 async def administrator(it: Harness, role: Role | None = Role.OWNER) -> Browser:
     """Ada has this role, and has just entered administration in this browser."""
-    await it.write(lambda tx: tx.people.set_role(ADA, role, it.clock.now))
+    await it.write(lambda tx: tx.user_directory.set_role(ADA, role, it.clock.now))
     await it.password(WORD)
     browser = Browser(it.app, host="localhost:8400", scheme="http")
     await browser.sign_in(await browser.get("/oauth/sign-in"), "ada", WORD)

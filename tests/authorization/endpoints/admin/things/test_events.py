@@ -15,7 +15,7 @@ from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.clients import ClientDisabled, ClientRegistered
 from valetkey.authorization.model.event.event import by_cli, by_token
-from valetkey.authorization.model.event.people import RemovalPlanned, UserDisabled
+from valetkey.authorization.model.event.users import RemovalPlanned, UserDisabled
 from valetkey.authorization.site.admin.events.lines import KINDS
 from valetkey.authorization.site.paging import pages_beside
 from valetkey.authorization.storage.transaction import Transaction

@@ -21,7 +21,7 @@ from valetkey.authorization.authentication.session import (
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.layout.addresses import HOME, safe_return_path
-from valetkey.authorization.layout.contexts import SignedInPerson
+from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import Method
@@ -127,7 +127,7 @@ class ConfirmPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str
-    person: SignedInPerson
+    person: CurrentUser
     #: For password managers.
     username: str
     #: Whether the account has a password, and nothing stronger.
@@ -180,7 +180,7 @@ class Confirm(Struct, frozen=True):
             lambda tx, who: noted.append(
                 who.uid == user.uid and proof.note(tx, (Method.PASSWORD.value,))
             ),
-            self.browsers.familiar(request.request).mark,
+            self.browsers.known_browser(request.request).mark,
         )
         if isinstance(judged, Refusal):
             return await self._form(request, "password", judged.retry_after)
@@ -201,7 +201,7 @@ class Confirm(Struct, frozen=True):
                 self.store, shown.credential, PURPOSE, bound, now, user.uid
             )
         recent = RecentProof.of(self.browsers, request)
-        familiar = self.browsers.familiar(request.request).mark(user.uid)
+        familiar = self.browsers.known_browser(request.request).mark(user.uid)
 
         def judge(tx: Transaction) -> bool | VerificationFailed:
             proof = self.factors.prove(tx, user, shown, looked, familiar, "confirm", now)

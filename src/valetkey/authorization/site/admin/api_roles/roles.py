@@ -101,7 +101,7 @@ class ApiRoleForms(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the form handlers for users and for groups."""
-        may = administrator(Permission.PEOPLE)
+        may = administrator(Permission.USERS)
         return (
             Page(OF_USER, may, act=Act(self.of_user)),
             Page(OF_GROUP, may, act=Act(self.of_group)),

@@ -29,14 +29,14 @@ from valetkey.authorization.site.admin.clients.client import SecretLine, SecretP
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
-    Ends,
+    Impact,
     Offer,
     Subject,
     confirmation,
 )
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, as_text
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.storage.register.apis import ApiReach
+from valetkey.authorization.storage.register.apis import ApiUsage
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -79,10 +79,10 @@ class ApiPage(Struct, frozen=True):
     done: str = ""
 
 
-class _Seen(Struct, frozen=True):
+class _ApiState(Struct, frozen=True):
     api: Api
     secrets: Sequence[ClientSecret]
-    reach: ApiReach
+    reach: ApiUsage
 
 
 class ApiPages(Struct, frozen=True):
@@ -154,21 +154,21 @@ class ApiPages(Struct, frozen=True):
             api_address(seen.api.id),
             seen.api.name,
             tuple(facts),
-            Ends(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
+            Impact(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
             {"others_live": _IN_A_DAY},
         )
 
-    async def _look(self, request: AdminRequest) -> _Seen:
+    async def _look(self, request: AdminRequest) -> _ApiState:
         api_id, actor, now = named(request), request.actor, request.now
 
-        def look(tx: Transaction) -> _Seen:
+        def look(tx: Transaction) -> _ApiState:
             require(tx, actor, Permission.READ)
             api = tx.apis.find(api_id)
             if api is None:
                 raise no_such_api()
             credential = tx.clients.find(api.id)
             secrets = () if credential is None else credential.live_secrets(now)
-            return _Seen(api, secrets, tx.apis.reach(api.id, now))
+            return _ApiState(api, secrets, tx.apis.reach(api.id, now))
 
         return await self.services.store.scan(look)
 
@@ -181,7 +181,7 @@ def named(request: AdminRequest) -> str:
     return name
 
 
-def _page(seen: _Seen, request: AdminRequest, done: str) -> ApiPage:
+def _page(seen: _ApiState, request: AdminRequest, done: str) -> ApiPage:
     api, now = seen.api, request.now
     record, may = shown(api), request.powers.allow(Permission.CLIENTS)
     end_url = api_address(api.id, "end-secret") if may else ""

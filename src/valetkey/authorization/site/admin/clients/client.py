@@ -33,7 +33,7 @@ from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
-    Ends,
+    Impact,
     Offer,
     Subject,
     confirmation,
@@ -170,7 +170,7 @@ class ClientPages(Struct, frozen=True):
             client_address(client.id),
             client.name or client.id,
             tuple(facts),
-            Ends(people=held.people, authorizations=held.authorizations),
+            Impact(people=held.people, authorizations=held.authorizations),
             {"others_live": _USUAL_END},
         )
 

@@ -30,7 +30,7 @@ from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
-    Ends,
+    Impact,
     Offer,
     Subject,
     confirmation,
@@ -111,7 +111,7 @@ class GroupPage(Struct, frozen=True):
     fault: str = ""
 
 
-class _Seen(Struct, frozen=True):
+class _GroupState(Struct, frozen=True):
     group: Group
     members: Sequence[GroupMember]
     count: int
@@ -131,7 +131,7 @@ class GroupPages(Struct, frozen=True):
         add = Act(self.add, opaque=("person",))
         return (
             Page(GROUP, administrator(), self.show),
-            Page(MEMBERS, administrator(Permission.PEOPLE), act=add),
+            Page(MEMBERS, administrator(Permission.USERS), act=add),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
@@ -144,7 +144,7 @@ class GroupPages(Struct, frozen=True):
         actor, text = request.actor, (request.form.get("person") or "").strip()[:_LONGEST]
 
         def find_users(tx: Transaction) -> Sequence[User]:
-            require(tx, actor, Permission.PEOPLE)
+            require(tx, actor, Permission.USERS)
             return resolve_users(tx, text)
 
         meant = await self.services.store.read(find_users)
@@ -172,7 +172,7 @@ class GroupPages(Struct, frozen=True):
         name, actor = _named(request), request.actor
         wanted = uid_of(form.get("uid") or "")
 
-        def look(tx: Transaction) -> tuple[Group, User | None, Ends]:
+        def look(tx: Transaction) -> tuple[Group, User | None, Impact]:
             require(tx, actor, Permission.READ)
             group = tx.groups.find(name)
             if group is None:
@@ -180,7 +180,7 @@ class GroupPages(Struct, frozen=True):
             user = None if wanted is None else tx.users.find(wanted)
             members = tx.groups.size(group, _MOST_COUNTED)
             apps = tx.client_search.requiring_group(group.name)
-            return group, user, Ends(members=members, closed_apps=len(apps))
+            return group, user, Impact(members=members, closed_apps=len(apps))
 
         group, user, ends = await self.services.store.scan(look)
         facts: tuple[str, ...] = (group.description,) if group.description else ()
@@ -203,12 +203,12 @@ class GroupPages(Struct, frozen=True):
         name, actor, now = _named(request), request.actor, request.now
         after = uid_of(request.query.get("after") or "") or 0
 
-        def look(tx: Transaction) -> _Seen:
+        def look(tx: Transaction) -> _GroupState:
             require(tx, actor, Permission.READ)
             group = tx.groups.find(name)
             if group is None:
                 raise no_such_group()
-            return _Seen(
+            return _GroupState(
                 group,
                 tx.groups.members(group, after, SHOWN + 1),
                 tx.groups.size(group, _MOST_COUNTED + 1),
@@ -219,7 +219,7 @@ class GroupPages(Struct, frozen=True):
             )
 
         seen = await self.services.store.scan(look)
-        may, place = request.powers.allow(Permission.PEOPLE), group_address(seen.group.name)
+        may, place = request.powers.allow(Permission.USERS), group_address(seen.group.name)
         last = seen.members[SHOWN - 1] if len(seen.members) > SHOWN else None
         page = GroupPage(
             name=seen.group.name,

@@ -93,7 +93,7 @@ class Groups(Struct, frozen=True):
             Page(GROUPS, administrator(), self.show, title=_TITLE, nav=PEOPLE),
             InputForm(
                 NEW,
-                administrator(Permission.PEOPLE),
+                administrator(Permission.USERS),
                 actor_of,
                 self.services,
                 CREATE_GROUP,
@@ -120,7 +120,7 @@ class Groups(Struct, frozen=True):
             action=GROUPS,
             text=text,
             listed=tuple(_row(each) for each in found.items),
-            new_url=NEW if request.powers.allow(Permission.PEOPLE) else "",
+            new_url=NEW if request.powers.allow(Permission.USERS) else "",
             paging=pages_beside(
                 GROUPS,
                 {"q": text},
@@ -185,7 +185,7 @@ class GroupForm(Struct, frozen=True):
         return (
             InputForm(
                 EDIT,
-                administrator(Permission.PEOPLE),
+                administrator(Permission.USERS),
                 actor_of,
                 self.services,
                 CHANGE_GROUP,

@@ -229,7 +229,7 @@ class MailPage(Struct, frozen=True):
 _TESTED = ("queued", "refused")
 
 
-class _Said(msgspec.Struct):
+class _EventData(msgspec.Struct):
     kind: str = ""
     attempts: int = 1
     because: str = ""
@@ -274,7 +274,7 @@ class Mail(Struct, frozen=True):
 
 
 def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[EmailLine, ...]:
-    read = [(each, msgspec.json.decode(each.data, type=_Said)) for each in found]
+    read = [(each, msgspec.json.decode(each.data, type=_EventData)) for each in found]
     return tuple(
         EmailLine(said.kind, When(each.at, now), said.attempts, said.because) for each, said in read
     )

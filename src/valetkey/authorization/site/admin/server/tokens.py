@@ -46,7 +46,7 @@ from valetkey.web.form import EMPTY, Form
 PERMISSION_WORDS = {
     Permission.READ: translatable("View users, apps, events and settings"),
     Permission.RESET: translatable("Help users recover their accounts"),
-    Permission.PEOPLE: translatable("Manage, disable and delete users"),
+    Permission.USERS: translatable("Manage, disable and delete users"),
     Permission.CLIENTS: translatable("Manage, disable and verify apps"),
     Permission.KEYS: translatable("Rotate keys and create API tokens"),
     Permission.SETTINGS: translatable("Change name, logo and color"),

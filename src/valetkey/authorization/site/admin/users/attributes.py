@@ -50,7 +50,7 @@ class UserAttributesPage(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
-        requirement, title = administrator(Permission.PEOPLE), translatable("Edit attributes")
+        requirement, title = administrator(Permission.USERS), translatable("Edit attributes")
         return (Page(ATTRIBUTES, requirement, self.edit, Act(self.change), title=title),)
 
     async def edit(self, request: AdminRequest) -> Outcome:
@@ -89,7 +89,7 @@ class UserAttributesPage(Struct, frozen=True):
             )
             if user is None or is_gone(user) or not declared:
                 raise page_not_found()
-            require(tx, actor, Permission.PEOPLE, user)
+            require(tx, actor, Permission.USERS, user)
             return user, declared
 
         return await self.services.store.scan(look)

@@ -115,9 +115,9 @@ class UserImports(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the upload, one import, and its report."""
-        recent = administrator(Permission.PEOPLE, recent=True)
+        recent = administrator(Permission.USERS, recent=True)
         # A long import is watched for longer than a proof of identity is recent.
-        anytime = administrator(Permission.PEOPLE)
+        anytime = administrator(Permission.USERS)
         title = translatable("Import users")
         return (
             Page(

@@ -18,7 +18,7 @@ from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
 from valetkey.authorization.authentication.session import NewSession, SignedIn, start_session
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.contexts import SignedInPerson
+from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import ANONYMOUS, by_user
 from valetkey.authorization.protocol.claims import Method
@@ -96,7 +96,7 @@ class OwnerPage(Struct, frozen=True):
     sign_in_url: str
     #: Characters in a new password, at least.
     shortest: int
-    person: SignedInPerson | None = None
+    person: CurrentUser | None = None
     protected: bool = False
     new: NewOwner = NewOwner()
     over: bool = False
@@ -243,7 +243,7 @@ class OwnerLinks(Struct, frozen=True):
         return Show(page, 200 if new is None else _BAD_REQUEST)
 
     async def _over(self) -> Show:
-        has_owner = await self.browsers.store.read(lambda tx: tx.people.has_owner())
+        has_owner = await self.browsers.store.read(lambda tx: tx.user_directory.has_owner())
         page = OwnerPage("", "", "", SHORTEST, over=True, has_owner=has_owner)
         return Show(page, _NOT_FOUND, (self._forget(),))
 

@@ -38,7 +38,7 @@ from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
-    Ends,
+    Impact,
     Offer,
     Subject,
     confirmation,
@@ -172,13 +172,13 @@ class UserPages(Struct, frozen=True):
             if done is None or done.operation.event is None:
                 return state, extras, ""
             event, since = done.operation.event.name, Instant(now - _NEWS)
-            was_done = tx.people.did(actor.done_by, event, uid, since)
+            was_done = tx.user_directory.did(actor.done_by, event, uid, since)
             return state, extras, done.button.done if was_done else ""
 
-        may_edit = request.powers.allow(Permission.PEOPLE)
+        may_edit = request.powers.allow(Permission.USERS)
 
         state, extras, message = await self.services.store.scan(look)
-        may_assign = request.powers.allow(Permission.PEOPLE, state.user)
+        may_assign = request.powers.allow(Permission.USERS, state.user)
         place = user_address(uid)
         page = replace(
             _page(state, extras.names, request.powers, now, message),
@@ -220,7 +220,7 @@ class UserPages(Struct, frozen=True):
                     "email": form.get("email") or user.email,
                     "groups": form.get("groups") or " ".join(tx.groups.direct_names(uid)),
                 },
-                ends=Ends(
+                ends=Impact(
                     sessions=len(tx.sessions.live_of(uid, now)),
                     apps=len(apps),
                     orphans=len(self.services.removal.apps_without_other_owner(tx, user)),

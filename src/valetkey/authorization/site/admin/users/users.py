@@ -23,7 +23,7 @@ from valetkey.authorization.site.admin.saved_filters import (
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
-from valetkey.authorization.storage.administration.people import Filter, Order
+from valetkey.authorization.storage.administration.user_directory import Filter, Order
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
@@ -113,7 +113,8 @@ class Users(Struct, frozen=True):
                 count_users(tx, text, chosen, MOST_COUNTED + 1),
                 saved_part(tx, request, "users", said),
                 # Checked, because anyone can write this URL.
-                gone is not None and tx.people.did(actor.done_by, "user.removed", gone, since),
+                gone is not None
+                and tx.user_directory.did(actor.done_by, "user.removed", gone, since),
             )
         )
         page = UsersPage(
@@ -125,7 +126,7 @@ class Users(Struct, frozen=True):
             paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
             saved=saved,
             deleted=deleted,
-            import_url=IMPORT if request.powers.allow(Permission.PEOPLE) else "",
+            import_url=IMPORT if request.powers.allow(Permission.USERS) else "",
             ways=tuple(
                 (each.button.title, f"{SELECTED}/{slug}")
                 for slug, each in Buttons.below("/users/{uid}").by_slug.items()

@@ -192,7 +192,7 @@ class PeoplePage(Struct, frozen=True):
     paging: Paging = ONE_PAGE
 
 
-class People(Struct, frozen=True):
+class AppUsers(Struct, frozen=True):
     """List the users of one app."""
 
     store: Store

@@ -9,7 +9,7 @@ from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import Faults, metadata_of
 from valetkey.authorization.actions.developer.portal import (
     Portal,
-    RegistrationBarrier,
+    RegistrationDenial,
 )
 from valetkey.authorization.actions.developer.presets import (
     AppKind,
@@ -18,7 +18,7 @@ from valetkey.authorization.actions.developer.presets import (
     kind_of,
     presets_of,
 )
-from valetkey.authorization.actions.developer.team import OwnApp, find_own
+from valetkey.authorization.actions.developer.team import TeamApp, find_own
 from valetkey.authorization.layout.addresses import NEW_APP
 from valetkey.authorization.model.register.client import Client, GrantTypeName, is_by_secret
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -105,7 +105,7 @@ class DropGrantTypePage(Struct, frozen=True):
 class _Outdated(Struct, frozen=True):
     """Faults of a save: the app was changed after the form was opened."""
 
-    app: OwnApp
+    app: TeamApp
     parts: tuple[str, ...]
 
 
@@ -197,7 +197,7 @@ class Settings(Struct, frozen=True):
 
 def _form(
     request: AppRequest,
-    app: OwnApp,
+    app: TeamApp,
     form: AppForm,
     status: int = 200,
     *,
@@ -266,7 +266,7 @@ class RegisterApp(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the kinds of apps, or the form of one."""
         user = request.user
-        barrier = await self.store.read(lambda tx: self.portal.barrier(tx, user))
+        barrier = await self.store.read(lambda tx: self.portal.registration_denial(tx, user))
         kind = kind_in(request.query, self.portal)
         if barrier is not None or kind is None:
             return self._choose(barrier)
@@ -296,7 +296,7 @@ class RegisterApp(Struct, frozen=True):
         if is_by_secret(app.proof):
             secret = fresh_secret(Prefix.CLIENT_SECRET, self.random)
 
-        def register(tx: Transaction) -> OwnApp | Faults | RegistrationBarrier | None:
+        def register(tx: Transaction) -> TeamApp | Faults | RegistrationDenial | None:
             if find_own(tx, client_id, user.uid) is not None:
                 return None
             made = self.portal.register(tx, user, app, now, client_id=client_id, secret=secret)
@@ -306,7 +306,7 @@ class RegisterApp(Struct, frozen=True):
         if made is None:
             # A repeated submit or a reload: the secret has been shown.
             return SeeOther(AppHead(client_id, "").at())
-        if isinstance(made, RegistrationBarrier):
+        if isinstance(made, RegistrationDenial):
             return self._choose(made)
         if isinstance(made, tuple):
             shown = self.forms.shown(app, kind_of(app), faults=made)
@@ -324,7 +324,7 @@ class RegisterApp(Struct, frozen=True):
     ) -> tuple[ConfigurationFile, ...]:
         return preset.configuration(app, client_id, self.issuer, secret, self.random)
 
-    def _choose(self, barrier: RegistrationBarrier | None) -> Show:
+    def _choose(self, barrier: RegistrationDenial | None) -> Show:
         return Show(
             ChooseKindPage(
                 tuple(kind.value for kind in self.portal.kinds),

@@ -15,7 +15,7 @@ BATCH = 100
 """Sessions, grants or other rows of one ending that are written in one transaction."""
 
 
-class EndedKind(StrEnum):
+class BulkRevocationKind(StrEnum):
     """The kind of an ending, which determines what `Ending.subject` is.
 
     The endings of one user begin in this order: the rows of a removed account go last.
@@ -30,10 +30,10 @@ class EndedKind(StrEnum):
     USER_REMOVED = "user_removed"  # everything known of a user: the uid
 
 
-class Ending(Struct, frozen=True):
+class BulkRevocation(Struct, frozen=True):
     """The end of everything of an earlier generation."""
 
-    kind: EndedKind
+    kind: BulkRevocationKind
     subject: str
     because: str
     done_by: DoneBy
@@ -47,7 +47,7 @@ class EndedGrant(Struct, frozen=True):
     client_id: str
 
 
-class Endings(Struct, frozen=True):
+class BulkRevocations(Struct, frozen=True):
     """One row for each subject. A second ending before the first is written extends the first.
 
     Grants come in the order of their ids, so that two processes that revoke them do not deadlock.
@@ -55,7 +55,7 @@ class Endings(Struct, frozen=True):
 
     db: Connection
 
-    def add(self, ending: Ending, now: Instant) -> None:
+    def add(self, ending: BulkRevocation, now: Instant) -> None:
         """Queue the rest for the background."""
         self.db.send(
             "INSERT INTO endings (kind, subject, because, done_by, ended_at)"
@@ -68,14 +68,14 @@ class Endings(Struct, frozen=True):
             now=now,
         )
 
-    def first(self) -> Ending | None:
+    def first(self) -> BulkRevocation | None:
         """Return the oldest unfinished ending; for one process at a time."""
         self.db.exclude(Lock.ENDINGS)
         return _ENDINGS.find(
             self.db, "SELECT * FROM endings ORDER BY ended_at, kind, subject LIMIT 1"
         )
 
-    def finish(self, ending: Ending) -> None:
+    def finish(self, ending: BulkRevocation) -> None:
         """Delete a finished ending."""
         self.db.send(
             "DELETE FROM endings WHERE kind = :kind AND subject = :subject",
@@ -163,7 +163,7 @@ class Endings(Struct, frozen=True):
         return max(self.db.run(sql, id=client_id, limit=limit) for sql in each)
 
 
-_ENDINGS = Record(Ending, "endings")
+_ENDINGS = Record(BulkRevocation, "endings")
 _GRANTS = Record(EndedGrant, "grants")
 
 

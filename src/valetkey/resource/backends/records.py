@@ -11,7 +11,7 @@ from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
 from valetkey.kernel.shapes.shape import Document
-from valetkey.resource.homes.listing import read_page
+from valetkey.resource.backends.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.representation import OTHER_BODY, Preconditions
@@ -141,7 +141,7 @@ class Recent:
         self._records[owner, record.id] = record
 
 
-class OwnRecords(Struct, frozen=True):
+class LocalRecords(Struct, frozen=True):
     """Objects in this server's own database; each change is durable before the response."""
 
     engine: Engine

@@ -73,7 +73,7 @@ def prefix_range(text: str) -> tuple[str, str]:
     return start, f"{start}g"  # g is the first letter that no hexadecimal number has
 
 
-class People(Struct, frozen=True):
+class UserDirectory(Struct, frozen=True):
     """The register of users, for searches and lists."""
 
     db: Connection

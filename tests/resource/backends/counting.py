@@ -1,6 +1,6 @@
 """One of several processes that count in the same note: read it, add one, write with If-Match.
 
-python -m tests.resource.homes.counting DATABASE_URL NOTE_ID ATTEMPTS
+python -m tests.resource.backends.counting DATABASE_URL NOTE_ID ATTEMPTS
 
 Prints how often it won. Nobody who lost a race may have written, nobody who won may be overwritten.
 """
@@ -16,7 +16,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.homes.records import OwnRecords, Visit
+from valetkey.resource.backends.records import LocalRecords, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.representation import Preconditions
@@ -33,7 +33,7 @@ def visit() -> Visit:
     return Visit(caller, Secret(""), Owner("user:1001"), NOW)
 
 
-async def count(records: OwnRecords, note: str, attempts: int) -> int:
+async def count(records: LocalRecords, note: str, attempts: int) -> int:
     """Try so often; how many of the attempts won."""
     won = 0
     for _ in range(attempts):
@@ -59,7 +59,7 @@ def say(line: str) -> None:
 async def main(url: str, note: str, attempts: int) -> None:
     """Count with many at once, after the one who started us said go."""
     engine = connect(url, directory=Path())
-    records = OwnRecords(engine, notes.OBJECT, SYSTEM.random)
+    records = LocalRecords(engine, notes.OBJECT, SYSTEM.random)
     await records.find(visit(), note)
     say("ready")
     sys.stdin.readline()

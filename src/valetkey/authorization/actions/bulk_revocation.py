@@ -11,7 +11,12 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.storage.tokens.endings import BATCH, EndedGrant, EndedKind, Ending
+from valetkey.authorization.storage.tokens.bulk_revocations import (
+    BATCH,
+    BulkRevocation,
+    BulkRevocationKind,
+    EndedGrant,
+)
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -22,9 +27,9 @@ def end_all_of_client(tx: Transaction, client_id: str, now: Instant, because: st
     tx.clients.begin_generation(client_id)
     issued_at = tx.events.newest_of_client(client_id)
     tx.revocations.add(RevokedKind.CLIENT, client_id, max(now, issued_at))
-    ending = Ending(EndedKind.CLIENT, client_id, because, tx.done_by or SYSTEM)
+    ending = BulkRevocation(BulkRevocationKind.CLIENT, client_id, because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
-        tx.endings.add(ending, now)
+        tx.bulk_revocations.add(ending, now)
 
 
 def end_all_of_api(tx: Transaction, api: Api, now: Instant, because: str) -> None:
@@ -33,9 +38,9 @@ def end_all_of_api(tx: Transaction, api: Api, now: Instant, because: str) -> Non
     Call it after the API began another generation or was deleted.
     """
     tx.revocations.add(RevokedKind.API, api.identifier, max(now, tx.events.newest_at()))
-    ending = Ending(EndedKind.API, api.id, because, tx.done_by or SYSTEM)
+    ending = BulkRevocation(BulkRevocationKind.API, api.id, because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
-        tx.endings.add(ending, now)
+        tx.bulk_revocations.add(ending, now)
 
 
 def end_all_of_user(
@@ -51,10 +56,10 @@ def end_grants_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) ->
     """End every code, grant, link and token of the user, and no session."""
     tx.users.hold_alone(uid)
     tx.users.begin_generation(uid)
-    ending = Ending(EndedKind.USER, str(uid), because, tx.done_by or SYSTEM)
+    ending = BulkRevocation(BulkRevocationKind.USER, str(uid), because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
         invalidate_user_jwts(tx, uid, now)
-        tx.endings.add(ending, now)
+        tx.bulk_revocations.add(ending, now)
 
 
 def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, because: str) -> bool:
@@ -66,10 +71,12 @@ def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, beca
             revoke_ended(tx, [EndedGrant(each, uid, client_id) for each in live], now, because) > 0
         )
     tx.grants.begin_app_generation(uid, client_id)
-    ending = Ending(EndedKind.APP, f"{uid} {client_id}", because, tx.done_by or SYSTEM)
+    ending = BulkRevocation(
+        BulkRevocationKind.APP, f"{uid} {client_id}", because, tx.done_by or SYSTEM
+    )
     _write(tx, ending, now)
     invalidate_user_jwts(tx, uid, now)
-    tx.endings.add(ending, now)
+    tx.bulk_revocations.add(ending, now)
     return True
 
 
@@ -77,64 +84,70 @@ def end_all_apps_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) 
     """End every consent, code, grant and token of the user, and no session."""
     end_grants_of_user(tx, uid, now, because)
     tx.consents.begin_generation(uid)
-    ending = Ending(EndedKind.CONSENTS, str(uid), because, tx.done_by or SYSTEM)
+    ending = BulkRevocation(BulkRevocationKind.CONSENTS, str(uid), because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:
-        tx.endings.add(ending, now)
+        tx.bulk_revocations.add(ending, now)
 
 
 def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
     """Delete all data of a removed user except the uid."""
     tx.account_removals.empty(uid, now)
-    ending = Ending(EndedKind.USER_REMOVED, str(uid), because, tx.done_by or SYSTEM)
+    ending = BulkRevocation(
+        BulkRevocationKind.USER_REMOVED, str(uid), because, tx.done_by or SYSTEM
+    )
     if _write(tx, ending, now) >= BATCH:
-        tx.endings.add(ending, now)
+        tx.bulk_revocations.add(ending, now)
 
 
 def continue_oldest(tx: Transaction, now: Instant) -> int:
     """Write one batch of the oldest unfinished ending; a full batch means there is more to do."""
-    ending = tx.endings.first()
+    ending = tx.bulk_revocations.first()
     if ending is None:
         return 0
     written = _write(tx.acting(ending.done_by), ending, now)
     if written >= BATCH:
         return BATCH
-    tx.endings.finish(ending)
-    return written if tx.endings.first() is None else BATCH
+    tx.bulk_revocations.finish(ending)
+    return written if tx.bulk_revocations.first() is None else BATCH
 
 
-def _write(tx: Transaction, ending: Ending, now: Instant) -> int:
+def _write(tx: Transaction, ending: BulkRevocation, now: Instant) -> int:
     """Write at most one batch of each kind of row. Return the largest number of rows of a kind.
 
     Those that another transaction ends meanwhile count: fewer than a batch were the last.
     """
-    if ending.kind is EndedKind.CLIENT:
-        grants = tx.endings.grants_of_client(ending.subject, BATCH)
+    if ending.kind is BulkRevocationKind.CLIENT:
+        grants = tx.bulk_revocations.grants_of_client(ending.subject, BATCH)
         return revoke_ended(tx, grants, now, ending.because)
-    if ending.kind is EndedKind.API:
+    if ending.kind is BulkRevocationKind.API:
         grants = tx.apis.ended_grants(ending.subject, BATCH)
         over = [each for each in grants if tx.apis.leave(each.id, ending.subject)]
         revoke_ended(tx, over, now, ending.because)
         return len(grants)
     subject, _, client_id = ending.subject.partition(" ")
     uid = Uid(int(subject))
-    if ending.kind is EndedKind.APP:
-        grants = tx.endings.grants_of_app(uid, client_id, BATCH)
+    if ending.kind is BulkRevocationKind.APP:
+        grants = tx.bulk_revocations.grants_of_app(uid, client_id, BATCH)
         return revoke_ended(tx, grants, now, ending.because)
-    if ending.kind is EndedKind.USER_REMOVED:
+    if ending.kind is BulkRevocationKind.USER_REMOVED:
         return tx.account_removals.delete_rows(uid, now, BATCH)
-    if ending.kind is EndedKind.CONSENTS:
+    if ending.kind is BulkRevocationKind.CONSENTS:
         clients = tx.consents.end_outdated(uid, BATCH)
         for each in clients:
             tx.events.add(ConsentWithdrawn(uid, each), now)
         return len(clients)
-    of_user = tx.endings.grants_of_user(uid, BATCH) if ending.kind is EndedKind.USER else ()
+    of_user = (
+        tx.bulk_revocations.grants_of_user(uid, BATCH)
+        if ending.kind is BulkRevocationKind.USER
+        else ()
+    )
     return write_ended_sessions(tx, uid, now, ending.because, others=of_user)
 
 
 def delete_clients(tx: Transaction, removed: Sequence[str], now: Instant) -> int:
     """Delete at most one batch of rows of removed clients. Return their number."""
     for client_id in removed:
-        deleted = tx.endings.delete_rows(client_id, BATCH)
+        deleted = tx.bulk_revocations.delete_rows(client_id, BATCH)
         if deleted:
             # Other endings take turns between two batches.
             return BATCH

@@ -17,7 +17,7 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.homes.records import OwnRecords, Record, Visit
+from valetkey.resource.backends.records import LocalRecords, Record, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions
@@ -36,8 +36,8 @@ def _visit(uid: str = "1001") -> Visit:
     return Visit(caller, Secret(""), Owner(f"user:{uid}"), _NOW)
 
 
-def _records(engine: Engine) -> OwnRecords:
-    return OwnRecords(engine, notes.OBJECT, SYSTEM.random)
+def _records(engine: Engine) -> LocalRecords:
+    return LocalRecords(engine, notes.OBJECT, SYSTEM.random)
 
 
 async def _log(engine: Engine) -> list[EventRecord]:

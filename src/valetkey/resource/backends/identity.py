@@ -9,7 +9,7 @@ from msgspec import Struct
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
-from valetkey.resource.homes.records import NOT_FOUND, Listed, Record, Visit
+from valetkey.resource.backends.records import NOT_FOUND, Listed, Record, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions, etag_of

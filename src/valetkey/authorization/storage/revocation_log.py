@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from valetkey.authorization.storage.administration.restoration import Ending
+from valetkey.authorization.storage.administration.restoration import LoggedRevocation
 from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
 from valetkey.kernel.moment import Instant
 
@@ -23,7 +23,7 @@ _FIELDS = 5
 _SINCE = "since "
 
 
-class Endings:
+class RevocationLog:
     """The recorded endings, and the file to append to."""
 
     def __init__(self, file: Path) -> None:
@@ -40,7 +40,7 @@ class Endings:
         self._known = {each.id: each for each in map(_ending, lines) if each is not None}
 
     @property
-    def all(self) -> Sequence[Ending]:
+    def all(self) -> Sequence[LoggedRevocation]:
         """Return every recorded ending, oldest first."""
         return sorted(self._known.values(), key=lambda each: (each.at, each.id))
 
@@ -50,7 +50,7 @@ class Endings:
         newest = max((each.at for each in self._known.values()), default=self.since)
         return Instant(max(0, max(self.since, newest) - OVERLAP))
 
-    def note(self, found: Sequence[Ending]) -> None:
+    def note(self, found: Sequence[LoggedRevocation]) -> None:
         """Append the new endings, synced to disk on return. Raises OSError."""
         news = [each for each in found if each.id not in self._known]
         if not news:
@@ -81,17 +81,17 @@ def _read(file: Path) -> str:
     return create_or_read_secret_file(file, str, largest=2 * _LARGEST)
 
 
-def _line(ending: Ending) -> str:
+def _line(ending: LoggedRevocation) -> str:
     uid = "-" if ending.uid is None else str(ending.uid)
     return f"{ending.id} {ending.at} {ending.name} {uid} {ending.client_id or '-'}\n"
 
 
-def _ending(line: str) -> Ending | None:
+def _ending(line: str) -> LoggedRevocation | None:
     words = line.split(" ")
     if len(words) != _FIELDS or not words[1].isdecimal():
         return None
     id_, at, name, uid, client = words
-    return Ending(
+    return LoggedRevocation(
         id_,
         Instant(int(at)),
         name,

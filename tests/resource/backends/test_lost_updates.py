@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from tests.architecture.tree import ROOT
-from tests.resource.homes.counting import visit
+from tests.resource.backends.counting import visit
 from tests.support.wait import CEILING
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource.homes.records import OwnRecords, Record
+from valetkey.resource.backends.records import LocalRecords, Record
 from valetkey.resource.objects import notes
 
 ATTEMPTS = 10_000
@@ -27,7 +27,7 @@ def test_in_ten_thousand_attempts_of_two_processes_no_update_is_lost(
     async def begin() -> str:
         engine = connect(database_url, directory=tmp_path)
         await migrate(engine, "valetkey.resource.storage.schema")
-        records = OwnRecords(engine, notes.OBJECT, SYSTEM.random)
+        records = LocalRecords(engine, notes.OBJECT, SYSTEM.random)
         made = await records.create(visit(), {"title": "Count", "text": "0"}, None)
         await engine.close()
         return made.id
@@ -35,12 +35,12 @@ def test_in_ten_thousand_attempts_of_two_processes_no_update_is_lost(
     async def end() -> Record:
         engine = connect(database_url, directory=tmp_path)
         try:
-            return await OwnRecords(engine, notes.OBJECT, SYSTEM.random).find(visit(), note)
+            return await LocalRecords(engine, notes.OBJECT, SYSTEM.random).find(visit(), note)
         finally:
             await engine.close()
 
     note = asyncio.run(begin())
-    command = [sys.executable, "-m", "tests.resource.homes.counting", database_url, note]
+    command = [sys.executable, "-m", "tests.resource.backends.counting", database_url, note]
     both = [
         subprocess.Popen(
             [*command, str(ATTEMPTS // 2)],

@@ -32,7 +32,7 @@ def registrar(opened: Opened) -> Registrar:
     return opened.foundation.registrar(CHANNEL)
 
 
-def account_keeper(opened: Opened) -> Accounts:
+def accounts(opened: Opened) -> Accounts:
     """Return the registrar of accounts."""
     return opened.foundation.accounts()
 

@@ -45,7 +45,7 @@ class Page:
     buttons: tuple[Button, ...] = ()
 
     @property
-    def told(self) -> Mapping[str, str]:
+    def redirect_parameters(self) -> Mapping[str, str]:
         """Return the parameters of the redirect, from its query or fragment."""
         parts = urlsplit(self.location)
         return dict(parse_qsl(parts.query) + parse_qsl(parts.fragment))
@@ -56,7 +56,7 @@ class Page:
         return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", self.body)).strip()
 
 
-class Person:
+class UserAgent:
     """A browser session. Other hosts are not visited: the page has their URLs."""
 
     def __init__(self, home: str, tls: ssl.SSLContext | None = None) -> None:

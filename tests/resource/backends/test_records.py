@@ -18,7 +18,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.homes.records import OwnRecords, Recent, Record, Visit
+from valetkey.resource.backends.records import LocalRecords, Recent, Record, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import MergePatch
@@ -36,8 +36,8 @@ def _visit(uid: str = "1001") -> Visit:
     return Visit(caller, Secret(""), Owner(f"user:{uid}"), _NOW)
 
 
-def _records(engine: Engine) -> OwnRecords:
-    return OwnRecords(engine, notes.OBJECT, SYSTEM.random)
+def _records(engine: Engine) -> LocalRecords:
+    return LocalRecords(engine, notes.OBJECT, SYSTEM.random)
 
 
 async def _told(work: Awaitable[Record]) -> ErrorCode | str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from valetkey.authorization.storage.administration.restoration import EndingPage
-from valetkey.authorization.storage.endings import Endings
+from valetkey.authorization.storage.administration.restoration import RevocationPage
+from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant
@@ -19,7 +19,7 @@ _EVERY = 2.0
 _AT_ONCE = 1_000
 
 
-async def note_endings(store: Store, endings: Endings) -> None:
+async def log_revocations(store: Store, endings: RevocationLog) -> None:
     """Append every ending that the database has and the file lacks. Raises OSError."""
     at, after = endings.read_from, ""
     while True:
@@ -30,11 +30,11 @@ async def note_endings(store: Store, endings: Endings) -> None:
         at, after = page.last
 
 
-def _page(at: Instant, after: str, tx: Transaction) -> EndingPage:
+def _page(at: Instant, after: str, tx: Transaction) -> RevocationPage:
     return tx.restoration.endings(at, after, _AT_ONCE)
 
 
-class EndingsFile(Struct, frozen=True):
+class RevocationLogWriter(Struct, frozen=True):
     """Keep the file of endings beside the keyring up to date while the server runs."""
 
     store: Store
@@ -44,7 +44,7 @@ class EndingsFile(Struct, frozen=True):
     async def run(self) -> None:
         """Record endings until cancelled; `doctor` reports a folder that is not writable."""
         try:
-            endings = Endings(self.file)
+            endings = RevocationLog(self.file)
         except OperatorError:
             return
         mark = None
@@ -54,8 +54,8 @@ class EndingsFile(Struct, frozen=True):
             if now is not None and now == mark:
                 continue
             try:
-                await note_endings(self.store, endings)
+                await log_revocations(self.store, endings)
                 mark = now
             except (DatabaseUnavailable, Overloaded, OSError) as failure:
-                cause = f"EndingsFile.run: {type(failure).__name__}: {failure}"
-                log.throttled("error", "background.failed", cause, job="EndingsFile.run")
+                cause = f"RevocationLogWriter.run: {type(failure).__name__}: {failure}"
+                log.throttled("error", "background.failed", cause, job="RevocationLogWriter.run")
