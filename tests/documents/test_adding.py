@@ -113,6 +113,7 @@ with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
     user = servers.register_user("grace", "a good long password")
     grace, account = UserAgent(servers.auth_url), servers.auth_url + "/account"
     grace.sign_in(grace.open(f"{account}/login-history"), "grace", "a good long password")
+    console = servers.auth_url + "/admin"
     page, profile = (grace.open(f"{account}/{each}") for each in ("login-history", "profile"))
     metadata = json.loads(ask(servers.auth_url + "/.well-known/openid-configuration")[1])
     seen = {
@@ -127,6 +128,7 @@ with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
         "profile": profile.body,
         "events": [event.name for event in EVENTS],
         "field": field(servers, user, grace),
+        "grant in form": CIBA in grace.open(f"{console}/clients/new?kind=server").body,
         "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
     }
 print(json.dumps(seen))
@@ -175,6 +177,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 def test_new_grant_type_is_announced_and_served(seen: dict[str, object]) -> None:
     assert "urn:openid:params:grant-type:ciba" in str(seen["grant types"])
+    assert seen["grant in form"] is True
     assert "the request id is unknown" in str(seen["request id"])
     assert "the parameter auth_req_id is missing" in str(seen["no request id"])
 

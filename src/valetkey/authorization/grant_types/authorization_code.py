@@ -16,6 +16,7 @@ from valetkey.authorization.model.event.grants import (
 )
 from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.api import Api, generations
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind
 from valetkey.authorization.protocol import pkce
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
@@ -234,7 +235,7 @@ def _unknown(received: str) -> Refusal:
 
 
 GRANT_TYPE = GrantType(
-    "authorization_code",
+    GrantTypeName.AUTHORIZATION_CODE.value,
     redeem,
     rules=GrantTypeRules(needs_redirect_uri=True, issues_refresh_tokens=True),
 )

@@ -7,12 +7,13 @@ from valetkey.authorization.grant_types.grant_type import (
     target,
 )
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, GrantTypeName
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
-from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.words import translatable
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -57,4 +58,18 @@ def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Grante
     return granted
 
 
-GRANT_TYPE = GrantType("client_credentials", redeem, rules=GrantTypeRules(needs_secret=True))
+GRANT_TYPE = GrantType(
+    GrantTypeName.CLIENT_CREDENTIALS.value,
+    redeem,
+    rules=GrantTypeRules(
+        needs_secret=True,
+        option=FormOption(
+            "acts_alone",
+            translatable("Client credentials"),
+            translatable(
+                "The app can get tokens for itself, without a user, and read and change its own "
+                "registration."
+            ),
+        ),
+    ),
+)

@@ -11,13 +11,14 @@ from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.model.voucher import CodePayload, DeviceCode, DeviceCodeState
 from valetkey.authorization.protocol.liveness import require_live
-from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import choose, still
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, well_formed
+from valetkey.kernel.words import translatable
 
 DEVICE_CODE = "device_code"
 """The purpose under which device codes are fingerprinted."""
@@ -136,5 +137,15 @@ _BAD_REQUEST = 400
 GRANT_TYPE = GrantType(
     GrantTypeName.DEVICE_CODE.value,
     redeem,
-    rules=GrantTypeRules(issues_refresh_tokens=True),
+    rules=GrantTypeRules(
+        issues_refresh_tokens=True,
+        option=FormOption(
+            "on_devices",
+            translatable("Device authorization"),
+            translatable(
+                "The app also runs on devices without a browser; users sign in on another "
+                "device, with a code."
+            ),
+        ),
+    ),
 )

@@ -4,4 +4,4 @@ from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 
 NAME = "implicit"
 
-RULES = GrantTypeRules(needs_redirect_uri=True, for_portal=False, discouraged=True)
+RULES = GrantTypeRules(needs_redirect_uri=True, for_portal=False)

@@ -110,6 +110,5 @@ GRANT_TYPE = GrantType(
         issues_refresh_tokens=True,
         for_self_registration=False,
         for_portal=False,
-        discouraged=True,
     ),
 )

@@ -30,6 +30,7 @@ from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import at, still
 from valetkey.authorization.storage.grants import GrantWithState, Rotation
 from valetkey.authorization.storage.transaction import Transaction
@@ -41,6 +42,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import open_with, seal_with
 from valetkey.kernel.secret import Fingerprint, Secret, same
+from valetkey.kernel.words import translatable
 
 
 class _Wanted(Struct, frozen=True):
@@ -302,4 +304,14 @@ def _unknown() -> Refusal:
     )
 
 
-GRANT_TYPE = GrantType("refresh_token", redeem)
+GRANT_TYPE = GrantType(
+    GrantTypeName.REFRESH_TOKEN.value,
+    redeem,
+    rules=GrantTypeRules(
+        option=FormOption(
+            "stays_connected",
+            translatable("Refresh tokens"),
+            translatable("The app stays connected; users do not have to sign in again every hour."),
+        )
+    ),
+)

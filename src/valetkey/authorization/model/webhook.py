@@ -5,6 +5,18 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from valetkey.authorization.model.event.clients import (
+    ClientDisabled,
+    ClientEnabled,
+    ClientSecretEnded,
+    ClientSecretIssued,
+)
+from valetkey.authorization.model.event.grants import (
+    AccessTokenRevoked,
+    ConsentGiven,
+    ConsentWithdrawn,
+    GrantRevoked,
+)
 from valetkey.kernel.moment import Instant, days, minutes, seconds
 
 LEASE = seconds(30)
@@ -44,14 +56,14 @@ FULL = "full"
 
 APP_EVENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "consent.given": ("scope", "apis"),
-        "consent.withdrawn": (),
-        "grant.revoked": (),
-        "access_token.revoked": ("token_id", "audience"),
-        "client_secret.issued": ("secret_id",),
-        "client_secret.ended": ("secret_id",),
-        "client.disabled": (),
-        "client.enabled": (),
+        ConsentGiven.name: ("scope", "apis"),
+        ConsentWithdrawn.name: (),
+        GrantRevoked.name: (),
+        AccessTokenRevoked.name: ("token_id", "audience"),
+        ClientSecretIssued.name: ("secret_id",),
+        ClientSecretEnded.name: ("secret_id",),
+        ClientDisabled.name: (),
+        ClientEnabled.name: (),
     }
 )
 """Events that webhooks of apps receive, and their fields beyond `client_id` and `sub`.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from valetkey.authorization.actions.admin.clients import LEGACY, Faults
+from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.event.clients import (
@@ -10,7 +10,7 @@ from valetkey.authorization.model.event.clients import (
     ClientSecretEnded,
     ClientSecretIssued,
 )
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.register.client import DISCOURAGED, Client, GrantTypeName
 from valetkey.authorization.operations.client_records import (
     ClientShown,
     NewSecret,
@@ -37,7 +37,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
-_LEGACY_NAMES = tuple(each.value for each in LEGACY)
+_LEGACY_NAMES = tuple(each.value for each in DISCOURAGED)
 SECRET_LIFETIMES = (
     ("86400", translatable("in a day")),
     ("604800", translatable("in a week")),
@@ -99,7 +99,7 @@ def _with_grants(
 
 def _legacy(call: Call) -> GrantTypeName:
     name = call.named("grant_type")
-    found = next((each for each in LEGACY if each.value == name), None)
+    found = next((each for each in DISCOURAGED if each.value == name), None)
     if found is None:
         raise Refused.because(
             ErrorCode.NOT_FOUND,

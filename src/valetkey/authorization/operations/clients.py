@@ -4,12 +4,13 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from valetkey.authorization.actions.admin import clients
-from valetkey.authorization.actions.admin.clients import LEGACY, Faults
+from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import concerns_sector
 from valetkey.authorization.model.event.clients import ClientChanged, ClientRegistered
 from valetkey.authorization.model.register.client import (
+    DISCOURAGED,
     Client,
     ClientType,
     ProfileName,
@@ -173,7 +174,7 @@ def _made(client: Client, secret: Secret | None, call: Call) -> Result:
 
 def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -> Faults:
     for number, name in enumerate(metadata.grant_types):
-        if name in LEGACY and name not in had:
+        if name in DISCOURAGED and name not in had:
             detail = f"{name} is enabled separately, after registration"
             if isinstance(call.actor, CommandLine):
                 detail += f"; see: valetkey client allow-{name} --help"

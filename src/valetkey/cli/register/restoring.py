@@ -10,7 +10,19 @@ from msgspec import Struct
 from valetkey.authorization.background.revocation_log import log_revocations
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.administration import DatabaseRestored
+from valetkey.authorization.model.event.clients import (
+    ClientChanged,
+    ClientDisabled,
+    ClientRemoved,
+    ClientSecretEnded,
+    ClientSecretIssued,
+    ClientVerificationEnded,
+    TeamMemberChanged,
+    TeamMemberRemoved,
+)
 from valetkey.authorization.model.event.event import by_cli
+from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
+from valetkey.authorization.model.event.users import DeveloperDismissed
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.storage.administration.restoration import LoggedRevocation
 from valetkey.authorization.storage.revocation_log import RevocationLog
@@ -28,11 +40,11 @@ from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
-_TEAMS = frozenset(("team_member.removed", "team_member.changed", "developer.dismissed"))
+_TEAMS = frozenset((TeamMemberRemoved.name, TeamMemberChanged.name, DeveloperDismissed.name))
 _CLIENTS = frozenset(
     (
-        *("client.disabled", "client.removed", "client.changed"),
-        *("client_secret.ended", "client_secret.issued"),
+        *(ClientDisabled.name, ClientRemoved.name, ClientChanged.name),
+        *(ClientSecretEnded.name, ClientSecretIssued.name),
     )
 )
 
@@ -179,14 +191,14 @@ def _end_again(
     users: dict[int, None] = {}
     clients: dict[str, None] = {}
     for each in lost:
-        if each.name == "client_verification.ended" and each.client_id is not None:
+        if each.name == ClientVerificationEnded.name and each.client_id is not None:
             tx.restoration.end_verification(each.client_id)
         elif each.name in _TEAMS and each.uid is not None:
             tx.restoration.dismiss(each.uid, each.client_id)
         elif each.client_id == RESOURCE_SERVER:
             # The server registers the credential that it has when it starts.
             tx.restoration.end_secrets(RESOURCE_SERVER)
-        elif each.name == "recovery_code.used" and each.uid is not None:
+        elif each.name == RecoveryCodeUsed.name and each.uid is not None:
             tx.credentials.remove_recovery_codes(Uid(each.uid))
         elif each.name in _CLIENTS and each.client_id is not None:
             clients[each.client_id] = None

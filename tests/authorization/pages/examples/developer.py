@@ -6,12 +6,13 @@ from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, n
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.register.client import AuthenticationMethod
+from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
+from valetkey.authorization.protocol.register.client_rules import portal_options
 from valetkey.authorization.site.app_form.faults import SENTENCES
-from valetkey.authorization.site.app_form.form import AppForm, ScopeBox, UriRow
+from valetkey.authorization.site.app_form.form import AppForm, GrantBox, ScopeBox, UriRow
 from valetkey.authorization.site.app_form.registration import (
     ChooseKindPage,
     NewAppPage,
@@ -55,6 +56,17 @@ MANY_SCOPES = tuple(
         "notes:write": "write, change and delete your notes",
     }.items()
 )
+GRANTS = tuple(
+    GrantBox(
+        option.field,
+        option.label,
+        option.hint,
+        chosen=name == GrantTypeName.REFRESH_TOKEN,
+        confidential=RULES[name].needs_secret,
+    )
+    for name, option in portal_options(RULES).items()
+    if name not in {GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.DEVICE_CODE}
+)
 FORM = AppForm(
     replace(
         new_app(AppKind.SERVER, "modern", RULES),
@@ -74,6 +86,7 @@ FORM = AppForm(
         ScopeBox("notes:write", "write, change and delete your notes"),
         ScopeBox("files:read", "see 50% of %s of your files", chosen=True, given=True),
     ),
+    grants=GRANTS,
 )
 FAULTY = replace(
     FORM,
@@ -139,7 +152,9 @@ def new(form: AppForm) -> NewAppPage:
 def empty(kind: AppKind, *rows: UriRow) -> AppForm:
     """The form of a new app of this kind."""
     scopes = () if kind is AppKind.MACHINE else MANY_SCOPES
-    return AppForm(new_app(kind, "modern", RULES), kind, redirect_uris=rows, scopes=scopes)
+    return AppForm(
+        new_app(kind, "modern", RULES), kind, redirect_uris=rows, scopes=scopes, grants=GRANTS
+    )
 
 
 def of_kind(kind: AppKind) -> AppForm:

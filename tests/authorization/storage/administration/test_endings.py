@@ -1,10 +1,13 @@
 """What a restore must not undo, and the file that notes it."""
 
+import inspect
+import re
 from pathlib import Path
 
 from tests.support.harness import ADA, Harness, run
+from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
-from valetkey.authorization.storage.administration.restoration import LoggedRevocation
+from valetkey.authorization.storage.administration.restoration import LoggedRevocation, Restoration
 from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.kernel.moment import Instant
 
@@ -26,6 +29,12 @@ def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> No
         assert again.all == [_ending(1)]
         again.note([_ending(2), _ending(3)])
         assert RevocationLog(file).all == [_ending(1), _ending(2), _ending(3)]
+
+
+def test_every_name_in_the_query_of_endings_is_that_of_an_event() -> None:
+    names = re.findall(r"'([a-z_]+\.[a-z]+)'", inspect.getsource(Restoration.endings))
+    assert len(names) > 20
+    assert set(names) <= {event.name for event in EVENTS}
 
 
 def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:

@@ -3,11 +3,9 @@
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import (
     RESOURCE_SERVER,
     Client,
-    GrantTypeName,
     Membership,
 )
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
@@ -21,9 +19,6 @@ from valetkey.authorization.storage.register.clients import QueryCredentialUse
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-
-LEGACY = tuple(name for name in GrantTypeName if RULES[name].discouraged)
-"""The discouraged grant types, which administrators enable for one client at a time."""
 
 Faults = tuple[MetadataError, ...]
 

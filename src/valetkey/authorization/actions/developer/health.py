@@ -15,6 +15,7 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
+    DISCOURAGED,
     ApplicationType,
     Client,
     GrantTypeName,
@@ -274,7 +275,7 @@ def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     client = facts.client
     if client.profile_name is not ProfileName.CLASSIC or not facts.watched:
         return ()
-    if any(client.may_use(name) for name in (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)):
+    if any(client.may_use(name) for name in DISCOURAGED):
         return ()
     sighting = tx.clients.query_sighting(client.id)
     if sighting is not None and sighting.last_seen_at >= facts.since(UNUSED_AFTER):

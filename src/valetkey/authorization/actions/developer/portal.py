@@ -18,6 +18,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     MetadataError,
     with_values,
 )
+from valetkey.authorization.protocol.register.client_rules import FormOption, portal_options
 from valetkey.authorization.protocol.register.self_registration import name_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
@@ -31,15 +32,6 @@ _STILL_UNDER_WAY = 60
 """Seconds after which no request of a deleted app can still be running."""
 
 _BATCH = 100
-CHOSEN_GRANTS = frozenset(
-    {
-        GrantTypeName.AUTHORIZATION_CODE,
-        GrantTypeName.REFRESH_TOKEN,
-        GrantTypeName.CLIENT_CREDENTIALS,
-        GrantTypeName.DEVICE_CODE,
-    }
-)
-"""Grant types that the form of an app can choose."""
 
 
 class RegistrationDenial(StrEnum):
@@ -80,6 +72,11 @@ class Portal(Struct, frozen=True):
             kinds.append(AppKind.MACHINE)
         return tuple(kinds)
 
+    @property
+    def options(self) -> Mapping[str, FormOption]:
+        """Return the grant types that the form of an app can choose, with their check boxes."""
+        return portal_options(self.registrar.rules.grant_types)
+
     def registration_denial(self, tx: Transaction, user: User) -> RegistrationDenial | None:
         """Return why this user may not register another app; None if they may."""
         who = self.settings.who
@@ -106,7 +103,7 @@ class Portal(Struct, frozen=True):
         default = [name for name in before.default_scopes if name in after.scopes]
         default += [name for name in added if name != OFFLINE_ACCESS]
         wanted = set(grants) & {*self.settings.grant_types, *before.grant_types}
-        given = {name for name in before.grant_types if name not in CHOSEN_GRANTS}
+        given = {name for name in before.grant_types if name not in self.options}
         return replace(
             after,
             grant_types=tuple(sorted(given | wanted)),

@@ -7,7 +7,9 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.model.event.chain import EVENTS
+from valetkey.authorization.model.event.grants import AccessTokenIssued, CodeIssued
+from valetkey.authorization.model.event.sessions import SessionRenewed, SessionStarted, SignInFailed
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of
 from valetkey.authorization.storage.transaction import Transaction
@@ -41,12 +43,7 @@ _APIS = "apis."
 
 # Events with which an access token was issued; `access_token.issued` names its own grant type.
 _ISSUED: Mapping[str, str] = MappingProxyType(
-    {
-        "code.redeemed": "authorization_code",
-        "device_code.redeemed": GrantTypeName.DEVICE_CODE.value,
-        "refresh_token.used": "refresh_token",
-        "refresh_token.repeated": "refresh_token",
-    }
+    {event.name: event.issued_by for event in EVENTS if event.issued_by}
 )
 
 
@@ -155,20 +152,20 @@ def sweep_people(tx: Transaction, now: Instant, limit: int) -> int:
 
 def _count(tally: _Counts, event: EventRecord) -> None:
     day = day_of(event.at)
-    if event.name in {"session.started", "session.renewed"}:
+    if event.name in {SessionStarted.name, SessionRenewed.name}:
         tally.counts[EVERY_CLIENT, day, SIGN_INS] += 1
-    elif event.name == "sign_in.failed":
+    elif event.name == SignInFailed.name:
         tally.counts[EVERY_CLIENT, day, FAILED_SIGN_INS] += 1
     elif event.client_id:
         _count_of_client(tally, event, event.client_id, day)
 
 
 def _count_of_client(tally: _Counts, event: EventRecord, client_id: str, day: int) -> None:
-    issued = event.name == "access_token.issued"
-    if not issued and event.name not in {*_ISSUED, "code.issued"}:
+    issued = event.name == AccessTokenIssued.name
+    if not issued and event.name not in {*_ISSUED, CodeIssued.name}:
         return
     said = msgspec.json.decode(event.data, type=_EventData)
-    if event.name == "code.issued":
+    if event.name == CodeIssued.name:
         if said.pkce is not None:
             tally.note(client_id, PKCE_USED if said.pkce else PKCE_MISSING, event.at)
         return

@@ -107,6 +107,8 @@ class Event(Struct, frozen=True):
     sentence: ClassVar[str] = ""
     """What people read, marked for translation; `%(uid)s` is filled with the field `uid`."""
     usual_actor: ClassVar[StoredActor | None] = None
+    issued_by: ClassVar[str] = ""
+    """The grant type with which the access token of this event was issued; "" if it tells none."""
     affects_tokens: ClassVar[bool] = True
     """Whether it may change what is answered about a token that was issued before.
 

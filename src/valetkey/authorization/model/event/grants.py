@@ -7,6 +7,7 @@ recorded have none.
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import ByClient, ByUser
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.kernel.words import translatable
 
 
@@ -59,6 +60,7 @@ class CodeRedeemed(ByClient, frozen=True):
 
     sentence = translatable("The app %(client_id)s got access to the account %(uid)s.")
 
+    issued_by: ClassVar[str] = GrantTypeName.AUTHORIZATION_CODE.value
     affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
@@ -118,6 +120,7 @@ class DeviceCodeRedeemed(ByClient, frozen=True):
 
     sentence = translatable("The app %(client_id)s got access to the account %(uid)s on a device.")
 
+    issued_by: ClassVar[str] = GrantTypeName.DEVICE_CODE.value
     affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
@@ -190,6 +193,7 @@ class RefreshTokenUsed(ByClient, frozen=True):
 
     sentence = translatable("The app %(client_id)s renewed its access to the account %(uid)s.")
 
+    issued_by: ClassVar[str] = GrantTypeName.REFRESH_TOKEN.value
     affects_tokens: ClassVar[bool] = False
     uid: int
     client_id: str
@@ -205,6 +209,7 @@ class RefreshTokenRepeated(ByClient, frozen=True):
 
     sentence = translatable("The app %(client_id)s repeated a refresh within the grace period.")
 
+    issued_by: ClassVar[str] = GrantTypeName.REFRESH_TOKEN.value
     affects_tokens: ClassVar[bool] = False
     client_id: str
     grant_id: str

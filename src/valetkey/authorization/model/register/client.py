@@ -106,6 +106,13 @@ class GrantTypeName(StrEnum):
     JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
+DISCOURAGED = (GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD)
+"""The grant types that RFC 9700 forbids (sections 2.1.2 and 2.4); no other can join them.
+
+The profile `modern` has none; administrators enable them for one client at a time.
+"""
+
+
 class ClientSecret(Struct, frozen=True):
     """The fingerprint of a client secret; a client has at most two.
 
@@ -239,7 +246,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
     def may_use(self, grant_type: str) -> bool:
         """Return whether the client registered for this grant type and its profile permits it."""
-        if grant_type in {GrantTypeName.IMPLICIT, GrantTypeName.PASSWORD}:
+        if grant_type in DISCOURAGED:
             return grant_type in self.grant_types and self.profile.implicit_and_password
         return grant_type in self.grant_types
 

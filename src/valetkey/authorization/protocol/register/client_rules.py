@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
+    DISCOURAGED,
     PROFILES,
     ApplicationType,
     AuthenticationMethod,
@@ -31,11 +32,19 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import check_redirect_uri, origin
 
 
+class FormOption(Struct, frozen=True):
+    """A check box in the form of an app: the name of its field, its label and its hint."""
+
+    field: str
+    label: str
+    hint: str = ""
+
+
 class GrantTypeRules(Struct, frozen=True):
     """The registration rules of one grant type.
 
-    `for_self_registration` and `for_portal` say whether an operator may offer it there. The profile
-    `modern` has no `discouraged` grant type (RFC 9700 sections 2.1.2 and 2.4).
+    `for_self_registration` and `for_portal` say whether an operator may offer it there. `option` is
+    its check box in the form of an app; without one, it has a check box with its name.
     """
 
     needs_redirect_uri: bool = False
@@ -43,7 +52,7 @@ class GrantTypeRules(Struct, frozen=True):
     issues_refresh_tokens: bool = False
     for_self_registration: bool = True
     for_portal: bool = True
-    discouraged: bool = False
+    option: FormOption | None = None
 
 
 NO_RULES = GrantTypeRules()
@@ -51,6 +60,16 @@ NO_RULES = GrantTypeRules()
 
 GrantTypes = Mapping[str, GrantTypeRules]
 """The grant types of a server by name."""
+
+
+def portal_options(grant_types: GrantTypes) -> Mapping[str, FormOption]:
+    """Return the grant types that the form of an app can choose, by name, with their check boxes.
+
+    Those of confidential clients come last.
+    """
+    chosen = [(name, rules) for name, rules in grant_types.items() if rules.for_portal]
+    chosen.sort(key=lambda each: each[1].needs_secret)
+    return {name: rules.option or FormOption(name, name) for name, rules in chosen}
 
 
 MOST_REDIRECT_URIS = 20
@@ -122,7 +141,7 @@ class ClientRules(Struct, frozen=True):
             elif known[name].needs_secret and metadata.type == ClientType.PUBLIC:
                 yield MetadataError(field, f"{name} is for confidential clients only")
             elif (
-                known[name].discouraged
+                name in DISCOURAGED
                 and profile in PROFILES
                 and not PROFILES[profile].implicit_and_password
             ):

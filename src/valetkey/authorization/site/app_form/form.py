@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -58,6 +58,16 @@ class ScopeBox(Struct, frozen=True):
         return self.name.rpartition(":")[0]
 
 
+class GrantBox(Struct, frozen=True):
+    """The check box of a grant type. `confidential`: only apps with a secret can have it."""
+
+    field: str
+    label: str
+    hint: str
+    chosen: bool = False
+    confidential: bool = False
+
+
 class TextInput(Struct, frozen=True):
     """One line of the form: a field with its value. `kind` is line or link."""
 
@@ -80,10 +90,8 @@ class AppForm(Struct, frozen=True):
     kind: AppKind
     redirect_uris: tuple[UriRow, ...] = ()
     scopes: tuple[ScopeBox, ...] = ()
-    #: Grant types that this server lets an app of the portal have.
-    may_stay_connected: bool = True
-    may_use_devices: bool = False
-    may_act_alone: bool = True
+    #: Grant types that this server lets an app of the portal have, beside that of its kind.
+    grants: tuple[GrantBox, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict[str, str])
     #: The redirect URIs were checked, and nothing was saved.
     checked: bool = False
@@ -116,21 +124,6 @@ class AppForm(Struct, frozen=True):
     def has_groups(self) -> bool:
         """Whether the scopes belong to more than one group."""
         return len({box.group for box in self.scopes}) > 1
-
-    @property
-    def stays_connected(self) -> bool:
-        """Whether the app gets refresh tokens and keeps access without asking again."""
-        return GrantTypeName.REFRESH_TOKEN in self.app.grant_types
-
-    @property
-    def acts_alone(self) -> bool:
-        """Whether the app also uses client credentials."""
-        return GrantTypeName.CLIENT_CREDENTIALS in self.app.grant_types
-
-    @property
-    def on_devices(self) -> bool:
-        """Whether the app also runs on devices without a browser, which show a code."""
-        return GrantTypeName.DEVICE_CODE in self.app.grant_types
 
     @property
     def is_wrong(self) -> bool:
@@ -167,13 +160,14 @@ class AppForms(Struct, frozen=True):
             return self.portal.edited(before, values, {GrantTypeName.CLIENT_CREDENTIALS.value})
         values["redirect_uris"] = _typed_uris(form)
         values["scopes"] = self._chosen(form, before)
-        grants = {GrantTypeName.AUTHORIZATION_CODE.value}
-        if _flag(form, "stays_connected"):
-            grants.add(GrantTypeName.REFRESH_TOKEN.value)
-        if _flag(form, "on_devices"):
-            grants.add(GrantTypeName.DEVICE_CODE.value)
-        if kind is AppKind.SERVER and _flag(form, "acts_alone"):
-            grants.add(GrantTypeName.CLIENT_CREDENTIALS.value)
+        rules = self.portal.registrar.rules.grant_types
+        grants = {
+            name
+            for name, option in self.portal.options.items()
+            if _flag(form, option.field)
+            and (kind is AppKind.SERVER or not rules[name].needs_secret)
+        }
+        grants.add(GrantTypeName.AUTHORIZATION_CODE.value)
         return self.portal.edited(before, values, grants)
 
     def shown(
@@ -205,9 +199,7 @@ class AppForms(Struct, frozen=True):
             kind,
             redirect_uris=tuple(rows),
             scopes=tuple(self._boxes(app, before)),
-            may_stay_connected=GrantTypeName.REFRESH_TOKEN in allowed,
-            may_use_devices=GrantTypeName.DEVICE_CODE in allowed,
-            may_act_alone=GrantTypeName.CLIENT_CREDENTIALS in allowed,
+            grants=tuple(self._grants(app, allowed)),
             faults={name: text for name, text in told.items() if "/" not in name},
             checked=checked and not any(name.startswith("redirect_uris") for name in told),
         )
@@ -236,6 +228,19 @@ class AppForms(Struct, frozen=True):
         known = tuple(name for name in self.scopes if name in ticked)
         odd = tuple(name for name in ticked if name not in self.scopes)
         return (*known, *odd, *hidden)
+
+    def _grants(self, app: ClientMetadata, allowed: Collection[str]) -> Iterable[GrantBox]:
+        rules = self.portal.registrar.rules.grant_types
+        for name, option in self.portal.options.items():
+            # It is what users sign in with, so the kind of the app implies it.
+            if name in allowed and name != GrantTypeName.AUTHORIZATION_CODE:
+                yield GrantBox(
+                    option.field,
+                    option.label,
+                    option.hint,
+                    chosen=name in app.grant_types,
+                    confidential=rules[name].needs_secret,
+                )
 
     def _boxes(self, app: ClientMetadata, before: Client | None) -> Iterable[ScopeBox]:
         offered = self.portal.offered_scopes

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.model.register.client import ClientType, GrantTypeName, ProfileName
+from valetkey.authorization.model.register.client import DISCOURAGED, ClientType, ProfileName
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -16,7 +16,6 @@ MOST_LOOKED_AT = 2_000
 """Maximum number of clients examined in one search; the next call continues from there."""
 
 _BATCH = 200
-_LEGACY = frozenset({GrantTypeName.IMPLICIT.value, GrantTypeName.PASSWORD.value})
 
 
 class ClientOrder(StrEnum):
@@ -59,7 +58,7 @@ class ClientLine(Struct, frozen=True):
     @property
     def is_legacy(self) -> bool:
         """Return whether it may use a legacy grant: implicit or password."""
-        return not _LEGACY.isdisjoint(self.grant_types)
+        return any(name in DISCOURAGED for name in self.grant_types)
 
 
 class ClientFilter(Struct, frozen=True):

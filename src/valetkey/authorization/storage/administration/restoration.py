@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.model.event.clients import ClientChanged, ClientSecretIssued
+from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.storage.revision import touch
 from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
 from valetkey.database.engine import Connection
@@ -142,11 +144,11 @@ class Restoration(Struct, frozen=True):
 def _ends_something(name: str, data: str) -> bool:
     """Return whether such an event replaced something that worked before."""
     match name:
-        case "user.changed":
+        case UserChanged.name:
             return '"email"' in data
-        case "client.changed":
+        case ClientChanged.name:
             return any(field in data for field in _CREDENTIALS)
-        case "client_secret.issued":
+        case ClientSecretIssued.name:
             return '"others_expire_at":null' not in data
         case _:
             return True

@@ -12,6 +12,7 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import (
+    DISCOURAGED,
     RESOURCE_SERVER,
     Client,
     ClientSecret,
@@ -228,7 +229,7 @@ def _page(
             disabled=client.disabled_at is not None,
             verified=client.verified_at is not None,
             self_registered=client.self_registered,
-            legacy=any(client.may_use(each) for each in clients.LEGACY),
+            legacy=any(client.may_use(each) for each in DISCOURAGED),
         ),
         description=client.description,
         needs_pkce=client.needs_pkce,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.portal import CHOSEN_GRANTS, Portal
+from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import Preset, kind_of, presets_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
@@ -23,6 +23,7 @@ from valetkey.authorization.operations.operation import (
     value_of,
 )
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_rules import portal_options
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
@@ -221,7 +222,7 @@ class NewClient(Struct, frozen=True):
     def _portal(self) -> Portal:
         """The rules of the form: every scope, and every grant type of this server."""
         registrar = self.services.registrar("admin")
-        grants = tuple(sorted(CHOSEN_GRANTS & registrar.rules.grant_types.keys()))
+        grants = tuple(sorted(portal_options(registrar.rules.grant_types)))
         settings = replace(self.services.settings.portal, grant_types=grants, scopes=())
         return Portal(registrar, settings, tuple(self.scopes), ())
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.clients import LEGACY
 from valetkey.authorization.actions.clients import Faults, metadata_of
 from valetkey.authorization.actions.developer.portal import (
     Portal,
@@ -20,7 +19,12 @@ from valetkey.authorization.actions.developer.presets import (
 )
 from valetkey.authorization.actions.developer.team import TeamApp, find_own
 from valetkey.authorization.layout.addresses import NEW_APP
-from valetkey.authorization.model.register.client import Client, GrantTypeName, is_by_secret
+from valetkey.authorization.model.register.client import (
+    DISCOURAGED,
+    Client,
+    GrantTypeName,
+    is_by_secret,
+)
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.app_form.form import (
     AppForm,
@@ -221,7 +225,7 @@ def _form(
 
 def _legacy(client: Client, said: Form) -> GrantTypeName:
     """Return the named legacy grant type. Refused (not found) if the app does not have it."""
-    for name in LEGACY:
+    for name in DISCOURAGED:
         if name == said.get("grant_type") and name in client.grant_types:
             return name
     raise not_found("app")
@@ -230,7 +234,7 @@ def _legacy(client: Client, said: Form) -> GrantTypeName:
 def _switches(client: Client) -> Iterator[LegacySwitch]:
     kind = kind_of(client)
     if kind is not AppKind.MACHINE:
-        for name in LEGACY:
+        for name in DISCOURAGED:
             if name is GrantTypeName.IMPLICIT or not client.is_public:
                 yield LegacySwitch(name.value, on=client.may_use(name))
         if not client.is_public:
