@@ -15,7 +15,7 @@ from valetkey.authorization.site.admin.claims.kinds import (
 from valetkey.authorization.site.admin.claims.preview import PreviewPage, TokenPreview
 from valetkey.authorization.site.admin.confirm import ConfirmPage
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
-from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, ScimTokenPage
+from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, scim_token_page
 from valetkey.authorization.site.admin.users.users import UserLine
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -138,5 +138,5 @@ def claims_examples(
             listed=tuple(replace(line, name=app.name) for app in (long, rtl, hostile)),
             new_url="",
         ),
-        "admin_scim_token": ScimTokenPage(_SCIM, "Okta", "vks_" + "x" * 43, _ENDPOINT),
+        "admin_scim_token": scim_token_page("Okta", "vks_" + "x" * 43, _ENDPOINT),
     }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app, presets_of
+from valetkey.authorization.actions.developer.secrets import Overlap
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -23,9 +24,9 @@ from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, Ow
 from valetkey.authorization.site.developer.invitation import InvitationPage
 from valetkey.authorization.site.developer.secrets import (
     EndSecretPage,
-    NewSecretPage,
     SecretLine,
     SecretsPage,
+    new_secret_page,
 )
 from valetkey.authorization.site.developer.settings.settings import (
     DropGrantTypePage,
@@ -273,8 +274,8 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "secrets_full": secrets(*SECRETS, full=True, trouble="full"),
         "secrets_others": secrets(*SECRETS, full=True, trouble="others"),
         **{
-            f"new_secret_{overlap or 'first'}": NewSecretPage(HEAD, SECRET, overlap)
-            for overlap in ("", "1h", "24h", "7d", "open")
+            f"new_secret_{overlap or 'first'}": new_secret_page(HEAD, SECRET, overlap)
+            for overlap in (None, *Overlap)
         },
         "end_secret": EndSecretPage(HEAD, HEAD.at("secrets/end"), SECRETS[1]),
         "end_secret_last": EndSecretPage(HEAD, HEAD.at("secrets/end"), SECRETS[0], last=True),

@@ -16,8 +16,8 @@ from valetkey.authorization.site.admin.server.tokens import (
     PERMISSION_WORDS,
     NewTokenPage,
     TokenLine,
-    TokenMadePage,
     TokensPage,
+    token_made_page,
 )
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.moment import Instant
@@ -155,12 +155,11 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
                 ("permissions", "Choose at least one."),
             ),
         ),
-        "admin_tokens_made": TokenMadePage(
-            "/admin/tokens",
+        "admin_tokens_made": token_made_page(
             "Nightly report",
             _TOKEN,
             "2027-04-15 08:00:00 UTC",
-            'curl -H "Authorization: Bearer $TOKEN" https://auth.example/admin/api/v1/token',
+            "https://auth.example",
         ),
         "admin_api": explained("https://auth.example"),
     }

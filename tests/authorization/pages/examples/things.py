@@ -15,8 +15,8 @@ from valetkey.authorization.site.admin.clients.client import (
     ClientPage,
     Fact,
     SecretLine,
-    SecretPage,
     TeamLine,
+    secret_page,
 )
 from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
@@ -27,8 +27,8 @@ from valetkey.authorization.site.admin.server.keys import (
 )
 from valetkey.authorization.site.admin.server.registration import (
     InvitationLine,
-    InvitationPage,
     RegistrationPage,
+    invitation_page,
 )
 from valetkey.authorization.site.admin.server.settings import (
     BrandFormPage,
@@ -169,10 +169,10 @@ def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str
         "admin_client_hostile": replace(
             _PAGE, row=replace(_ROW, name=hostile.name, client_id="web"), description=hostile.name
         ),
-        "admin_secret": SecretPage(
+        "admin_secret": secret_page(
             _CLIENT, "Notes Printer", "app_7f3k9qxmB2", _SECRET, others_end=True
         ),
-        "admin_secret_first": SecretPage(
+        "admin_secret_first": secret_page(
             _CLIENT, long.name, "app_7f3k9qxmB2", _SECRET, others_end=False
         ),
         **{f"admin_client_{slug.replace('-', '_')}": _ask(slug) for slug in _BUTTONS},
@@ -309,8 +309,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             registration, mode="open", people="everybody", may_invite=False, withdrawn=True
         ),
         "admin_registration_invited": replace(registration, people="invited"),
-        "admin_invitation": InvitationPage(
-            "/admin/registration",
+        "admin_invitation": invitation_page(
             _SECRET.replace("cs", "in"),
             "https://auth.example/oauth/register",
             20,

@@ -15,8 +15,8 @@ from valetkey.authorization.site.webhooks.contexts import (
     AttemptLine,
     WebhookPage,
     WebhookRow,
-    WebhookSecretPage,
     WebhooksPage,
+    secret_page,
 )
 from valetkey.kernel.replace import replace
 
@@ -102,7 +102,7 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         because="undelivered",
         disabled=ago(60),
     )
-    secret = WebhookSecretPage(
+    secret = secret_page(
         CONSOLE.frame, None, _ONE, "https://crm.example.com/…", "whsec_" + "x" * 44, rotated=True
     )
     return {
@@ -125,7 +125,7 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "developer_webhook_disabled": portal,
         "developer_webhook_full": replace(portal, because="full"),
         "developer_webhook_operator": replace(portal, because="operator"),
-        "developer_webhook_secret": replace(secret, frame=PORTAL.frame, app=HEAD, rotated=False),
+        "developer_webhook_secret": replace(secret, frame=PORTAL.frame, app=HEAD, after=()),
         "developer_webhook_form": _form(of_app),
     }
 

@@ -31,6 +31,12 @@ from valetkey.authorization.site.page import (
     Visit,
     not_found,
 )
+from valetkey.authorization.site.shown_once import (
+    COPIED,
+    NEW_SECRET,
+    Shown,
+    ShownOncePage,
+)
 from valetkey.authorization.storage.register.secrets import SecretSummary
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
@@ -70,18 +76,36 @@ class SecretsPage(Struct, frozen=True):
     ended: bool = False
 
 
-class NewSecretPage(Struct, frozen=True):
-    """The context of new_secret.html, which shows the secret once.
+def new_secret_page(app: AppHead, secret: str, overlap: Overlap | None) -> ShownOncePage:
+    """Return the page with a new secret; the previous one, if any, stays valid for `overlap`."""
+    return ShownOncePage(
+        title=NEW_SECRET,
+        back=app.at("secrets"),
+        above="",
+        copied=(Shown("client-secret", secret, translatable("Copy the client secret")),),
+        before=(_COPY_NOW,),
+        after=(_DEPLOY[overlap], _STORE),
+        done=COPIED,
+        frame="developer/frame.html",
+        app=app,
+    )
 
-    `overlap` is how long the previous one stays valid: 1h, 24h, 7d, open, "" where there was none.
-    """
 
-    template: ClassVar[str] = "developer/new_secret.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    app: AppHead
-    secret: str
-    overlap: str
+_COPY_NOW = translatable(
+    "Copy the secret now. It is shown only once, because only a fingerprint of it is stored."
+)
+_DEPLOY = {
+    Overlap.HOUR: translatable("Deploy it within an hour; then the old secret expires."),
+    Overlap.DAY: translatable("Deploy it within 24 hours; then the old secret expires."),
+    Overlap.WEEK: translatable("Deploy it within seven days; then the old secret expires."),
+    Overlap.UNTIL_ENDED: translatable(
+        "Deploy it, check on this page that it is used, then revoke the old secret."
+    ),
+    None: translatable("Deploy it; until then the app gets no tokens."),
+}
+_STORE = translatable(
+    "Store it where only your server can read it, never in source code or in a browser."
+)
 
 
 class EndSecretPage(Struct, frozen=True):
@@ -135,7 +159,7 @@ class Secrets(Struct, frozen=True):
         if obstacle is not None:
             return await self._list(request, trouble=obstacle.value)
         had = any(each.is_live(now) for each in client.secrets)
-        return Show(NewSecretPage(request.head, secret.reveal(), overlap.value if had else ""))
+        return Show(new_secret_page(request.head, secret.reveal(), overlap if had else None))
 
     async def ask_to_revoke(self, request: AppRequest) -> Outcome:
         """Ask before a secret is revoked."""

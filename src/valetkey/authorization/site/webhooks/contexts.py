@@ -9,7 +9,16 @@ from valetkey.authorization.model.webhook import TEST, WebhookAttempt
 from valetkey.authorization.site.admin.administrator import with_query
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.site.shown_once import (
+    COPIED,
+    COPY_NOW,
+    COPY_THE_SECRET,
+    NEW_SECRET,
+    Shown,
+    ShownOncePage,
+)
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
 
 
 class WebhookRow(Struct, frozen=True):
@@ -72,18 +81,30 @@ class WebhookPage(Struct, frozen=True):
     done: str = ""
 
 
-class WebhookSecretPage(Struct, frozen=True):
-    """A new signing secret, shown once."""
+def secret_page(
+    frame: str, app: AppHead | None, back: str, name: str, secret: str, *, rotated: bool
+) -> ShownOncePage:
+    """Return the page with a new signing secret."""
+    return ShownOncePage(
+        title=NEW_SECRET,
+        back=back,
+        above=name,
+        copied=(Shown("webhook-secret", secret, COPY_THE_SECRET),),
+        before=(COPY_NOW, _VERIFIES),
+        after=(_PREVIOUS,) if rotated else (),
+        done=COPIED,
+        frame=frame,
+        app=app,
+    )
 
-    template: ClassVar[str] = "webhooks/secret.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    frame: str
-    app: AppHead | None
-    back: str
-    name: str
-    secret: str
-    rotated: bool
+_VERIFIES = translatable(
+    "The receiver verifies the signature of each message with it, as Standard Webhooks describes."
+)
+_PREVIOUS = translatable(
+    "For a day, messages are signed with the previous secret too: give the new one to the receiver"
+    " before then."
+)
 
 
 def attempt_line(

@@ -35,9 +35,9 @@ from valetkey.authorization.site.webhooks.area import BUTTONS, Area
 from valetkey.authorization.site.webhooks.contexts import (
     WebhookPage,
     WebhookRow,
-    WebhookSecretPage,
     WebhooksPage,
     attempt_line,
+    secret_page,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
@@ -228,4 +228,4 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     def _secret(self, request: R, made: WebhookSecretShown, url: str, *, rotated: bool) -> Outcome:
         area = self.area
         back, head = area.at(request, made.webhook_id), area.head(request)
-        return Show(WebhookSecretPage(area.frame, head, back, masked(url), made.secret, rotated))
+        return Show(secret_page(area.frame, head, back, masked(url), made.secret, rotated=rotated))

@@ -25,7 +25,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
-from valetkey.authorization.site.admin.clients.client import SecretLine, SecretPage, secret_lines
+from valetkey.authorization.site.admin.clients.client import SecretLine, secret_lines, secret_page
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
@@ -133,11 +133,11 @@ class ApiPages(Struct, frozen=True):
 
     async def _issued(self, request: AdminRequest, made: NewSecret) -> Outcome:
         seen = await self._look(request)
-        page = SecretPage(
-            back=api_address(seen.api.id),
-            name=seen.api.name,
-            client_id=seen.api.id,
-            secret=made.client_secret,
+        page = secret_page(
+            api_address(seen.api.id),
+            seen.api.name,
+            seen.api.id,
+            made.client_secret,
             others_end=bool(request.form.get("others_live")) and len(seen.secrets) > 1,
         )
         return Show(page)

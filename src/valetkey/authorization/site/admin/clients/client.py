@@ -42,6 +42,12 @@ from valetkey.authorization.site.admin.confirm import (
 from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.shown_once import (
+    COPY_THE_SECRET,
+    NEW_SECRET,
+    Shown,
+    ShownOncePage,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -100,19 +106,26 @@ class ClientPage(Struct, frozen=True):
     done: str = ""
 
 
-class SecretPage(Struct, frozen=True):
-    """A new secret, shown once."""
+def secret_page(
+    back: str, name: str, client_id: str, secret: str, *, others_end: bool
+) -> ShownOncePage:
+    """Return the page with a new secret; `others_end` if the other ones expire."""
+    return ShownOncePage(
+        title=NEW_SECRET,
+        back=back,
+        above=name,
+        copied=(
+            Shown("client-id", client_id, _COPY_ID, translatable("Client ID")),
+            Shown("client-secret", secret, COPY_THE_SECRET, translatable("Secret")),
+        ),
+        after=(_OTHERS_END,) if others_end else (),
+    )
 
-    template: ClassVar[str] = "admin/clients/secret.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    back: str
-    name: str
-    client_id: str
-    secret: str
-    others_end: bool
-
-
+_COPY_ID = translatable("Copy client ID")
+_OTHERS_END = translatable(
+    "Existing secrets expire at the time you chose. Deploy the new secret before then."
+)
 _BUTTONS = Buttons.below("/clients/{client_id}")
 _LONGEST_ID = 100
 _ELSEWHERE = frozenset({"name", "description", "requires_pkce", "key_set"})
@@ -148,11 +161,11 @@ class ClientPages(Struct, frozen=True):
     async def _issued(self, request: AdminRequest, made: NewSecret) -> Outcome:
         held, _ = await self._look(request)
         client = held.client
-        page = SecretPage(
-            back=client_address(client.id),
-            name=client.name or client.id,
-            client_id=client.id,
-            secret=made.client_secret,
+        page = secret_page(
+            client_address(client.id),
+            client.name or client.id,
+            client.id,
+            made.client_secret,
             others_end=bool(request.form.get("others_live"))
             and len(client.live_secrets(request.now)) > 1,
         )

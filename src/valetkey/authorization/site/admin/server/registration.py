@@ -24,6 +24,11 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.clients.clients import CLIENTS
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.shown_once import (
+    COPY_THE_TOKEN,
+    Shown,
+    ShownOncePage,
+)
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -76,19 +81,30 @@ class RegistrationPage(Struct, frozen=True):
     withdrawn: bool = False
 
 
-class InvitationPage(Struct, frozen=True):
-    """A new token, shown once."""
+def invitation_page(token: str, endpoint: str, uses: int, until: str) -> ShownOncePage:
+    """Return the page with a new initial access token."""
+    return ShownOncePage(
+        title=translatable("New invitation"),
+        back=REGISTRATION,
+        above=_TITLE,
+        copied=(
+            Shown("token", token, COPY_THE_TOKEN, translatable("Initial access token")),
+            Shown(
+                "endpoint",
+                endpoint,
+                translatable("Copy the address"),
+                translatable("Registration endpoint"),
+            ),
+            Shown("until", until, label=translatable("Until")),
+        ),
+        before=(_FOR_ONE if uses == 1 else _FOR_SEVERAL,),
+        values={"count": str(uses)},
+    )
 
-    template: ClassVar[str] = "admin/server/invitation.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    back: str
-    token: str
-    endpoint: str
-    uses: int
-    until: str
-
-
+_TITLE = translatable("Registration")
+_FOR_ONE = translatable("The token is shown only once. It registers one app.")
+_FOR_SEVERAL = translatable("The token is shown only once. It registers up to %(count)s apps.")
 _NUMBER = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 _DAY = 86_400
 _BAD_REQUEST = 400
@@ -102,9 +118,9 @@ class Registration(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the policy with the form for an invitation, and the withdrawal of one."""
         registrar = administrator(Permission.CLIENTS)
-        title, invite = translatable("Registration"), Act(self.invite, requires=registrar)
+        invite = Act(self.invite, requires=registrar)
         return (
-            Page(REGISTRATION, administrator(), self.show, invite, title=title, nav=APPS_AND_APIS),
+            Page(REGISTRATION, administrator(), self.show, invite, title=_TITLE, nav=APPS_AND_APIS),
             Page(WITHDRAW, registrar, act=Act(self.withdraw)),
         )
 
@@ -130,14 +146,9 @@ class Registration(Struct, frozen=True):
                 for each in invalid.faults
             )
             return await self._page(request, form, faults)
-        page = InvitationPage(
-            back=REGISTRATION,
-            token=made.token,
-            endpoint=f"{self.services.settings.authorization.url}/oauth/register",
-            uses=made.record.uses_left,
-            until=When(Instant(made.record.expires_at), request.now).exact,
-        )
-        return Show(page)
+        endpoint = f"{self.services.settings.authorization.url}/oauth/register"
+        until = When(Instant(made.record.expires_at), request.now).exact
+        return Show(invitation_page(made.token, endpoint, made.record.uses_left, until))
 
     async def withdraw(self, request: AdminRequest) -> Outcome:
         """Withdraw an invitation. A repeated submit shows the result of the first one."""

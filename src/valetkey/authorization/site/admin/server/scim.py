@@ -24,6 +24,12 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.confirm import Buttons, Confirmed, Subject, confirmation
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.shown_once import (
+    COPY_THE_TOKEN,
+    NEW_TOKEN,
+    Shown,
+    ShownOncePage,
+)
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -67,16 +73,22 @@ class ScimPage(Struct, frozen=True):
     done: str = ""
 
 
-class ScimTokenPage(Struct, frozen=True):
-    """A new token of a credential, shown once."""
+def scim_token_page(name: str, token: str, endpoint: str) -> ShownOncePage:
+    """Return the page with a new token of the credential of this name."""
+    return ShownOncePage(
+        title=NEW_TOKEN,
+        back=SCIM,
+        above=_TITLE,
+        copied=(
+            Shown("endpoint", endpoint, translatable("Copy the URL"), translatable("SCIM URL")),
+            Shown("token", token, COPY_THE_TOKEN, translatable("Token")),
+        ),
+        before=(_COPY_NOW,),
+        values={"name": name},
+    )
 
-    template: ClassVar[str] = "admin/server/scim_token.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    back: str
-    name: str
-    token: str
-    endpoint: str
+_COPY_NOW = translatable("Copy the token of <bdi>%(name)s</bdi> now. It is shown only once.")
 
 
 class ScimCredentials(Struct, frozen=True):
@@ -142,7 +154,7 @@ class ScimCredentials(Struct, frozen=True):
         return SeeOther(f"{SCIM}?done={confirmed.button.slug}")
 
     def _token(self, made: ScimCredentialMade) -> Outcome:
-        return Show(ScimTokenPage(SCIM, made.record.name, made.token, self._endpoint))
+        return Show(scim_token_page(made.record.name, made.token, self._endpoint))
 
     async def _found(self, request: AdminRequest) -> list[ScimCredentialShown]:
         call = call_of(self.services, LIST_SCIM_CREDENTIALS, request.actor, request.now)

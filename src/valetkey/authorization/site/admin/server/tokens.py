@@ -36,6 +36,12 @@ from valetkey.authorization.site.admin.confirm import (
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.shown_once import (
+    COPY_THE_TOKEN,
+    NEW_TOKEN,
+    Shown,
+    ShownOncePage,
+)
 from valetkey.authorization.storage.administration.client_search import END as CURSOR_END
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
@@ -112,18 +118,20 @@ class NewTokenPage(Struct, frozen=True):
     faults: tuple[tuple[str, str], ...] = ()
 
 
-class TokenMadePage(Struct, frozen=True):
-    """A new token, shown once."""
+def token_made_page(name: str, token: str, until: str, issuer: str) -> ShownOncePage:
+    """Return the page with a new token, which works until this moment."""
+    return ShownOncePage(
+        title=NEW_TOKEN,
+        back=TOKENS,
+        above=_TITLE,
+        copied=(Shown("token", token, COPY_THE_TOKEN),),
+        before=(_WORKS_UNTIL,),
+        values={"name": name, "moment": until},
+        example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
+    )
 
-    template: ClassVar[str] = "admin/server/token_made.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    back: str
-    name: str
-    token: str
-    until: str
-    example: str
-
+_WORKS_UNTIL = translatable("<bdi>%(name)s</bdi> works until %(moment)s. It is shown only now.")
 
 SHOWN = 50
 """Maximum number of tokens on a page."""
@@ -143,10 +151,10 @@ class ApiTokens(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list, the form for a new token, and the confirmation before one ends."""
         maker = administrator(Permission.KEYS, recent=True)
-        make, title = Act(self.make, multiple=("permission",)), translatable("New token")
+        make = Act(self.make, multiple=("permission",))
         return (
             Page(TOKENS, administrator(), self.show, title=_TITLE, nav=SERVER),
-            Page(NEW, maker, self.ask, make, title=title),
+            Page(NEW, maker, self.ask, make, title=NEW_TOKEN),
             confirmation(_ACT, _BUTTONS, self.services, self._subject, done_at(TOKENS)),
         )
 
@@ -203,15 +211,9 @@ class ApiTokens(Struct, frozen=True):
                 if each.field in _FAULTS
             )
             return self._form(request, form, faults)
+        until = When(Instant(made.record.expires_at), request.now).exact
         issuer = self.services.settings.authorization.url
-        page = TokenMadePage(
-            back=TOKENS,
-            name=made.record.name,
-            token=made.token,
-            until=When(Instant(made.record.expires_at), request.now).exact,
-            example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
-        )
-        return Show(page)
+        return Show(token_made_page(made.record.name, made.token, until, issuer))
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
         token_id = _named(request)
