@@ -68,7 +68,7 @@ class ListPage(Struct, frozen=True):
     `links` are titles and addresses of pages that belong to it; `ways` are the row's last cell.
     """
 
-    template: ClassVar[str] = "admin/listing.html"
+    template: ClassVar[str] = "admin/claims/declarations.html"
 
     title: str
     text: str
