@@ -43,6 +43,8 @@ GIVEN_TOO = {
     "way",
     "components",
     "things",
+    "row",
+    "loop",
 }
 IMPORTED = {"consent", "passwords", "factors", "mailed", "lists"}
 TEMPLATES = environment_of(ENGLISH)
@@ -68,7 +70,7 @@ def _templates() -> list[str]:
     return [
         str(file.relative_to(root))
         for file in sorted(root.rglob("*.html"))
-        if file.name not in {"parts.html", "frame.html", "factors.html"}
+        if file.name not in {"parts.html", "frame.html", "factors.html", "list.html"}
     ]
 
 
