@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from valetkey.authorization.site.developer.app import AppHead
 from valetkey.kernel.words import translatable
 
 COPY_NOW = translatable("The secret is shown only once. Copy it now.")
@@ -44,4 +43,4 @@ class ShownOncePage(Struct, frozen=True):
     done: str = translatable("Done")
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
-    app: AppHead | None = None
+    app: object = None
