@@ -24,7 +24,7 @@ class Shown(Struct, frozen=True):
     label: str = ""
 
 
-class ShownOncePage(Struct, frozen=True):
+class NewSecretPage(Struct, frozen=True):
     """A new secret and what is used with it. Texts are translatable; `before` has `values`."""
 
     template: ClassVar[str] = "shown_once.html"

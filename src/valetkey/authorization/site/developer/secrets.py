@@ -34,8 +34,8 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.shown_once import (
     COPIED,
     NEW_SECRET,
+    NewSecretPage,
     Shown,
-    ShownOncePage,
 )
 from valetkey.authorization.storage.register.secrets import SecretSummary
 from valetkey.authorization.storage.transaction import Store
@@ -76,9 +76,9 @@ class SecretsPage(Struct, frozen=True):
     ended: bool = False
 
 
-def new_secret_page(app: AppHead, secret: str, overlap: Overlap | None) -> ShownOncePage:
+def new_secret_page(app: AppHead, secret: str, overlap: Overlap | None) -> NewSecretPage:
     """Return the page with a new secret; the previous one, if any, stays valid for `overlap`."""
-    return ShownOncePage(
+    return NewSecretPage(
         title=NEW_SECRET,
         back=app.at("secrets"),
         above="",

@@ -14,8 +14,8 @@ from valetkey.authorization.site.shown_once import (
     COPY_NOW,
     COPY_THE_SECRET,
     NEW_SECRET,
+    NewSecretPage,
     Shown,
-    ShownOncePage,
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -83,9 +83,9 @@ class WebhookPage(Struct, frozen=True):
 
 def secret_page(
     frame: str, app: AppHead | None, back: str, name: str, secret: str, *, rotated: bool
-) -> ShownOncePage:
+) -> NewSecretPage:
     """Return the page with a new signing secret."""
-    return ShownOncePage(
+    return NewSecretPage(
         title=NEW_SECRET,
         back=back,
         above=name,

@@ -45,8 +45,8 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_SECRET,
     NEW_SECRET,
+    NewSecretPage,
     Shown,
-    ShownOncePage,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -108,9 +108,9 @@ class ClientPage(Struct, frozen=True):
 
 def secret_page(
     back: str, name: str, client_id: str, secret: str, *, others_end: bool
-) -> ShownOncePage:
+) -> NewSecretPage:
     """Return the page with a new secret; `others_end` if the other ones expire."""
-    return ShownOncePage(
+    return NewSecretPage(
         title=NEW_SECRET,
         back=back,
         above=name,

@@ -26,8 +26,8 @@ from valetkey.authorization.site.admin.clients.clients import CLIENTS
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
+    NewSecretPage,
     Shown,
-    ShownOncePage,
 )
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.kernel.moment import Instant, Lifetime, days
@@ -81,9 +81,9 @@ class RegistrationPage(Struct, frozen=True):
     withdrawn: bool = False
 
 
-def invitation_page(token: str, endpoint: str, uses: int, until: str) -> ShownOncePage:
+def invitation_page(token: str, endpoint: str, uses: int, until: str) -> NewSecretPage:
     """Return the page with a new initial access token."""
-    return ShownOncePage(
+    return NewSecretPage(
         title=translatable("New invitation"),
         back=REGISTRATION,
         above=_TITLE,

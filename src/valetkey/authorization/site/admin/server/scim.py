@@ -27,8 +27,8 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NEW_TOKEN,
+    NewSecretPage,
     Shown,
-    ShownOncePage,
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -73,9 +73,9 @@ class ScimPage(Struct, frozen=True):
     done: str = ""
 
 
-def scim_token_page(name: str, token: str, endpoint: str) -> ShownOncePage:
+def scim_token_page(name: str, token: str, endpoint: str) -> NewSecretPage:
     """Return the page with a new token of the credential of this name."""
-    return ShownOncePage(
+    return NewSecretPage(
         title=NEW_TOKEN,
         back=SCIM,
         above=_TITLE,

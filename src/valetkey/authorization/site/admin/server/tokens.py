@@ -39,8 +39,8 @@ from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NEW_TOKEN,
+    NewSecretPage,
     Shown,
-    ShownOncePage,
 )
 from valetkey.authorization.storage.administration.client_search import END as CURSOR_END
 from valetkey.authorization.storage.administration.client_search import Cursor
@@ -118,9 +118,9 @@ class NewTokenPage(Struct, frozen=True):
     faults: tuple[tuple[str, str], ...] = ()
 
 
-def token_made_page(name: str, token: str, until: str, issuer: str) -> ShownOncePage:
+def token_made_page(name: str, token: str, until: str, issuer: str) -> NewSecretPage:
     """Return the page with a new token, which works until this moment."""
-    return ShownOncePage(
+    return NewSecretPage(
         title=NEW_TOKEN,
         back=TOKENS,
         above=_TITLE,
