@@ -6,11 +6,14 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
 from bench.ports import free_port
+from tests.reliability.acknowledged.everything import killed_everything
+from tests.reliability.acknowledged.failover import asynchronous_failover, failover
+from tests.reliability.acknowledged.workers import killed_workers, killed_workers_on_postgres
 from tests.reliability.acme import certificates
 from tests.reliability.broken_servers import broken_servers
 from tests.reliability.changes import no_failure, replaced, wait_for_more
@@ -18,7 +21,6 @@ from tests.reliability.clock_jumps import clock_jumps
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.exhaustion import exhausted_resources
-from tests.reliability.failover import failover
 from tests.reliability.floods.anonymous_growth import anonymous_growth
 from tests.reliability.floods.password_flood import password_flood
 from tests.reliability.load import asking
@@ -32,9 +34,7 @@ from tests.reliability.upgrade import rolling_upgrades
 from tests.reliability.virtual_day import soak
 from tests.reliability.webhooks import webhook_delivery
 from tests.support import postgres
-from tests.support.wait import CEILING, wait_until
-
-_PERCENTILE = 50  # values, below which a 99th percentile is only the worst of them
+from tests.support.wait import wait_until
 
 
 def rolling_restarts(folder: Path, times: int, chance: random.Random) -> Outcome:
@@ -89,64 +89,6 @@ def reloads(folder: Path, times: int, chance: random.Random) -> Outcome:
                 wait_until(lambda before=before: replaced(node, before))  # type: ignore[misc]
             wait_for_more(load)
     return no_failure("E33 reloads under load", f"{times} reloads of two workers", load)
-
-
-def killed_workers(folder: Path, times: int, chance: random.Random) -> Outcome:
-    """Kill -9 of a random one of two workers, every 0.4 s or so, under load."""
-    address = f"127.0.0.1:{free_port()}"
-    node = Node(folder / "node")
-    configure(node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db")
-    file = node.here / "valetkey.toml"
-    text = file.read_text().replace("[tokens]", "workers = 2\n[tokens]", 1)
-    file.write_text(text.replace('"warning"', '"info"'))
-    register(node.here)
-    back: list[float] = []
-    with stopped_in_the_end(node):
-        node.start()
-        with asking(address, address) as load:
-            for _ in range(times):
-                back.append(_killed(node, chance))
-                time.sleep(0.2)
-            wait_for_more(load)
-    back.sort()
-    late = back[min(len(back) - 1, int(len(back) * 0.99))]
-    # A few kills have no percentile, and the tests share the machine with others.
-    longest = 1.0 if times >= _PERCENTILE else CEILING
-    held = late < longest and load.answers["200"] > 0 and set(load.answers) <= _WHILE_KILLED
-    counts = (
-        f"{times} kills, back after {back[len(back) // 2]:.2f} s (median), {late:.2f} s (p99); "
-        f"{load.total} requests, {load.failed} cut off"
-    )
-    return Outcome("E01 kill -9 of workers", "back within 1 s at p99", counts, held)
-
-
-# A client whose worker is killed while it answers sees its connection end.
-_WHILE_KILLED = {
-    "200",
-    "RemoteDisconnected",
-    "ConnectionResetError",
-    "BrokenPipeError",
-    "IncompleteRead",
-    "BadStatusLine",
-}
-
-
-def _killed(node: Node, chance: random.Random) -> float:
-    """Seconds from the death of a worker until another one is ready."""
-    log = node.here / "log"
-    ready = log.read_bytes().count(b'"worker.ready"')
-    workers = wait_until(lambda: _two(node))
-    began = time.monotonic()
-    os.kill(chance.choice(workers), signal.SIGKILL)
-    wait_until(lambda: log.read_bytes().count(b'"worker.ready"') > ready)
-    return time.monotonic() - began
-
-
-def _two(node: Node) -> list[int]:
-    with suppress(OSError):
-        found = node.workers()
-        return found if len(found) == 2 else []
-    return []
 
 
 _FROZEN_TIMEOUTS = (
@@ -204,6 +146,8 @@ Experiment = Callable[[Path, int, random.Random], Outcome]
 EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
     {
         killed_workers: (6, 1_000),
+        killed_workers_on_postgres: (3, 1_000),
+        killed_everything: (1, 50),
         rolling_restarts: (1, 20),
         rolling_upgrades: (0, 5),
         restarts_on_a_kept_socket: (1, 20),
@@ -216,6 +160,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         soak: (1, 48),
         bounded_tables: (1, 500),
         failover: (1, 20),
+        asynchronous_failover: (1, 20),
         clock_jumps: (1, 20),
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),

@@ -1,5 +1,7 @@
 """One authorization server as a process that is started, stopped and started again."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -80,6 +82,7 @@ class Node:
                 stderr=log,
                 text=True,
                 pass_fds=passed,
+                start_new_session=True,
             )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().startswith("ready "), (self.here / "log").read_text()
@@ -111,6 +114,15 @@ class Node:
             if self.process.stdout is not None:
                 self.process.stdout.close()
             self.process = None
+
+    def kill(self) -> None:
+        """Kill -9 of every process of it at once."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(CEILING)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process = None
 
     def workers(self) -> list[int]:
         """The processes that answer."""
