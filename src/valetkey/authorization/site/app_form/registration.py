@@ -1,26 +1,46 @@
 """Pages that register an app: choose its kind, fill in its form, see its credentials."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.portal import Portal, fresh_client_id
+from valetkey.authorization.actions.clients import Faults
+from valetkey.authorization.actions.developer.portal import (
+    Portal,
+    RegistrationDenial,
+    fresh_client_id,
+)
 from valetkey.authorization.actions.developer.presets import (
     PRESETS,
     AppKind,
     ConfigurationFile,
     Preset,
+    kind_of,
+    presets_of,
 )
 from valetkey.authorization.layout.addresses import DEVELOPER, NEW_APP
-from valetkey.authorization.site.app_form.form import AppForm
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.site.app_form.form import AppForm, AppForms
+from valetkey.authorization.site.page import (
+    Act,
+    Outcome,
+    Page,
+    Requirement,
+    SeeOther,
+    Show,
+    VisitorRequest,
+)
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.secret import same
+from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
 _CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
 _FRAME = "developer/frame.html"
+
+R = TypeVar("R", bound=VisitorRequest)
 
 
 class ChooseKindPage(Struct, frozen=True):
@@ -77,6 +97,19 @@ class RegisteredPage(Struct, frozen=True):
     app: object = None
 
 
+class Registered(Struct, frozen=True):
+    """A new app: its page, and its secret, "" if it has none; `head` is `app` in templates."""
+
+    name: str
+    url: str
+    secret: str
+    head: object = None
+
+
+Registration = Registered | Faults | RegistrationDenial | SeeOther
+"""The result of a registration; a repeated submit is a redirect to the app."""
+
+
 class NewIds(Struct, frozen=True):
     """Client ids generated for a form, each of which can be registered once."""
 
@@ -96,6 +129,99 @@ class NewIds(Struct, frozen=True):
         client_id, mark = said.get("client_id") or "", said.get("mark") or ""
         generated = _CLIENT_ID.fullmatch(client_id) is not None
         return generated and same(mark, self.mark(session_id, client_id))
+
+
+class AppRegistration(Struct, Generic[R], frozen=True):
+    """The page that registers an app: its kind, its form, its credentials.
+
+    `scopes` describes the scopes that users can be asked for. `denial` is why a user may not
+    register an app, and `register` does it. Faults of the form have the `fault_status`.
+    """
+
+    path: str
+    frame: str
+    back: str
+    portal: Callable[[], Portal]
+    ids: NewIds
+    scopes: Mapping[str, str]
+    issuer: str
+    session_id: Callable[[R], str]
+    denial: Callable[[R], Awaitable[RegistrationDenial | None]]
+    register: Callable[[R, ClientMetadata, str], Awaitable[Registration]]
+    fault_status: int
+
+    def page(self, requires: Requirement[R], *, nav: bool = False) -> Page[R]:
+        """Return the page."""
+        act, title = Act(self.submit), translatable("Register an app")
+        return Page(self.path, requires, self.show, act, title=title, nav=nav)
+
+    @property
+    def _forms(self) -> AppForms:
+        return AppForms(self.portal(), self.scopes)
+
+    async def show(self, request: R) -> Outcome:
+        """Show the kinds of apps, or the form of one."""
+        forms, denial = self._forms, await self.denial(request)
+        kind = kind_in(request.query, forms.portal)
+        if denial is not None or kind is None:
+            return self._choose(denial)
+        preset = preset_in(request.query, kind)
+        form = forms.shown(forms.new(kind, preset), kind)
+        return self._form(request, form, self.ids.fresh(), preset)
+
+    async def submit(self, request: R) -> Outcome:
+        """Register the app, or show its faults; other buttons only validate or add rows."""
+        form, forms = request.form, self._forms
+        kind, client_id = kind_in(form, forms.portal), form.get("client_id") or ""
+        if kind is None or not self.ids.is_own(self.session_id(request), form):
+            return SeeOther(self.path)
+        preset = preset_in(form, kind)
+        app = forms.read(form, forms.new(kind, preset))
+        if preset is not None:
+            app = preset.completed(app)
+        if shown := forms.pressed(form, app, kind):
+            return self._form(request, shown, client_id, preset)
+        made = await self.register(request, app, client_id)
+        match made:
+            case SeeOther():
+                return made
+            case RegistrationDenial():
+                return self._choose(made)
+            case Registered():
+                return self._registered(made, app, client_id, preset)
+            case faults:
+                shown = forms.shown(app, kind_of(app), faults=faults)
+                return self._form(request, shown, client_id, preset, self.fault_status)
+
+    def _registered(
+        self, made: Registered, app: ClientMetadata, client_id: str, preset: Preset | None
+    ) -> Show:
+        issuer, secret, files = self.issuer, made.secret, tuple[ConfigurationFile, ...]()
+        if preset is not None:
+            files = preset.configuration(app, client_id, issuer, secret, self.ids.random)
+        page = RegisteredPage(
+            made.name, client_id, issuer, secret, made.url, files, self.frame, made.head
+        )
+        return Show(page)
+
+    def _choose(self, denial: RegistrationDenial | None) -> Show:
+        portal = self.portal()
+        page = ChooseKindPage(
+            tuple(kind.value for kind in portal.kinds),
+            {kind.value: presets_of(kind) for kind in portal.kinds},
+            "" if denial is None else denial.value,
+            portal.settings.apps_per_person,
+            self.path,
+            self.frame,
+        )
+        return Show(page)
+
+    def _form(
+        self, request: R, form: AppForm, client_id: str, preset: Preset | None, status: int = 200
+    ) -> Show:
+        mark = self.ids.mark(self.session_id(request), client_id)
+        page = NewAppPage(self.path, client_id, mark, form, preset, self.back, self.frame)
+        return Show(page, status)
 
 
 def kind_in(said: Form, portal: Portal) -> AppKind | None:

@@ -8,9 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.developer.presets import Preset, kind_of, presets_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
 from valetkey.authorization.operations.clients import REGISTER
@@ -34,16 +32,13 @@ from valetkey.authorization.site.admin.saved_filters import (
     SavedPart,
     saved_part,
 )
-from valetkey.authorization.site.app_form.form import AppForm, AppForms
 from valetkey.authorization.site.app_form.registration import (
-    ChooseKindPage,
-    NewAppPage,
+    AppRegistration,
     NewIds,
-    RegisteredPage,
-    kind_in,
-    preset_in,
+    Registered,
+    Registration,
 )
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
@@ -198,12 +193,8 @@ def _filter(text: str, chosen: dict[str, str]) -> ClientFilter:
     )
 
 
-_FRAME = "admin/frame.html"
-_BAD_REQUEST = 400
-
-
 class NewClient(Struct, frozen=True):
-    """Choose the kind of app, fill in its form, and show the new app's credentials.
+    """Register an app of any grant type and with any scope of this server.
 
     `scopes` describes the scopes that users can be asked for.
     """
@@ -215,50 +206,34 @@ class NewClient(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
-        may, title = administrator(Permission.CLIENTS), translatable("Register an app")
-        return (Page(NEW, may, self.show, Act(self.submit), title=title),)
+        registration = AppRegistration(
+            NEW,
+            "admin/frame.html",
+            CLIENTS,
+            self._portal,
+            self.ids,
+            self.scopes,
+            self.issuer,
+            lambda request: request.actor.session_id,
+            self._denial,
+            self._register,
+            fault_status=400,
+        )
+        return (registration.page(administrator(Permission.CLIENTS)),)
 
-    @property
     def _portal(self) -> Portal:
-        """The rules of the form: every scope, and every grant type of this server."""
+        """Return the rules of the form: every scope, and every grant type of this server."""
         registrar = self.services.registrar("admin")
         grants = tuple(sorted(portal_options(registrar.rules.grant_types)))
         settings = replace(self.services.settings.portal, grant_types=grants, scopes=())
         return Portal(registrar, settings, tuple(self.scopes), ())
 
-    @property
-    def _forms(self) -> AppForms:
-        return AppForms(self._portal, self.scopes)
-
-    async def show(self, request: AdminRequest) -> Outcome:
-        """Show the kinds of apps, or the form of one."""
-        portal, forms = self._portal, self._forms
-        kind = kind_in(request.query, portal)
-        if kind is None:
-            kinds = tuple(each.value for each in portal.kinds)
-            presets = {each.value: presets_of(each) for each in portal.kinds}
-            return Show(ChooseKindPage(kinds, presets, action=NEW, frame=_FRAME))
-        preset = preset_in(request.query, kind)
-        form = forms.shown(forms.new(kind, preset), kind)
-        return self._form(request, form, self.ids.fresh(), preset)
-
-    async def submit(self, request: AdminRequest) -> Outcome:
-        """Register the app, or show its faults; other buttons only validate or add rows."""
-        form, forms = request.form, self._forms
-        kind, client_id = kind_in(form, self._portal), form.get("client_id") or ""
-        if kind is None or not self.ids.is_own(request.actor.session_id, form):
-            return SeeOther(NEW)
-        preset = preset_in(form, kind)
-        app = forms.read(form, forms.new(kind, preset))
-        if preset is not None:
-            app = preset.completed(app)
-        if shown := forms.pressed(form, app, kind):
-            return self._form(request, shown, client_id, preset)
-        return await self._register(request, app, client_id, preset)
+    async def _denial(self, _request: AdminRequest) -> None:
+        """Deny nothing: the requirement of the page has checked the role."""
 
     async def _register(
-        self, request: AdminRequest, app: ClientMetadata, client_id: str, preset: Preset | None
-    ) -> Outcome:
+        self, request: AdminRequest, app: ClientMetadata, client_id: str
+    ) -> Registration:
         body, url = LocalRegistration(app, client_id), client_address(client_id)
         # A repeated submit or a reload: the secret has been shown.
         if await self.services.store.read(lambda tx: tx.clients.find(client_id)) is not None:
@@ -267,37 +242,6 @@ class NewClient(Struct, frozen=True):
         try:
             made = await value_of(call, ClientMade)
         except InvalidInput as invalid:
-            return self._faulty(request, app, client_id, preset, invalid.faults)
-        secret = str(getattr(made, "client_secret", None) or "")
-        files = (
-            ()
-            if preset is None
-            else preset.configuration(app, client_id, self.issuer, secret, self.services.random)
-        )
-        page = RegisteredPage(app.name, client_id, self.issuer, secret, url, files, _FRAME)
-        return Show(page)
-
-    def _faulty(
-        self,
-        request: AdminRequest,
-        app: ClientMetadata,
-        client_id: str,
-        preset: Preset | None,
-        faults: Faults,
-    ) -> Outcome:
-        if any(fault.field == "client_id" for fault in faults):
-            return SeeOther(client_address(client_id))
-        form = self._forms.shown(app, kind_of(app), faults=faults)
-        return self._form(request, form, client_id, preset, _BAD_REQUEST)
-
-    def _form(
-        self,
-        request: AdminRequest,
-        form: AppForm,
-        client_id: str,
-        preset: Preset | None,
-        status: int = 200,
-    ) -> Show:
-        mark = self.ids.mark(request.actor.session_id, client_id)
-        page = NewAppPage(NEW, client_id, mark, form, preset, back=CLIENTS, frame=_FRAME)
-        return Show(page, status)
+            taken = any(fault.field == "client_id" for fault in invalid.faults)
+            return SeeOther(url) if taken else invalid.faults
+        return Registered(app.name, url, str(getattr(made, "client_secret", None) or ""))

@@ -12,13 +12,10 @@ from valetkey.authorization.actions.developer.portal import (
 )
 from valetkey.authorization.actions.developer.presets import (
     AppKind,
-    ConfigurationFile,
-    Preset,
     kind_of,
-    presets_of,
 )
 from valetkey.authorization.actions.developer.team import TeamApp, find_own
-from valetkey.authorization.layout.addresses import NEW_APP
+from valetkey.authorization.layout.addresses import DEVELOPER, NEW_APP
 from valetkey.authorization.model.register.client import (
     DISCOURAGED,
     Client,
@@ -33,12 +30,10 @@ from valetkey.authorization.site.app_form.form import (
     version_of,
 )
 from valetkey.authorization.site.app_form.registration import (
-    ChooseKindPage,
-    NewAppPage,
+    AppRegistration,
     NewIds,
-    RegisteredPage,
-    kind_in,
-    preset_in,
+    Registered,
+    Registration,
 )
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -244,7 +239,7 @@ def _switches(client: Client) -> Iterator[LegacySwitch]:
 
 
 class RegisterApp(Struct, frozen=True):
-    """Choose the kind of app, fill in its form, and show the new app's credentials."""
+    """Register an app that its user owns."""
 
     store: Store
     keyring: Keyring
@@ -255,46 +250,28 @@ class RegisterApp(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
-        act, title = Act(self.submit), translatable("Register an app")
-        return (Page(NEW_APP, signed_in, self.show, act, title=title, nav=True),)
+        registration = AppRegistration(
+            NEW_APP,
+            "developer/frame.html",
+            DEVELOPER,
+            lambda: self.portal,
+            NewIds(self.keyring, self.random),
+            self.scopes,
+            self.issuer,
+            lambda request: request.session.id,
+            self._denial,
+            self._register,
+            fault_status=_UNPROCESSABLE,
+        )
+        return (registration.page(signed_in, nav=True),)
 
-    @property
-    def _ids(self) -> NewIds:
-        return NewIds(self.keyring, self.random)
-
-    @property
-    def forms(self) -> AppForms:
-        """Return the parser and renderer of the form."""
-        return AppForms(self.portal, self.scopes)
-
-    async def show(self, request: SignedInRequest) -> Outcome:
-        """Show the kinds of apps, or the form of one."""
+    async def _denial(self, request: SignedInRequest) -> RegistrationDenial | None:
         user = request.user
-        barrier = await self.store.read(lambda tx: self.portal.registration_denial(tx, user))
-        kind = kind_in(request.query, self.portal)
-        if barrier is not None or kind is None:
-            return self._choose(barrier)
-        preset = preset_in(request.query, kind)
-        form = self.forms.shown(self.forms.new(kind, preset), kind)
-        return self._form(request, form, self._ids.fresh(), preset)
-
-    async def submit(self, request: SignedInRequest) -> Outcome:
-        """Register the app, or show its faults; other buttons only validate or add rows."""
-        form = request.form
-        kind, client_id = kind_in(form, self.portal), form.get("client_id") or ""
-        if kind is None or not self._ids.is_own(request.session.id, form):
-            return SeeOther(NEW_APP)
-        preset = preset_in(form, kind)
-        app = self.forms.read(form, self.forms.new(kind, preset))
-        if preset is not None:
-            app = preset.completed(app)
-        if shown := self.forms.pressed(form, app, kind):
-            return self._form(request, shown, client_id, preset)
-        return await self._register(request, app, client_id, preset)
+        return await self.store.read(lambda tx: self.portal.registration_denial(tx, user))
 
     async def _register(
-        self, request: SignedInRequest, app: ClientMetadata, client_id: str, preset: Preset | None
-    ) -> Outcome:
+        self, request: SignedInRequest, app: ClientMetadata, client_id: str
+    ) -> Registration:
         user, now = request.user, request.now
         secret = None
         if is_by_secret(app.proof):
@@ -310,41 +287,7 @@ class RegisterApp(Struct, frozen=True):
         if made is None:
             # A repeated submit or a reload: the secret has been shown.
             return SeeOther(AppHead(client_id, "").at())
-        if isinstance(made, RegistrationDenial):
-            return self._choose(made)
-        if isinstance(made, tuple):
-            shown = self.forms.shown(app, kind_of(app), faults=made)
-            return self._form(request, shown, client_id, preset, _UNPROCESSABLE)
-        shown_once = "" if secret is None else secret.reveal()
-        files = () if preset is None else self._files(preset, app, client_id, shown_once)
-        head = head_of(made)
-        page = RegisteredPage(
-            head.name, client_id, self.issuer, shown_once, head.at(), files, app=head
-        )
-        return Show(page)
-
-    def _files(
-        self, preset: Preset, app: ClientMetadata, client_id: str, secret: str
-    ) -> tuple[ConfigurationFile, ...]:
-        return preset.configuration(app, client_id, self.issuer, secret, self.random)
-
-    def _choose(self, barrier: RegistrationDenial | None) -> Show:
-        return Show(
-            ChooseKindPage(
-                tuple(kind.value for kind in self.portal.kinds),
-                {kind.value: presets_of(kind) for kind in self.portal.kinds},
-                "" if barrier is None else barrier.value,
-                self.portal.settings.apps_per_person,
-            )
-        )
-
-    def _form(
-        self,
-        request: SignedInRequest,
-        form: AppForm,
-        client_id: str,
-        preset: Preset | None,
-        status: int = 200,
-    ) -> Show:
-        mark = self._ids.mark(request.session.id, client_id)
-        return Show(NewAppPage(NEW_APP, client_id, mark, form, preset), status)
+        if isinstance(made, TeamApp):
+            head = head_of(made)
+            return Registered(head.name, head.at(), "" if secret is None else secret.reveal(), head)
+        return made
