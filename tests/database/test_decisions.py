@@ -17,7 +17,7 @@ def test_a_record_is_found_by_what_the_client_was_given(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, "valetkey.resource.storage.schema")
         queue = DecisionQueue(SYSTEM.random)
-        reference = queue.put(_REFUSAL, endpoint="/v2/notes/{id}", at=Instant(5))
+        reference = queue.enqueue(_REFUSAL, endpoint="/v2/notes/{id}", at=Instant(5))
         assert re.fullmatch(r"VK(?:-[0-9A-HJKMNP-TV-Z]{4}){3}", reference)
         taken = queue.drain(500)
 
@@ -34,7 +34,7 @@ def test_a_record_is_found_by_what_the_client_was_given(engine: Engine) -> None:
 
 def test_a_flood_costs_the_oldest_records_and_no_memory() -> None:
     queue = DecisionQueue(SYSTEM.random)
-    references = [queue.put(_REFUSAL, endpoint="", at=Instant(1)) for _ in range(10_100)]
+    references = [queue.enqueue(_REFUSAL, endpoint="", at=Instant(1)) for _ in range(10_100)]
     taken: list[str] = []
     while batch := queue.drain(500):
         assert len(batch) <= 500

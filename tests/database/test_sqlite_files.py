@@ -60,13 +60,13 @@ def test_nothing_is_read_or_written_while_a_file_is_gone_or_another(
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))
         await engine.read(lambda db: db.rows("SELECT id FROM a"))
-        assert engine.look() == ""
+        assert engine.check_identity() == ""
         file, aside = tmp_path / f"a.db{end}", tmp_path / "aside"
         file.rename(aside)
         if replaced:
             shutil.copy(aside, file)
         before = sorted(os.listdir(tmp_path))  # noqa: PTH208 - not a method of a path
-        assert str(file) in engine.look()
+        assert str(file) in engine.check_identity()
         assert engine.mark() is None
         with pytest.raises(DatabaseUnavailable, match=str(file)):
             await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (1)"))
@@ -78,7 +78,7 @@ def test_nothing_is_read_or_written_while_a_file_is_gone_or_another(
             engine.changed()
         assert sorted(os.listdir(tmp_path)) == before  # noqa: PTH208 - not a method of a path
         aside.rename(file)
-        assert engine.look() == ""
+        assert engine.check_identity() == ""
         await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (2)"))
         assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == [(2,)]
         await engine.close()

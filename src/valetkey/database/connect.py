@@ -90,7 +90,7 @@ class _Traced:
         self._system = system
         self.changed: Callable[[], int] = engine.changed
         self.mark: Callable[[], bytes | None] = engine.mark
-        self.look: Callable[[], str] = engine.look
+        self.check_identity: Callable[[], str] = engine.check_identity
         self.failures: Callable[[], int] = engine.failures
         self.refuse: Callable[[str], None] = engine.refuse
         self.sizes: Callable[[], Coroutine[Any, Any, Mapping[str, int]]] = engine.sizes

@@ -82,7 +82,7 @@ class DecisionQueue(Struct, frozen=True):
     random: Callable[[int], bytes]
     waiting: deque[Decision] = field(default_factory=lambda: deque[Decision](maxlen=_QUEUED))
 
-    def put(
+    def enqueue(
         self, refusal: Refusal, *, endpoint: str, at: Instant, client_id: str | None = None
     ) -> str:
         """Queue the record and return its reference, such as VK-7F3K-9QXM-2RTD."""

@@ -104,7 +104,7 @@ class Connection(Protocol):
         """Return whether the number that `once` returns for this statement is `number`.
 
         May return True without waiting for the answer. If the numbers then differ, the transaction
-        is undone and run again, and told the truth. No row counts as 0.
+        is undone and run again with the real number. No row counts as 0.
         """
         ...
 
@@ -112,7 +112,7 @@ class Connection(Protocol):
         """Execute a statement that writes one row or none; return whether it wrote one.
 
         May return True without waiting for the answer. If it then wrote none, the transaction is
-        undone and run again, and told the truth: for writes that almost always succeed.
+        undone and run again with the real outcome: for writes that almost always succeed.
         """
         ...
 
@@ -194,7 +194,7 @@ class Engine(Protocol):
         """
         ...
 
-    def look(self) -> str:
+    def check_identity(self) -> str:
         """Check that the database is still the one that was opened; return what is wrong, or "".
 
         If a file was deleted or replaced, every operation raises `DatabaseUnavailable` until it is
@@ -281,7 +281,7 @@ class Lock(StrEnum):
     """The number of unfinished imports of users, while one begins."""
 
 
-Tell = Callable[[str, str, str], object]
+Report = Callable[[str, str, str], object]
 """Receives a level, the name of the event and its cause; any thread calls it."""
 
 _LONGEST = 500
@@ -290,35 +290,35 @@ _LONGEST = 500
 class Notices:
     """The receiver of notices in this process; without one nothing is measured or remembered."""
 
-    __slots__ = ("_host", "_tell", "slow")
+    __slots__ = ("_host", "_report", "slow")
 
     def __init__(self) -> None:
         """Start without a receiver."""
         self.slow = inf
         """Seconds from which on a statement is reported."""
-        self._tell: Tell | None = None
+        self._report: Report | None = None
         self._host = ""
 
-    def begin(self, tell: Tell, slow: float) -> None:
+    def begin(self, report: Report, slow: float) -> None:
         """Report to `tell`, and statements that take `slow` seconds or more."""
-        self._tell, self.slow, self._host = tell, slow, ""
+        self._report, self.slow, self._host = report, slow, ""
 
     def took(self, what: str, seconds: float) -> None:
         """Report a statement, or a commit, that was slow; its text has no values."""
-        if self._tell is not None:
-            self._tell("warning", "database.slow", f"{seconds:.1f} s: {what[:_LONGEST]}")
+        if self._report is not None:
+            self._report("warning", "database.slow", f"{seconds:.1f} s: {what[:_LONGEST]}")
 
     def connected(self, host: str) -> None:
         """Report a connection to another host than the one before."""
-        if self._tell is not None:
+        if self._report is not None:
             before, self._host = self._host, host
             if before not in {"", host}:
-                self._tell("warning", "database.failover", f"from {before} to {host}")
+                self._report("warning", "database.failover", f"from {before} to {host}")
 
     def refused(self, why: str) -> None:
         """Report a connection that could not be opened beside others that are open."""
-        if self._tell is not None:
-            self._tell("warning", "database.connection_refused", why[:_LONGEST])
+        if self._report is not None:
+            self._report("warning", "database.connection_refused", why[:_LONGEST])
 
 
 NOTICES = Notices()

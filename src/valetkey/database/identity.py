@@ -72,7 +72,7 @@ def find(db: Connection) -> Seen | None:
     return None if row is None else Seen(row[0], row[1], row[2], Instant(row[3]))
 
 
-def put(db: Connection, seen: Seen) -> None:
+def store_identity(db: Connection, seen: Seen) -> None:
     """Store this identity in the database."""
     db.send(
         "INSERT INTO installation (name, id, epoch, number, at)"

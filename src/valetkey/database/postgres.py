@@ -37,9 +37,9 @@ class Postgres:
 
         Raises `OperatorError`.
         """
-        told = parse_url(url, timeouts)
-        self._revision = _Revision(told, timeouts)
-        self._pool = Pool(told, size, timeouts, self._revision.advance)
+        parameters = parse_url(url, timeouts)
+        self._revision = _Revision(parameters, timeouts)
+        self._pool = Pool(parameters, size, timeouts, self._revision.advance)
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.read`. Raises `Overloaded`."""
@@ -79,8 +79,8 @@ class Postgres:
     def mark(self) -> None:
         """See `Engine.mark`: always None, because asking the server costs as much as reading."""
 
-    def look(self) -> str:
-        """See `Engine.look`: the server guards its own files, so only a refusal is reported."""
+    def check_identity(self) -> str:
+        """Return why the database is refused, or "": the server guards its own files."""
         return self._pool.refused
 
     def failures(self) -> int:
@@ -110,9 +110,9 @@ class Postgres:
 class _Revision:
     """The number behind `Engine.changed`, with a thread and a connection that keep it current."""
 
-    def __init__(self, told: Mapping[str, str], timeouts: Timeouts) -> None:
+    def __init__(self, parameters: Mapping[str, str], timeouts: Timeouts) -> None:
         """Connect with these parameters when the number is first needed."""
-        self._told = told
+        self._parameters = parameters
         self._timeouts = timeouts
         self._number = 0
         self._true_until = 0.0
@@ -151,7 +151,7 @@ class _Revision:
 
     def _open(self) -> Channel:
         # Nothing is prepared: a proxy may send each query to another server.
-        return open_channel(self._told, self._timeouts, prepares=False)
+        return open_channel(self._parameters, self._timeouts, prepares=False)
 
     def _watch(self) -> None:
         channel: Channel | None = None

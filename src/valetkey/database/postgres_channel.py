@@ -121,7 +121,7 @@ class Channel:
         self._pgconn.send_query_prepared(name, encoded)
         self._owed.append(_PendingAnswer.STATEMENT)
 
-    def keep(self) -> PendingResult:
+    def defer_result(self) -> PendingResult:
         """Keep the result of the statement queued last when it is received with later ones."""
         pending = PendingResult()
         self._owed[-1] = pending

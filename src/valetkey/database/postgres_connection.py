@@ -98,11 +98,11 @@ def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
     Raises `OperatorError`, which does not repeat the URL.
     """
     try:
-        told = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.Error:
         text = "write postgresql://user@host/name, and %40 for an @ inside a password"
         raise OperatorError(text, "database") from None
-    given = {name: str(value) for name, value in told.items() if value is not None}
+    given = {name: str(value) for name, value in parameters.items() if value is not None}
     waits = {
         "connect_timeout": str(max(_LEAST_CONNECT_TIMEOUT, round(timeouts.connect))),
         "tcp_user_timeout": _milliseconds(timeouts.answer),
@@ -110,13 +110,15 @@ def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
     return {**_DEFAULTS, **waits, **given, "client_encoding": "UTF8"}
 
 
-def open_channel(told: Mapping[str, str], timeouts: Timeouts, *, prepares: bool = True) -> Channel:
+def open_channel(
+    parameters: Mapping[str, str], timeouts: Timeouts, *, prepares: bool = True
+) -> Channel:
     """Open a connection with the given time limits. Raises `psycopg.Error` and `OperatorError`.
 
     Files that the URL names, such as `passfile`, `sslrootcert` and `sslcert`, are read each time.
     """
     try:
-        raw: Raw = psycopg.connect(autocommit=True, **told)  # type: ignore[arg-type]  # libpq's names
+        raw: Raw = psycopg.connect(autocommit=True, **parameters)  # type: ignore[arg-type]  # libpq's names
     except (OSError, MemoryError) as problem:
         # Out of descriptors, for example.
         raise psycopg.OperationalError(f"cannot connect: {problem}") from problem
@@ -239,7 +241,7 @@ class PostgresConnection:
     def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
         """See `Connection.ahead`."""
         channel = self._send(sql, params)
-        kept = channel.keep()
+        kept = channel.defer_result()
 
         def rows() -> Sequence[Row]:
             if self._channel is None:

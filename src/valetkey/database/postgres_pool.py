@@ -16,7 +16,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_session import Kind, Session, Unconnected
-from valetkey.database.queued import QueuedWork, Work, group, tell
+from valetkey.database.queued import QueuedWork, Work, deliver_outcomes, group
 from valetkey.kernel import metrics
 
 _LONGEST_QUEUE = 2_000
@@ -44,13 +44,13 @@ class Pool:
 
     def __init__(
         self,
-        told: Mapping[str, str],
+        parameters: Mapping[str, str],
         size: int,
         timeouts: Timeouts,
         revised: Callable[[], None],
     ) -> None:
         """Connect with these parameters; call `revised` after a write to table `revision`."""
-        self._told = told
+        self._parameters = parameters
         self._timeouts = timeouts
         self._size = size
         self._revised = revised
@@ -102,7 +102,7 @@ class Pool:
                 waiting.pop()
                 raise DatabaseUnavailable("the system starts no thread for a connection")
             if not begins:
-                self._relieve_later(asked.loop)
+                self._schedule_relief(asked.loop)
         try:
             return await asked.answer(kind.limit(self._timeouts))
         except WorkCancelled:
@@ -149,7 +149,7 @@ class Pool:
             self._start_thread()
         return True
 
-    def _relieve_later(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule_relief(self, loop: asyncio.AbstractEventLoop) -> None:
         now = monotonic()
         # A loop that ended never calls back.
         if now > self._relief_due + _PATIENCE:
@@ -162,12 +162,16 @@ class Pool:
             self._relief_due = 0.0
             self._wake()
             if any(self._waiting[kind] for kind in _GROUPED):
-                self._relieve_later(loop)
+                self._schedule_relief(loop)
 
     def _start_thread(self) -> None:
         name = f"valetkey-postgres-{len(self._threads) + 1}"
         session = Session(
-            self._told, self._timeouts, self._revised, self._count_failure, self._keep_unconfirmed
+            self._parameters,
+            self._timeouts,
+            self._revised,
+            self._count_failure,
+            self._keep_unconfirmed,
         )
         thread = threading.Thread(target=self._serve, args=(session,), name=name, daemon=True)
         self._threads[thread] = session
@@ -189,7 +193,7 @@ class Pool:
                 session.close()
                 for asked in batch:
                     asked.problem = problem
-                tell(batch)
+                deliver_outcomes(batch)
             finally:
                 self._ended(kind, len(batch))
             if left is not None and self._pass_on(kind, left):
@@ -214,7 +218,7 @@ class Pool:
             return True
         for asked in left.batch:
             asked.problem = left.problem
-        tell(left.batch)
+        deliver_outcomes(left.batch)
         return False
 
     def _ended(self, kind: Kind, count: int) -> None:

@@ -26,7 +26,7 @@ from valetkey.database.postgres_connection import (
     run_work,
     translate_error,
 )
-from valetkey.database.queued import QueuedWork, tell
+from valetkey.database.queued import QueuedWork, deliver_outcomes
 from valetkey.kernel.refusal import OperatorError
 
 _RETRIES = 9
@@ -106,7 +106,7 @@ class Session:
 
     def __init__(
         self,
-        told: Mapping[str, str],
+        parameters: Mapping[str, str],
         timeouts: Timeouts,
         revised: Callable[[], None],
         undone: Callable[[], None],
@@ -118,7 +118,7 @@ class Session:
         `unconfirmed` receives a connection whose commit had no answer in time.
         """
         self._unconfirmed = unconfirmed
-        self._told = told
+        self._parameters = parameters
         self._timeouts = timeouts
         self._limits = limits_of_session(timeouts)
         self._report = (str(round(timeouts.report * 1_000)),)
@@ -148,18 +148,18 @@ class Session:
                 return Unconnected(batch, problem)
             error = self._transact(kind, batch)
             if error is None:
-                tell(batch)
+                deliver_outcomes(batch)
                 return None
             if self._unknown:
                 for asked in batch:
-                    asked.problem = _nobody_knows()
-                tell(batch)
+                    asked.problem = _unknown_outcome()
+                deliver_outcomes(batch)
                 return None
             sure = isinstance(error, _GUESSED_WRONG)
         for position, asked in enumerate(batch):
             if (problem := self._alone(kind, asked, sure=sure)) is not None:
                 return Unconnected(batch[position:], problem)
-            tell([asked])
+            deliver_outcomes([asked])
         return None
 
     def close(self) -> None:
@@ -171,7 +171,9 @@ class Session:
     def _connect(self) -> Exception | None:
         if self._channel is None:
             try:
-                self._channel = open_channel(self._told, self._timeouts, prepares=self._prepares)
+                self._channel = open_channel(
+                    self._parameters, self._timeouts, prepares=self._prepares
+                )
             except psycopg.Error as problem:
                 return DatabaseUnavailable(f"PostgreSQL: {problem}")
             except OperatorError as problem:
@@ -198,7 +200,7 @@ class Session:
             sure |= guessed_wrong
             was_deadlocked |= isinstance(error, errors.DeadlockDetected)
             if self._unknown:
-                asked.problem = _nobody_knows()
+                asked.problem = _unknown_outcome()
                 return None
             if asked.problem is None:
                 asked.problem = translate_error(error, reading=kind.reading)
@@ -348,5 +350,5 @@ class Session:
         return known
 
 
-def _nobody_knows() -> DatabaseUnavailable:
+def _unknown_outcome() -> DatabaseUnavailable:
     return DatabaseUnavailable("PostgreSQL went away during a commit: it may be done or not")

@@ -92,7 +92,7 @@ class group:  # noqa: N801 - reads as the statement it stands in: `with group(â€
         metrics.DATABASE_SECONDS.observe(monotonic() - self._began, self._kind)
 
 
-def tell(batch: Iterable[QueuedWork]) -> None:
+def deliver_outcomes(batch: Iterable[QueuedWork]) -> None:
     """Deliver the outcomes, waking each event loop once. Any thread may call it."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[QueuedWork]] = defaultdict(list)
     for asked in batch:

@@ -133,9 +133,9 @@ class SQLite:
             raise translate_error(problem) from problem
         return reader.number
 
-    def look(self) -> str:
-        """See `Engine.look`."""
-        return self._files.look()
+    def check_identity(self) -> str:
+        """See `Engine.check_identity`."""
+        return self._files.compare_files()
 
     def failures(self) -> int:
         """See `Engine.failures`."""

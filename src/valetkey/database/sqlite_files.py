@@ -68,9 +68,9 @@ class OpenFiles:
         self._refused = ""
         self._due = 0.0
         self.lost = ""
-        self.look()
+        self.compare_files()
 
-    def look(self) -> str:
+    def compare_files(self) -> str:
         """Compare the files with those that were opened; return what is wrong."""
         self._due = time.monotonic() + _LOOK_EVERY
         self.lost = self._refused or self._compare()
@@ -78,12 +78,12 @@ class OpenFiles:
 
     def look_at_times(self) -> str:
         """Compare the files as `look` does, at most ten times a second."""
-        return self.look() if time.monotonic() > self._due else self.lost
+        return self.compare_files() if time.monotonic() > self._due else self.lost
 
     def refuse(self, why: str) -> None:
         """Refuse the database for another reason; "" ends that."""
         self._refused = why
-        self.look()
+        self.compare_files()
 
     def reopened(self) -> None:
         """Accept a new log and index: the last connection was closed meanwhile."""

@@ -21,7 +21,7 @@ from valetkey.database.engine import (
     Timeouts,
     WorkCancelled,
 )
-from valetkey.database.queued import QueuedWork, Work, group, tell
+from valetkey.database.queued import QueuedWork, Work, deliver_outcomes, group
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
     open_writer,
@@ -203,7 +203,7 @@ class Writer:
             if batch:
                 with group("write", batch):
                     self._transact(batch)
-                tell(batch)
+                deliver_outcomes(batch)
                 self._checkpoints.committed(self._raw)
         self._checkpoints.close()
         self._raw.close()

@@ -37,11 +37,11 @@ class Watch:
     engine: Engine
     file: Path
     now: Callable[[], Instant]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     lag: int
     _last: Seen | None = field(default=None, init=False)
     _mark: bytes | None = field(default=None, init=False)
-    _said: str = field(default="", init=False)
+    _reported: str = field(default="", init=False)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -51,15 +51,15 @@ class Watch:
             if rounds % _MEASURE_EVERY == 0:
                 await self._measure()
             rounds += 1
-            if not self._look() and rounds % _NUMBER_EVERY == 0:
+            if not self._check_identity() and rounds % _NUMBER_EVERY == 0:
                 with contextlib.suppress(DatabaseUnavailable, Overloaded):
                     await self._advance()
 
-    def _look(self) -> str:
-        wrong = self.engine.look()
-        if wrong != self._said:
-            self._said = wrong
-            self.tell(wrong)
+    def _check_identity(self) -> str:
+        wrong = self.engine.check_identity()
+        if wrong != self._reported:
+            self._reported = wrong
+            self.report(wrong)
         return wrong
 
     async def _measure(self) -> None:
@@ -80,19 +80,21 @@ class Watch:
         except TablesMissing:
             found, grew = None, False
         self._mark = self.engine.mark() if grew else None
-        if found is None or (self._last is not None and _went_back(found, self._last, self.lag)):
+        if found is None or (
+            self._last is not None and _is_rolled_back(found, self._last, self.lag)
+        ):
             wrong = "the database went back to an earlier state"
             if found is None:
                 wrong = "the database was emptied or copied to another one"
             self.engine.refuse(f"{wrong}; restart the server")
-            self._look()
+            self._check_identity()
             return
         self._last = found
         with contextlib.suppress(OperatorError):
             remember(self.file, lagging(found, self.lag))
 
 
-def _went_back(found: Seen, last: Seen, lag: int) -> bool:
+def _is_rolled_back(found: Seen, last: Seen, lag: int) -> bool:
     return found.database != last.database or is_older(found, lagging(last, lag))
 
 
@@ -102,7 +104,7 @@ _BYTES = 48 * 1024
 
 async def prove_writable(engine: Engine, random: Callable[[int], bytes]) -> None:
     """Commit 64 KiB in a separate row. Raises what `Engine.write` raises."""
-    if wrong := engine.look():
+    if wrong := engine.check_identity():
         raise DatabaseUnavailable(wrong)
     text = to_base64url(random(_BYTES))
 
@@ -128,9 +130,9 @@ class Readiness:
     _proved: tuple[Instant, int] | None = field(default=None, init=False)
     _running: asyncio.Task[None] | None = field(default=None, init=False)
 
-    async def prove(self, now: Instant) -> None:
+    async def check_writable(self, now: Instant) -> None:
         """Return when the database accepts writes. Raises what `Engine.write` raises."""
-        if (now, self.engine.failures()) == self._proved and not self.engine.look():
+        if (now, self.engine.failures()) == self._proved and not self.engine.check_identity():
             return
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._prove(now))

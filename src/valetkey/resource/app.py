@@ -153,7 +153,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
             *ForwardAuth(protection, problems).routes(),
             _metadata(settings, problems),
             *Health(
-                {"database": Readiness(engine, runtime.random).prove},
+                {"database": Readiness(engine, runtime.random).check_writable},
                 UNAVAILABLE,
                 monitoring_token(settings),
             ).routes(problems.refuse_at),

@@ -193,7 +193,7 @@ class Operations(Struct, frozen=True):
         notices, cors, note = self.notices, self.cors, self.uses.note
         due = self.samples.due
 
-        async def swift(request: Request) -> Response:
+        async def answer_recent(request: Request) -> Response:
             headers = request.headers
             if request.query or request.body or headers.has_any(_CONDITIONS):
                 return await answer(request)
@@ -213,7 +213,7 @@ class Operations(Struct, frozen=True):
                 self._sample(path, request, caller, scopes, _OK)
             return response if not notices else _with(response, *notices)
 
-        return swift
+        return answer_recent
 
     def _owner(self, caller: Caller, scopes: tuple[str, ...]) -> Owner:
         if self.kind.owned_by is OwnedBy.USER:

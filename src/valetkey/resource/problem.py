@@ -125,7 +125,7 @@ class Problems:
         if refusal.check == FAILED:
             reference = refusal.received
         if not reference:
-            reference = self._decisions.put(refusal, endpoint=endpoint, at=request.at)
+            reference = self._decisions.enqueue(refusal, endpoint=endpoint, at=request.at)
         problem: dict[str, object] = {
             "type": f"{self._auth_url}/errors/{refusal.code}",
             "title": refusal.code.heading,

@@ -37,10 +37,10 @@ from valetkey.testing.engine_story import (
     opening,
     raises,
     read,
+    run_on_engine,
     runners,
     same,
     spend,
-    tell_story,
     write,
 )
 
@@ -69,7 +69,7 @@ class EngineConformance(EngineLookConformance):
             for runner in (engine.read, engine.scan, engine.write):
                 same(list(await runner(lambda db: db.rows(every))), rows)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_an_answer_is_text_integers_and_none(self, engine_url: str) -> None:
         """Sums are integers and comparisons are 0 or 1 on every engine."""
@@ -88,7 +88,7 @@ class EngineConformance(EngineLookConformance):
 
             await engine.write(work)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_run_says_how_many_rows_changed(self, engine_url: str) -> None:
         """The number of changed rows tells a transaction that it lost a race."""
@@ -110,7 +110,7 @@ class EngineConformance(EngineLookConformance):
 
             await engine.change_schema(work)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_read_sees_one_moment(self, engine_url: str) -> None:
         """Concurrent commits are not visible, however often a read repeats its queries."""
@@ -124,7 +124,7 @@ class EngineConformance(EngineLookConformance):
             await engine.scan(look)
             same(await notes(engine), 1)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_exactly_one_of_sixteen_threads_spends(self, engine_url: str) -> None:
         """Each thread has an event loop of its own; all start together, voucher by voucher."""
@@ -144,7 +144,7 @@ class EngineConformance(EngineLookConformance):
 
     def test_exactly_one_of_two_processes_spends(self, engine_url: str) -> None:
         """Both ask for every voucher, many at once; every voucher has one winner."""
-        tell_story(engine_url, fill)
+        run_on_engine(engine_url, fill)
         with other_process("spend", engine_url) as one, other_process("spend", engine_url) as other:
             order(one)
             order(other)
@@ -192,7 +192,7 @@ class EngineConformance(EngineLookConformance):
             found = await engine.read(lambda db: db.rows("SELECT id, text FROM notes ORDER BY id"))
             same(list(found), [(number, "sent") for number in range(60) if number % 3])
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_refusal_that_is_returned_is_written(self, engine_url: str) -> None:
         """The writes of a transaction that returns a refusal are committed."""
@@ -207,7 +207,7 @@ class EngineConformance(EngineLookConformance):
             spent_by = "SELECT spent_by FROM vouchers WHERE id = 1"
             same(await engine.read(lambda db: db.row(spent_by)), ("revoked",))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_broken_constraint_hits_its_own_transaction_only(self, engine_url: str) -> None:
         """A statement whose result was not awaited fails at the commit."""
@@ -228,7 +228,7 @@ class EngineConformance(EngineLookConformance):
                 same(isinstance(answer, ConstraintViolated), place in {5, 15, 25})
             same(await notes(engine), 28)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_swallowed_failure_fails_the_transaction(self, engine_url: str) -> None:
         """Half a transaction is never written, even if the work carries on."""
@@ -245,7 +245,7 @@ class EngineConformance(EngineLookConformance):
             await raises(ConstraintViolated, engine.write, work)
             same(await notes(engine), 0)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_read_cannot_write(self, engine_url: str) -> None:
         """And the attempt leaves no connection in a bad mood."""
@@ -258,7 +258,7 @@ class EngineConformance(EngineLookConformance):
                 await engine.write(adding(number))
             same(await notes(engine), 10)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_transaction_cannot_open_another(self, engine_url: str) -> None:
         """A nested transaction would wait for itself, so it is an error."""
@@ -268,7 +268,7 @@ class EngineConformance(EngineLookConformance):
                 for inner in runners(engine):
                     await raises(RuntimeError, outer, opening(inner))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_connection_ends_with_its_transaction(self, engine_url: str) -> None:
         """A connection cannot be used after its transaction."""
@@ -279,7 +279,7 @@ class EngineConformance(EngineLookConformance):
                 await runner(kept.append)
                 await raises(RuntimeError, runner, lambda _: look(kept[-1]))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_what_cannot_be_kept_is_refused(self, engine_url: str) -> None:
         """Every engine refuses the same values before a statement runs; nothing is written."""
@@ -296,7 +296,7 @@ class EngineConformance(EngineLookConformance):
                 await raises(UnstorableValue, engine.write, work(value))
             same(await notes(engine), 0)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_processes_that_start_together_migrate_once(self, engine_url: str) -> None:
         """All four processes start; the migrations are applied once."""
@@ -312,7 +312,7 @@ class EngineConformance(EngineLookConformance):
 
     def test_a_killed_process_loses_nothing_it_acknowledged(self, engine_url: str) -> None:
         """SIGKILL in the middle of many writes; every number that it printed is there."""
-        tell_story(engine_url, fill)
+        run_on_engine(engine_url, fill)
         with other_process("write", engine_url) as other:
             order(other)
             lines = other.stdout
@@ -328,7 +328,7 @@ class EngineConformance(EngineLookConformance):
             found: set[int] = {row[0] for row in rows}
             same(sorted(acknowledged - found), [])
 
-        tell_story(engine_url, story, tables=())
+        run_on_engine(engine_url, story, tables=())
 
     def test_too_much_work_is_refused_at_once(self, engine_url: str) -> None:
         """A full queue refuses work at once, and completes what it accepted."""
@@ -351,7 +351,7 @@ class EngineConformance(EngineLookConformance):
             gate.set()
             await asyncio.gather(*waiting)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_closing_finishes_what_was_accepted(self, engine_url: str) -> None:
         """After that everything is refused."""
@@ -364,4 +364,4 @@ class EngineConformance(EngineLookConformance):
             for runner in runners(engine):
                 await raises(DatabaseUnavailable, runner, look)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)

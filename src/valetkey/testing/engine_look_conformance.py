@@ -16,7 +16,16 @@ from valetkey.database.engine import (
     UnstorableValue,
 )
 from valetkey.testing.engine_process import order, other_process
-from valetkey.testing.engine_story import adding, check, look, notes, raises, same, scan, tell_story
+from valetkey.testing.engine_story import (
+    adding,
+    check,
+    look,
+    notes,
+    raises,
+    run_on_engine,
+    same,
+    scan,
+)
 
 UNSTORABLE: tuple[object, ...] = (
     True,
@@ -60,7 +69,7 @@ class EngineLookConformance:
                 check(time.monotonic() < deadline, "another process's write went unnoticed")
                 await asyncio.sleep(0.02)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_mark_is_another_after_every_commit(self, engine_url: str) -> None:
         """The mark changes at once, whoever committed; an engine without one says so."""
@@ -84,7 +93,7 @@ class EngineLookConformance:
                 other.wait()
             check(engine.mark() != before, "another process's commit went unnoticed")
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_one_row_is_found_by_one_statement(self, engine_url: str) -> None:
         """A look takes the same parameters as a transaction, and cannot write."""
@@ -103,7 +112,7 @@ class EngineLookConformance:
             await raises(ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), look)
             same(await notes(engine), 1)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_read_of_one_statement_ends_with_it(self, engine_url: str) -> None:
         """A second one would see another snapshot."""
@@ -116,7 +125,7 @@ class EngineLookConformance:
             same([list(rows) for rows in await asyncio.gather(*many)], [[(0,)]] * 40)
             await raises(RuntimeError, engine.read_one, lambda db: (db.row(count), db.row(count)))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_shared_numbers_hold_what_was_read_until_the_commit(self, engine_url: str) -> None:
         """A transaction that excludes a number waits for all that share it."""
@@ -157,7 +166,7 @@ class EngineLookConformance:
             same(before, after)
             same(await engine.row(count), (0,))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_wrong_assumption_is_undone_and_told(self, engine_url: str) -> None:
         """Also for a transaction that raised because of it."""
@@ -192,7 +201,7 @@ class EngineLookConformance:
             told = await engine.row("SELECT count(*) FROM notes WHERE text = '1'")
             same(told, (17,))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_a_query_ahead_sees_what_was_written_before_it(self, engine_url: str) -> None:
         """Whether its rows are asked for before, after or without those of a later statement."""
@@ -235,7 +244,7 @@ class EngineLookConformance:
                 same(failed, True)
             same(await engine.row("SELECT count(*) FROM notes"), (2,))
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_exactly_one_of_sixty_four_claims(self, engine_url: str) -> None:
         """Also where the losers share a transaction with the winner."""
@@ -261,7 +270,7 @@ class EngineLookConformance:
             same(await engine.row("SELECT count(*) FROM notes"), (65,))
             same(await engine.write(claim(-1)), False)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_what_was_asked_once_is_as_new_as_all_that_was_told(self, engine_url: str) -> None:
         """A transaction in a shared commit sees the writes of those before it that were kept."""
@@ -298,7 +307,7 @@ class EngineLookConformance:
                     check(fits, f"{seen!r} after {told}")
             same(await engine.read(looking), 18)
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)
 
     def test_reports_that_were_given_up_count_while_they_are_queued(self, engine_url: str) -> None:
         """Callers that come and go fill the queue as callers that stay do."""
@@ -334,4 +343,4 @@ class EngineLookConformance:
             finally:
                 gate.set()
 
-        tell_story(engine_url, story)
+        run_on_engine(engine_url, story)

@@ -54,12 +54,12 @@ def opened(url: str, *, tables: Sequence[str] = ()) -> Generator[Engine]:
         asyncio.run(engine.close())
 
 
-def tell_story(
+def run_on_engine(
     url: str, story: Callable[[Engine], Awaitable[None]], *, tables: Sequence[str] = TABLES
 ) -> None:
     """Run `story` on an engine, and on one event loop from start to close."""
 
-    async def told() -> None:
+    async def run_story() -> None:
         engine = connect(url, directory=Path.cwd())
         try:
             await _make(engine, tables)
@@ -67,7 +67,7 @@ def tell_story(
         finally:
             await engine.close()
 
-    asyncio.run(told())
+    asyncio.run(run_story())
 
 
 def runners(engine: Engine) -> tuple[Runner, ...]:

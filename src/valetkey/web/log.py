@@ -86,7 +86,7 @@ class _Bridge(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelname.lower()
         failure = record.exc_info[1] if record.exc_info else None
-        _tell(
+        _write(
             level if level in _NUMBER else "error",
             "library",
             {"logger": record.name, "template": str(record.msg)},
@@ -115,22 +115,22 @@ def wants(level: str) -> bool:
 
 def debug(event: str, **fields: Field) -> None:
     """Log an event of interest only to developers of this program."""
-    _tell("debug", event, fields, None)
+    _write("debug", event, fields, None)
 
 
 def info(event: str, **fields: Field) -> None:
     """Log an event."""
-    _tell("info", event, fields, None)
+    _write("info", event, fields, None)
 
 
 def warning(event: str, **fields: Field) -> None:
     """Log an event that an operator should look into at some point."""
-    _tell("warning", event, fields, None)
+    _write("warning", event, fields, None)
 
 
 def error(event: str, failure: BaseException | None = None, **fields: Field) -> None:
     """Log an event that needs attention now, with the type and origin of `failure`."""
-    _tell("error", event, fields, failure)
+    _write("error", event, fields, failure)
 
 
 def throttled(
@@ -148,7 +148,7 @@ def throttled(
     if len(_seldom) >= _CAUSES:
         _seldom.clear()
     _seldom[key] = (at, 0)
-    _tell(level, event, {"cause": cause, "repeated": left_out, **fields}, failure)
+    _write(level, event, {"cause": cause, "repeated": left_out, **fields}, failure)
 
 
 def database(problem: str) -> None:
@@ -196,7 +196,7 @@ class AccessLog:
             warning("requests_not_logged", count=dropped)
 
 
-def _tell(level: str, event: str, fields: _Fields, failure: BaseException | None) -> None:
+def _write(level: str, event: str, fields: _Fields, failure: BaseException | None) -> None:
     metrics.LOG_LINES.add(level)
     if not wants(level):
         return

@@ -236,7 +236,7 @@ class HttpProtocol(asyncio.Protocol):
         elif self._last_words:
             words, self._last_words = self._last_words, b""
             self._transport.write(words)
-            self._linger()
+            self._discard_until_closed()
         elif self._stopping:
             self._close()
 
@@ -253,12 +253,12 @@ class HttpProtocol(asyncio.Protocol):
     def _admit(self, exchange: Exchange) -> bool:
         has_given_up = self.loop.time() - self.half_closed_at > HALF_CLOSED
         if has_given_up or not self._gate.enter(exchange.path, self._app.vital):
-            self._turn_away(exchange)
+            self._refuse_busy(exchange)
             return False
         exchange.is_admitted = exchange.counted = True
         return True
 
-    def _turn_away(self, exchange: Exchange) -> None:
+    def _refuse_busy(self, exchange: Exchange) -> None:
         exchange.abandon()
         top, body = busy(tls=self.tls)
         self.answered(exchange, top, len(body), b"" if exchange.method == "HEAD" else body)
@@ -337,7 +337,7 @@ class HttpProtocol(asyncio.Protocol):
         self._current = None
         self._uncount(exchange)
         if exchange.more or (last and (self._reader.ended or self._flow.is_paused)):
-            self._linger()
+            self._discard_until_closed()
         elif last:
             self._close()
         else:
@@ -389,7 +389,7 @@ class HttpProtocol(asyncio.Protocol):
         self._set_deadline(self._limits.write)
         self._transport.close()
 
-    def _linger(self) -> None:
+    def _discard_until_closed(self) -> None:
         # A reset would discard the refusal if the client is still sending.
         self._deaf = self._lingering = True
         self._set_deadline(self._limits.linger)

@@ -246,7 +246,7 @@ class App:
             if response.stream is not None:
                 await send_stream(asked, response, response.stream, hsts=hsts, bare=bare)
         finally:
-            self._tell(asked, route, request, response.status, perf_counter() - started)
+            self._log_request(asked, route, request, response.status, perf_counter() - started)
 
     def _count(
         self, span: Span, route: Route | None, request: Request, response: Response, took: float
@@ -259,7 +259,7 @@ class App:
         if self._observe is not None and not quiet:
             self._observe(request.at, response.status, took)
 
-    def _tell(
+    def _log_request(
         self,
         asked: IncomingRequest,
         route: Route | None,
@@ -290,7 +290,9 @@ class App:
         # Returns the route or raises Refused, judging everything except the body.
         if headers.repeats():
             raise Refused(
-                _bad("a header was sent more than once that must be unique", "http.repeated")
+                _invalid_request(
+                    "a header was sent more than once that must be unique", "http.repeated"
+                )
             )
         if target >= TARGET_BYTES:
             description = "the request target has more than 8 KiB"
@@ -321,18 +323,18 @@ class App:
         self, route: Route | None, request: Request, refusal: Refusal | None
     ) -> Response:
         if refusal is not None or route is None:
-            return self._say_no(route, request, refusal or _NOT_FOUND)
+            return self._refusal_response(route, request, refusal or _NOT_FOUND)
         try:
             return await route.methods[request.method](request)
         except Refused as refused:
-            return self._say_no(route, request, refused.refusal)
+            return self._refusal_response(route, request, refused.refusal)
         except Interrupt as interrupt:
             return interrupt.response
         except self._unavailable as failure:
             kind = type(failure).__name__
             metrics.UNAVAILABLE.add(kind)
             log.throttled("warning", "request.unavailable", f"{kind}: {failure}")
-            return self._say_no(route, request, _UNAVAILABLE)
+            return self._refusal_response(route, request, _UNAVAILABLE)
         except Exception as failure:  # noqa: BLE001 - after any error, the client gets a response
             return self._failed(route, request, failure)
 
@@ -342,9 +344,11 @@ class App:
         log.error("request.failed", failure, reference=reference, method=request.method, path=path)
         description = f"the server failed; its log has the reason under {reference}"
         refusal = Refusal(ErrorCode.SERVER_ERROR, description, FAILED, received=reference)
-        return self._say_no(route, request, refusal)
+        return self._refusal_response(route, request, refusal)
 
-    def _say_no(self, route: Route | None, request: Request, refusal: Refusal) -> Response:
+    def _refusal_response(
+        self, route: Route | None, request: Request, refusal: Refusal
+    ) -> Response:
         refuse = self._refuse if route is None else route.refuse
         try:
             response = refuse(request, refusal)
@@ -368,7 +372,7 @@ def _known(route: Route | None, request: Request) -> str:
     return request.method if known else metrics.OTHER
 
 
-def _bad(description: str, check: str) -> Refusal:
+def _invalid_request(description: str, check: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, description, check)
 
 
@@ -388,9 +392,11 @@ def _check_type(body: Body, given: str) -> None:
     check = "http.content_type"
     if body is Body.FORM and not _FORM_TYPE.fullmatch(given.strip(" \t")):
         # RFC 6749 does not use 415: a token request in the wrong format is an invalid request.
-        raise Refused(_bad("the body must be application/x-www-form-urlencoded in UTF-8", check))
+        raise Refused(
+            _invalid_request("the body must be application/x-www-form-urlencoded in UTF-8", check)
+        )
     if body is Body.UPLOAD and not is_multipart(given):
-        raise Refused(_bad("the body must be multipart/form-data", check))
+        raise Refused(_invalid_request("the body must be multipart/form-data", check))
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
         what = "the body must be application/json in UTF-8"
         raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, what, check)

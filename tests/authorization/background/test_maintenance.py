@@ -102,7 +102,7 @@ def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path
             "throttles": 0,
         }
         it.clock.forward(it.settings.tokens.refresh_token_lifetime + days(3))
-        await it.foundation.keys.keep(it.clock.now)
+        await it.foundation.keys.maintain(it.clock.now)
         await _sweep(it)
         it.clock.forward(days(3))
         await _sweep(it)

@@ -174,7 +174,7 @@ async def _courier(it: Harness, status: int) -> None:
         return Fetched(status, "", b"")
 
     keys, subjects = it.foundation.keys, Subjects(it.foundation.keyring.fingerprint_key)
-    await keys.keep(it.clock.now)
+    await keys.maintain(it.clock.now)
     signer = ClientSigner(keys, it.foundation.shared_secrets, it.foundation.client_keys, bytes)
     tokens = LogoutTokens(it.foundation.issuer, signer, subjects)
     logout_delivery = LogoutDelivery(
@@ -375,7 +375,7 @@ def test_what_changes_nothing_is_no_event(tmp_path: Path, rounds: int) -> None:
             await it.write(nothing)
             await it.token("web", "/oauth/revoke", token="x")
             await it.introspect("x")
-            await it.foundation.keys.keep(it.clock.now)
+            await it.foundation.keys.maintain(it.clock.now)
         assert await it.events() == []
 
     run(tmp_path, story)

@@ -94,7 +94,7 @@ def run(
             await migrate(store.engine, SCHEMA)
             plan = KeyPlan(days(90), days(1), algorithms)
             ring = SigningKeyRing(store, keyring.sealer, plan, SYSTEM.random)
-            await ring.keep(NOW)
+            await ring.maintain(NOW)
             shared = SharedSecrets(keyring.sealer)
             signer = ClientSigner(ring, shared, keys or Keys(), SYSTEM.random)
             await story(World(signer, keyring))

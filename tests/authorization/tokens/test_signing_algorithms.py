@@ -24,7 +24,7 @@ def test_each_algorithm_signs_with_a_key_of_its_own_and_all_are_published(
 ) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(algorithms=ALL), it.ring(algorithms=ALL)
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         await other.refresh(NOON)
         assert len({ring.current(NOON, each).kid for each in ALL}) == len(ALL)
         published = other.published(NOON)
@@ -46,15 +46,15 @@ def test_a_database_of_before_gains_what_is_missing_and_keeps_what_it_has(
 ) -> None:
     async def story(it: Keys) -> None:
         before = it.ring()
-        await before.keep(NOON)
+        await before.maintain(NOON)
         later_on = later(NOON, days(30))
         ring = it.ring(algorithms=ALL)
-        await ring.keep(later_on)
+        await ring.maintain(later_on)
         assert ring.current(later_on).kid == before.current(NOON).kid
         for each in ALL:
             assert await it.states(later_on, each) == IN_ORDER
         # A process that has no setting for them publishes them, and signs with none of them.
-        await before.keep(later_on)
+        await before.maintain(later_on)
         assert len(before.published(later_on)) == 2 * len(ALL)
         with pytest.raises(NoSigningKey, match="RS256"):
             before.current(later_on, Algorithm.RS256)
@@ -69,7 +69,7 @@ def test_of_many_processes_one_makes_each_key_of_every_algorithm(
     async def story(it: Keys) -> None:
         for now in (NOON, later(NOON, days(90))):
             rings = [it.ring(algorithms=ALL) for _ in range(3)]
-            await asyncio.gather(*(ring.keep(now) for ring in rings))
+            await asyncio.gather(*(ring.maintain(now) for ring in rings))
             for each in ALL:
                 assert len({ring.current(now, each).kid for ring in rings}) == 1
         assert await it.events() == ["issued"] * 12 + ["retired"] * 4
@@ -82,12 +82,12 @@ def test_many_processes_rotate_at_once_and_every_algorithm_keeps_a_key_that_all_
 ) -> None:
     async def story(it: Keys) -> None:
         rings = [it.ring(algorithms=QUICK) for _ in range(4)]
-        await asyncio.gather(*(ring.keep(NOON) for ring in rings))
+        await asyncio.gather(*(ring.maintain(NOON) for ring in rings))
         for _ in range(3):
             await asyncio.gather(
                 *(ring.rotate(NOON, at_once=True, done_by=SYSTEM) for ring in rings)
             )
-            await asyncio.gather(*(ring.keep(NOON) for ring in rings))
+            await asyncio.gather(*(ring.maintain(NOON) for ring in rings))
             for each in QUICK:
                 assert len({ring.current(NOON, each).kid for ring in rings}) == 1
                 assert (await it.states(NOON, each)).count(KeyState.CURRENT) == 1
@@ -103,7 +103,7 @@ def test_one_algorithm_is_rotated_or_withdrawn_without_the_others(
 ) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring(algorithms=QUICK)
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         usual, other = (ring.current(NOON, each).kid for each in QUICK)
         await ring.rotate(NOON, at_once=True, algorithm=Algorithm.EDDSA, done_by=SYSTEM)
         assert ring.current(NOON).kid == usual
@@ -124,19 +124,19 @@ def test_an_algorithm_that_is_no_longer_wanted_ends_when_its_keys_time_is_up(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
-        await it.ring(algorithms=QUICK).keep(NOON)
+        await it.ring(algorithms=QUICK).maintain(NOON)
         ring, now = it.ring(), NOON
         end = later(NOON, days(2 * 90 + 2))
         while now < end:
-            await ring.keep(now)
+            await ring.maintain(now)
             assert await it.states(now, Algorithm.EDDSA)
             now = later(now, days(1))
-        await ring.keep(now)
+        await ring.maintain(now)
         assert await it.states(now, Algorithm.EDDSA) == []
         assert await it.states(now) == IN_ORDER
         # Wanted again, it begins anew.
         both = it.ring(algorithms=QUICK)
-        await both.keep(now)
+        await both.maintain(now)
         assert await it.states(now, Algorithm.EDDSA) == IN_ORDER
 
     run(sqlite_url, tmp_path, story)
@@ -147,7 +147,7 @@ def test_a_key_leaves_the_published_set_in_the_second_it_ends(
 ) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         first = ring.current(NOON).kid
         await ring.rotate(NOON, at_once=True, done_by=SYSTEM)
         gone = later(NOON, days(2))
@@ -162,7 +162,7 @@ def test_a_key_of_this_second_is_known_to_every_process_that_wants_to_be_sure(
 ) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(), it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         await other.refresh(NOON)
         for _ in range(5):
             # Both keys at once, so that the one which signs is one that nobody has met.
@@ -180,7 +180,7 @@ def test_slow_key_generation_blocks_no_request(sqlite_url: str, tmp_path: Path) 
     async def story(it: Keys) -> None:
         ring = it.ring(algorithms=ALL)
         began, here = time.process_time(), time.thread_time()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         for _ in range(3):
             await ring.rotate(NOON, at_once=True, done_by=SYSTEM)
             for each in ALL:

@@ -90,10 +90,10 @@ def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path)
         with pytest.raises(NoSigningKey, match="no signing key for ES256 yet"):
             ring.current(NOON)
         assert _document(ring, NOON) == []
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         assert await it.states(NOON) == [KeyState.CURRENT, KeyState.NEXT]
         assert await it.events() == ["issued", "issued"]
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         assert await it.events() == ["issued", "issued"]
 
     run(sqlite_url, tmp_path, story)
@@ -108,7 +108,7 @@ def test_keys_rotate_by_themselves_and_are_known_before_they_sign(
         seen: dict[str, Instant] = {}
         last_signed: dict[str, Instant] = {}
         while now < NOON + days(400):
-            await ring.keep(now)
+            await ring.maintain(now)
             for kid in _kids(ring, now):
                 seen.setdefault(kid, now)
             kid = ring.current(now).kid
@@ -133,10 +133,10 @@ def test_a_server_that_slept_past_a_rotation_wakes_with_a_key(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
-        await it.ring().keep(NOON)
+        await it.ring().maintain(NOON)
         later = Instant(NOON + days(1_000))
         ring = it.ring()
-        await ring.keep(later)
+        await ring.maintain(later)
         assert await it.states(later) == [KeyState.CURRENT, KeyState.NEXT]
         assert ring.current(later).kid in _kids(ring, later)
 
@@ -149,7 +149,7 @@ def test_of_many_processes_that_begin_together_one_makes_each_key(
     async def story(it: Keys) -> None:
         for now in (NOON, Instant(NOON + days(90)), Instant(NOON + days(180))):
             rings = [it.ring() for _ in range(4)]
-            await asyncio.gather(*(ring.keep(now) for ring in rings))
+            await asyncio.gather(*(ring.maintain(now) for ring in rings))
             assert len({ring.current(now).kid for ring in rings}) == 1
         assert await it.events() == ["issued"] * 4 + ["retired"] * 2
         assert await it.states(Instant(NOON + days(180))) == [
@@ -164,7 +164,7 @@ def test_of_many_processes_that_begin_together_one_makes_each_key(
 def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(), it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         before = ring.current(NOON).kid
         soon = Instant(NOON + hours(1))
         await ring.rotate(soon, done_by=BY_SYSTEM)
@@ -174,7 +174,7 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
         assert other.current(Instant(known - 1)).kid == before
         after = other.current(known).kid
         assert after != before
-        await other.keep(known)
+        await other.maintain(known)
         assert await it.events() == ["issued"] * 3 + ["retired"]
         # From now on the next key is known: it may sign as soon as somebody asks.
         later = Instant(known + days(2))
@@ -187,7 +187,7 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
 def test_leaked_key_stops_signing_even_in_its_first_second(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(), it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         used: list[str] = [ring.current(NOON).kid]
         for _ in range(8):
             await ring.rotate(NOON, at_once=True, done_by=BY_SYSTEM)
@@ -197,7 +197,7 @@ def test_leaked_key_stops_signing_even_in_its_first_second(sqlite_url: str, tmp_
             used.append(ring.current(NOON).kid)
         assert set(used) < _kids(other, NOON)
         gone = Instant(NOON + days(2))
-        await other.keep(gone)
+        await other.maintain(gone)
         assert _kids(other, gone).isdisjoint(used[:-1])
         assert used[-1] in _kids(other, gone)
 
@@ -207,8 +207,8 @@ def test_leaked_key_stops_signing_even_in_its_first_second(sqlite_url: str, tmp_
 def test_clocks_may_differ_a_little(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ahead, behind = it.ring(), it.ring()
-        await ahead.keep(Instant(NOON + 10))
-        await behind.keep(NOON)
+        await ahead.maintain(Instant(NOON + 10))
+        await behind.maintain(NOON)
         assert behind.current(NOON).kid == ahead.current(Instant(NOON + 10)).kid
         assert await it.events() == ["issued", "issued"]
 
@@ -217,11 +217,11 @@ def test_clocks_may_differ_a_little(sqlite_url: str, tmp_path: Path) -> None:
 
 def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
-        await it.ring().keep(NOON)
+        await it.ring().maintain(NOON)
         stranger = it.ring(Keyring.fresh(SYSTEM.random))
         for now in (NOON, Instant(NOON + days(90)), Instant(NOON + days(900))):
             with pytest.raises(NoSigningKey, match="does not open"):
-                await stranger.keep(now)
+                await stranger.maintain(now)
             with pytest.raises(NoSigningKey, match="does not open"):
                 await stranger.rotate(now, at_once=True, done_by=BY_SYSTEM)
         assert await it.events() == ["issued", "issued"]
@@ -232,7 +232,7 @@ def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_pa
 def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         newer = it.keyring.with_new_sealing_key(SYSTEM.random)
 
         def reseal(tx: Transaction) -> list[bool]:
@@ -248,14 +248,14 @@ def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: P
 
         assert await it.stores[0].write(reseal) == [True, False] * 2
         other = it.ring(newer)
-        await other.keep(NOON)
+        await other.maintain(NOON)
         assert other.current(NOON).kid == ring.current(NOON).kid
         # A server that was not started again has its keys, and neither stops nor spoils anything.
         later = Instant(NOON + days(90))
         for now in (NOON, later):
-            await ring.keep(now)
+            await ring.maintain(now)
             assert ring.current(now).kid == other.current(now).kid
-        await it.ring(newer).keep(later)
+        await it.ring(newer).maintain(later)
 
     run(sqlite_url, tmp_path, story)
 
@@ -265,7 +265,7 @@ def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
 ) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(), it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         leaked = ring.current(NOON).kid
         assert await ring.withdraw(leaked, NOON, done_by=BY_SYSTEM)
         assert not await ring.withdraw(leaked, NOON, done_by=BY_SYSTEM)
@@ -285,7 +285,7 @@ def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
 def test_retired_key_never_signs_again(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
-        await ring.keep(NOON)
+        await ring.maintain(NOON)
         used = [ring.current(NOON).kid]
         await ring.rotate(NOON, at_once=True, done_by=BY_SYSTEM)
         for kid in [ring.current(NOON).kid, *_kids(ring, NOON), *_kids(ring, NOON)]:

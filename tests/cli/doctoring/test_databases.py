@@ -14,7 +14,7 @@ from tests.support.wait import wait_until
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import Finding, told
+from valetkey.cli.doctoring.finding import Finding, from_shared
 from valetkey.cli.doctoring.health import healths
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
@@ -39,7 +39,7 @@ def found_in_database(settings: Settings, about: str) -> list[Finding]:
         engine = open_database(settings, settings.authorization)
         try:
             return [
-                told(each)
+                from_shared(each)
                 for each in await engine.scan(lambda db: tuple(of_database(db, of, SYSTEM.now())))
                 if each.level is not Level.OK
             ]

@@ -41,7 +41,7 @@ def sides(urls: tuple[str, str], tmp_path: Path) -> Iterator[tuple[Side, Side]]:
 
 
 def fill(db: Connection, rows: int = 2_500) -> None:
-    identity.put(db, THIS)
+    identity.store_identity(db, THIS)
     for number in range(rows):
         db.send("INSERT INTO uids (uid, given_at) VALUES (:uid, :at)", uid=number - 5, at=2**63 - 1)
     for at, text in enumerate(("", TEXT, "x" * 3_000_000, "y" * 1_500_000, "null", "NULL")):

@@ -24,7 +24,7 @@ def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
         queue = DecisionQueue(SYSTEM.random)
         maintenance = Maintenance(engine, runtime, queue)
         refusal = Refusal(ErrorCode.NOT_FOUND, "gone")
-        references = [queue.put(refusal, endpoint="", at=runtime.now()) for _ in range(1_201)]
+        references = [queue.enqueue(refusal, endpoint="", at=runtime.now()) for _ in range(1_201)]
         await maintenance.write_decisions()
         assert not queue.waiting
 

@@ -150,7 +150,9 @@ class Registrar(Struct, frozen=True):
         if not tx.clients.change(wanted):
             return (MetadataError("client_id", "a client that is registered"),)
         told = (
-            _told_apart(client, wanted, changed) if self.channel in OPERATORS_CHANNELS else ((), ())
+            _changed_values(client, wanted, changed)
+            if self.channel in OPERATORS_CHANNELS
+            else ((), ())
         )
         tx.events.add(ClientChanged(client.id, self.channel, changed, *told), now)
         # A changed name or redirect URI was not reviewed: the client is no longer verified.
@@ -320,16 +322,16 @@ def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _told_apart(
+def _changed_values(
     before: Client, after: Client, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the fields of these names before and after the change, each as a short text."""
-    return tuple(_told(getattr(before, n)) for n in names), tuple(
-        _told(getattr(after, n)) for n in names
+    return tuple(_display_value(getattr(before, n)) for n in names), tuple(
+        _display_value(getattr(after, n)) for n in names
     )
 
 
-def _told(value: object) -> str:
+def _display_value(value: object) -> str:
     if isinstance(value, frozenset | tuple):
         words = [str(each) for each in cast("Iterable[object]", value)]
         text = " ".join(sorted(words) if isinstance(value, frozenset) else words)

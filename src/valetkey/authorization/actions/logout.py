@@ -11,7 +11,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, later
 
-Tell = Callable[[Sequence[Delivery]], Awaitable[None]]
+Notify = Callable[[Sequence[Delivery]], Awaitable[None]]
 """Attempts deliveries at once, for a short time."""
 
 
@@ -21,7 +21,7 @@ class SignOut(Struct, frozen=True):
     issuer: str
     store: Store
     subjects: Subjects
-    tell: Tell
+    notify: Notify
 
     async def end(self, session: Session, now: Instant) -> Sequence[str]:
         """End the session and notify its apps. Return the URLs for front-channel logout.
@@ -36,7 +36,7 @@ class SignOut(Struct, frozen=True):
             return leased, self._frames(tx, session)
 
         leased, frames = await self.store.write(end_and_lease)
-        await self.tell(leased)
+        await self.notify(leased)
         return frames
 
     async def end_other_sessions(self, by: Session, now: Instant, *, only: str = "") -> int:
@@ -68,7 +68,7 @@ class SignOut(Struct, frozen=True):
             ]
 
         count, leased = await self.store.write(end_others)
-        await self.tell(leased)
+        await self.notify(leased)
         return count
 
     def _frames(self, tx: Transaction, session: Session) -> Sequence[str]:

@@ -147,7 +147,7 @@ class Records(Struct, frozen=True):
         if user is None:
             return _gone()
         if wanted.expected not in (None, account_record(user)):
-            return _overtaken()
+            return _changed_meanwhile()
         missing = wanted.verb == "replace" and changes.name is msgspec.UNSET
         if missing:
             return Rejected((MetadataError("name", "is missing: PUT gives every field"),))
@@ -184,7 +184,7 @@ class Records(Struct, frozen=True):
         if tx.registrations.is_adopted(client.id):
             return _adopted()
         if wanted.expected not in (None, client_record(client)):
-            return _overtaken()
+            return _changed_meanwhile()
         uris = _redirect_uris(client, changes)
         if isinstance(uris, Rejected):
             return uris
@@ -344,7 +344,7 @@ def _insufficient(needed: str, scope: Scope) -> Refusal:
     )
 
 
-def _overtaken() -> Refusal:
+def _changed_meanwhile() -> Refusal:
     return Refusal(ErrorCode.CONFLICT, "the record has changed; read it again", "record.overtaken")
 
 

@@ -292,11 +292,11 @@ def health_routes(
 
     async def signing_key(now: Instant) -> None:
         # First, because it also detects that a lost database is back.
-        await readiness.prove(now)
+        await readiness.check_writable(now)
         await keys.refresh(now)
         keys.current(now)
 
-    checks = {"database": readiness.prove, "signing_key": signing_key}
+    checks = {"database": readiness.check_writable, "signing_key": signing_key}
     token = monitoring_token(foundation.settings)
     return Health(checks, failures, token).routes(lambda _: refuse)
 

@@ -268,7 +268,7 @@ class Foundation(Struct, frozen=True):
         Raises OperatorError where the keyring does not open what the database keeps sealed.
         """
         try:
-            await self.keys.keep(now)
+            await self.keys.maintain(now)
         except NoSigningKey as error:
             raise OperatorError(f"{error}: restore the keyring that belongs to it") from error
 

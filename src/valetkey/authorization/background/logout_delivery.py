@@ -98,12 +98,12 @@ class LogoutDelivery:
             await self.store.write(lambda tx: _give_up(tx, delivery, now, "client_gone"))
         elif not client.openid.backchannel_logout_uri:
             await self.store.write(lambda tx: _give_up(tx, delivery, now, "no_address"))
-        elif await self._tell(delivery, user, client, now):
+        elif await self._deliver(delivery, user, client, now):
             await self.store.write(lambda tx: _arrived(tx, delivery, now))
         else:
             await self.store.write(lambda tx: _again(tx, delivery, now))
 
-    async def _tell(self, delivery: Delivery, user: User, client: Client, now: Instant) -> bool:
+    async def _deliver(self, delivery: Delivery, user: User, client: Client, now: Instant) -> bool:
         """Return whether the app confirmed the logout."""
         try:
             token = await self.tokens.mint(

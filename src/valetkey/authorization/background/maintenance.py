@@ -172,7 +172,7 @@ class Maintenance(Struct, frozen=True):
             took = clock() - began
 
     def _sweeps(self) -> Sequence[Sweep]:
-        return (continue_oldest, *SWEEPS, _let_be_found, *self.more, self._sweep_events)
+        return (continue_oldest, *SWEEPS, _index_users, *self.more, self._sweep_events)
 
     def _sweep_events(self, tx: Transaction, now: Instant) -> int:
         return sweep_events(tx, self.keep, BATCH)
@@ -186,7 +186,7 @@ class Maintenance(Struct, frozen=True):
     async def keep_keys(self) -> None:
         """Publish and retire signing keys on schedule."""
         while True:
-            await self.keys.keep(self.runtime.now())
+            await self.keys.maintain(self.runtime.now())
             await asyncio.sleep(_KEYS_EVERY)
 
 
@@ -222,7 +222,7 @@ def _add_samples(waiting: Sequence[RequestSample], every: int, tx: Transaction) 
     tx.request_samples.add(waiting, every)
 
 
-def _let_be_found(tx: Transaction, now: Instant) -> int:
+def _index_users(tx: Transaction, now: Instant) -> int:
     # Accounts created before users could be searched.
     return tx.user_directory.put_more(BATCH)
 

@@ -217,7 +217,7 @@ class WebhookDelivery:
         if not tx.webhooks.disable(webhook_id, because, now):
             return False
         tx.events.add(WebhookDisabled(webhook_id, because, webhook.client_id), now)
-        self.notices.webhook_disabled(tx, webhook, because, _keepers(tx, webhook), now)
+        self.notices.webhook_disabled(tx, webhook, because, _administrators(tx, webhook), now)
         return True
 
     async def _send(self, webhook: Webhook, message: WebhookMessage, now: Instant) -> _Answer:
@@ -342,7 +342,7 @@ def _trim(webhook_id: str, tx: Transaction) -> int:
     return tx.webhooks.trim(webhook_id, MOST_ATTEMPTS, _BATCH)
 
 
-def _keepers(tx: Transaction, webhook: Webhook) -> Sequence[User]:
+def _administrators(tx: Transaction, webhook: Webhook) -> Sequence[User]:
     """Return the users who can enable the webhook: administrators, or the team of the app."""
     if webhook.client_id is not None:
         uids = [each.uid for each in tx.members.team(webhook.client_id) if each.owns]

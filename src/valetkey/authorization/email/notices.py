@@ -45,7 +45,7 @@ class Notices(Struct, frozen=True):
     def password_changed(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user that the password was changed."""
         forgotten = f"{self.issuer}/account/forgotten"
-        self._tell(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
+        self._enqueue(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
 
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
         """Notify the old address, with a link that restores it for a week.
@@ -67,14 +67,14 @@ class Notices(Struct, frozen=True):
             links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
             tx.users.hold_email(before.uid, before.email, until)
             values["link"] = links.address(EMAIL_UNDO, undo)
-        self._tell(tx, before, EmailKind.EMAIL_CHANGED, values, now)
+        self._enqueue(tx, before, EmailKind.EMAIL_CHANGED, values, now)
 
     def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the address if an administrator marked it as verified."""
         if not actor_values(tx, user):
             return
         forgotten = f"{self.issuer}/account/forgotten"
-        self._tell(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
+        self._enqueue(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
 
     def factors_reset(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user that passkeys, authenticator app and recovery codes were removed."""
@@ -95,19 +95,19 @@ class Notices(Struct, frozen=True):
             "time": f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
             "sessions": f"{self.issuer}/account/sessions",
         }
-        self._tell(tx, user, EmailKind.NEW_DEVICE, values, now)
+        self._enqueue(tx, user, EmailKind.NEW_DEVICE, values, now)
 
     def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
         """Notify the user that a recovery code was used, and how many are left."""
         values = {"left": str(left), "security": f"{self.issuer}/account/security"}
-        self._tell(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
+        self._enqueue(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
     def sign_in_method_added(
         self, tx: Transaction, user: User, way: SignInMethod, now: Instant
     ) -> None:
         """Notify the user that a sign-in method was added."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
-        self._tell(tx, user, EmailKind.WAY_IN_ADDED, values, now)
+        self._enqueue(tx, user, EmailKind.WAY_IN_ADDED, values, now)
 
     def webhook_disabled(
         self, tx: Transaction, webhook: Webhook, because: str, users: Sequence[User], now: Instant
@@ -125,9 +125,9 @@ class Notices(Struct, frozen=True):
             "link": f"{self.issuer}{place}/{webhook.id}",
         }
         for user in users:
-            self._tell(tx, user, EmailKind.WEBHOOK_DISABLED, values, now)
+            self._enqueue(tx, user, EmailKind.WEBHOOK_DISABLED, values, now)
 
-    def _tell(
+    def _enqueue(
         self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
         if user.email_verified_at is None:

@@ -90,7 +90,7 @@ def assets(brand: Brand) -> Assets:
         f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
         f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
-    own = _lean("\n".join(_read("styles", name) for name in _STYLES))
+    own = _minified("\n".join(_read("styles", name) for name in _STYLES))
     icon = _read("styles", "icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(
         style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
@@ -129,7 +129,7 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
     return Asset(f"/assets/{name}-{digest}.{ending}", content_type, body)
 
 
-def _lean(style: str) -> str:
+def _minified(style: str) -> str:
     """Return the style without comments and needless spaces: every page loads it."""
     return _SPACE.sub("", _MARGIN.sub("\n", _COMMENT.sub("", style)))
 

@@ -60,11 +60,11 @@ class _Constants(NodeTransformer):
 
     def visit_Import(self, node: Import) -> Node:  # noqa: N802 - Jinja's name
         """Import it without the context if it uses nothing of it."""
-        return self._lighter(node)
+        return self._without_needless_context(node)
 
     def visit_FromImport(self, node: FromImport) -> Node:  # noqa: N802 - Jinja's name
         """Import it without the context if it uses nothing of it."""
-        return self._lighter(node)
+        return self._without_needless_context(node)
 
     def _translated(self, node: Call, text: str) -> Expr:
         # Texts of the catalogues may hold markup; what fills them is escaped.
@@ -78,7 +78,7 @@ class _Constants(NodeTransformer):
             # A percent sign that is no place to fill: the page that shows it says so.
             return node
 
-    def _lighter(self, node: Import | FromImport) -> Node:
+    def _without_needless_context(self, node: Import | FromImport) -> Node:
         match node.template:
             case Const(value=str(name)) if node.with_context:
                 node.with_context = _uses_context(self._environment, name)

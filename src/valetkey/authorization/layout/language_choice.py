@@ -79,7 +79,7 @@ def _is_ours(pair: str) -> bool:
     return name in _OURS and _PLAIN.fullmatch(value) is not None
 
 
-def asked(
+def requested_languages_cookie(
     ui_locales: str | None, request: Request, languages: Sequence[Language], *, secure: bool
 ) -> Pairs:
     """Return the header that stores or clears the languages that the app requested."""
@@ -94,7 +94,11 @@ def asked(
 def requested_language(request: Request, languages: Sequence[Language], *, secure: bool) -> Pairs:
     """Keep the language of a page that was requested with `ui_locales` in its own URL."""
     said = _in_query(request)
-    return asked(" ".join(said), request, languages, secure=secure) if said else ()
+    return (
+        requested_languages_cookie(" ".join(said), request, languages, secure=secure)
+        if said
+        else ()
+    )
 
 
 class LanguageEndpoint(Struct, frozen=True):
@@ -115,7 +119,7 @@ class LanguageEndpoint(Struct, frozen=True):
             # A later choice of the user overrides the language that an app requested.
             choice = _cookie(CHOICE, language.tag, "/", _YEAR, secure=secure)
             kept = (choice, _forget(secure=secure))
-        return redirect(_without_wish(to) if _is_here(to) else "/", kept)
+        return redirect(_without_ui_locales(to) if _is_here(to) else "/", kept)
 
 
 def _in_query(request: Request) -> Sequence[str]:
@@ -132,7 +136,7 @@ def _is_here(address: str) -> bool:
     return len(address) <= _LONGEST and _HERE.fullmatch(address) is not None
 
 
-def _without_wish(address: str) -> str:
+def _without_ui_locales(address: str) -> str:
     path, _, query = address.partition("?")
     rest = "&".join(pair for pair in query.split("&") if not pair.startswith("ui_locales="))
     return f"{path}?{rest}" if rest else path

@@ -254,16 +254,16 @@ def wanted_metadata(wanted: object) -> ClientMetadata:
     """Return the metadata of a `ClientWanted` or a `LocalRegistration`."""
     if isinstance(wanted, LocalRegistration):
         return wanted.metadata
-    return with_values(ClientMetadata(name=""), _said(wanted))
+    return with_values(ClientMetadata(name=""), _declared_values(wanted))
 
 
 def changed_metadata(client: Client, change: object) -> ClientMetadata:
     """Return the client's metadata after a `ClientChange` or a `LocalChange`."""
-    values = change.values if isinstance(change, LocalChange) else _said(change)
+    values = change.values if isinstance(change, LocalChange) else _declared_values(change)
     return with_values(metadata_of(client), values)
 
 
-def _said(body: object) -> Mapping[str, object]:
+def _declared_values(body: object) -> Mapping[str, object]:
     members = cast("msgspec.Struct", body)
     values = ((name, getattr(members, name)) for name in members.__struct_fields__)
     return {name: _plain(value) for name, value in values if value is not UNSET}

@@ -101,7 +101,7 @@ def list_roles(tx: Transaction, call: Call) -> Holders:
     return Holders([RoleHolderShown(shown(each.user), each.protected) for each in found])
 
 
-def _in_vain(settings: Settings) -> str:
+def _no_effect_note(settings: Settings) -> str:
     who = settings.portal.who
     return "" if who is Registrants.INVITED else f'It has no effect while portal.who is "{who}".'
 
@@ -138,7 +138,7 @@ ADMIT_DEVELOPER = Operation(
             help='This is needed where portal.who is "invited".',
             done="{username} may register applications.",
             unchanged="{username} may register applications; nothing changed.",
-            remark=_in_vain,
+            remark=_no_effect_note,
         ),
     ),
 )
@@ -176,7 +176,7 @@ DISMISS_DEVELOPER = Operation(
             off=True,
             done="{username} may not register applications.",
             unchanged="{username} may not register applications; nothing changed.",
-            remark=_in_vain,
+            remark=_no_effect_note,
         ),
     ),
 )

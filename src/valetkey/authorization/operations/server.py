@@ -136,7 +136,7 @@ def read_settings(tx: Transaction, call: Call) -> SettingsShown:
 
 def read_brand(tx: Transaction, call: Call) -> Result:
     """Read name, color, logo and links of the brand."""
-    return _told_brand(brand_now(tx, call.services.settings.brand))
+    return _brand_result(brand_now(tx, call.services.settings.brand))
 
 
 def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
@@ -149,12 +149,12 @@ def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
             said[field] = value
     # Optimistic locking: two callers that saw the same brand take turns.
     tx.brand.take_turn()
-    call.preconditions.check(_told_brand(brand_now(tx, base)).etag)
+    call.preconditions.check(_brand_result(brand_now(tx, base)).etag)
     told = server.change_brand(tx, call.actor, base, said, call.now)
-    return told if isinstance(told, tuple) else _told_brand(told)
+    return told if isinstance(told, tuple) else _brand_result(told)
 
 
-def _told_brand(fields: Mapping[BrandField, str]) -> Result:
+def _brand_result(fields: Mapping[BrandField, str]) -> Result:
     record = BrandShown(**{field.value: fields[field] for field in BrandField})
     return Result(record, etag=tag_of(record))
 

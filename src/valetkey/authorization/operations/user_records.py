@@ -190,17 +190,17 @@ def read(details: UserDetails) -> UserRead:
 def changed_record(user: User, change: UserChange) -> UserRecord:
     """Return the changed record; a new address is unverified unless stated otherwise."""
 
-    def told(value: str | UnsetType, before: str) -> str:
+    def given_or_current(value: str | UnsetType, before: str) -> str:
         return before if isinstance(value, UnsetType) else value
 
-    email = told(change.email, user.email)
+    email = given_or_current(change.email, user.email)
     verified = user.email_verified_at is not None and email == user.email
     if not isinstance(change.email_verified, UnsetType):
         verified = change.email_verified
     return UserRecord(
-        told(change.username, user.username),
+        given_or_current(change.username, user.username),
         email,
-        told(change.name, user.name),
+        given_or_current(change.name, user.name),
         verified,
         changed_claims(user.claims, said_of(change)),
     )

@@ -160,7 +160,7 @@ class ClaimsRequest(Struct, frozen=True):
         said = read_object(text.encode("utf-8", "surrogatepass"))
         if said is None:
             _refuse("json", "claims must be a JSON object")
-        return ClaimsRequest(_wishes(said, "userinfo"), _wishes(said, "id_token"))
+        return ClaimsRequest(_claim_requests(said, "userinfo"), _claim_requests(said, "id_token"))
 
     @property
     def names(self) -> frozenset[str]:
@@ -278,21 +278,21 @@ _SAID: Mapping[str, Callable[[User], object]] = {
 }
 
 
-def _wishes(said: Mapping[str, object], member: str) -> Mapping[str, ClaimRequest]:
+def _claim_requests(said: Mapping[str, object], member: str) -> Mapping[str, ClaimRequest]:
     wishes = said.get(member, {})
     if not isinstance(wishes, dict):
         _refuse(member, "the members userinfo and id_token of claims must be objects")
     named = cast("dict[str, object]", wishes)
     return MappingProxyType(
         {
-            name: _wish(wish)
+            name: _claim_request(wish)
             for name, wish in named.items()
             if name in PERSONAL_CLAIMS or name in SIGN_IN_CLAIMS
         }
     )
 
 
-def _wish(said: object) -> ClaimRequest:
+def _claim_request(said: object) -> ClaimRequest:
     if said is None:
         return ClaimRequest()
     if not isinstance(said, dict):

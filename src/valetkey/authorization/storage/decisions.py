@@ -94,6 +94,6 @@ class DecisionQueue(decisions.DecisionQueue, frozen=True):
         full = (self.proven if proven else self.claimed).take(whose, at)
         whose_record = None if full else whose or None
         # Named: a dataclass with slots is another class than the one that `super()` knows.
-        return decisions.DecisionQueue.put(
+        return decisions.DecisionQueue.enqueue(
             self, refusal, endpoint=endpoint, at=at, client_id=whose_record
         )

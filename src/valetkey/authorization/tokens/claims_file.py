@@ -197,7 +197,7 @@ class ClaimsFile:
             raise self._refused(f"no process: {failure}"[:200]) from None
         try:
             async with asyncio.timeout(_START_SECONDS):
-                self._said(await _line(process, b""))
+                self._require_success(await _line(process, b""))
             self._has_failed = False
         except TimeoutError:
             raise self._refused(f"no start within {_START_SECONDS:g} s") from None
@@ -231,13 +231,13 @@ class ClaimsFile:
             )
             raise self._refused(f"{of}; the next try is in {left:.0f} s")
 
-    def _said(self, answer: Mapping[str, object]) -> Mapping[str, object]:
+    def _require_success(self, answer: Mapping[str, object]) -> Mapping[str, object]:
         if "error" in answer:
             raise self._refused(str(answer["error"])[:200])
         return answer
 
     def _checked(self, answer: Mapping[str, object]) -> Claims:
-        claims = cast("Mapping[str, object]", self._said(answer).get("claims", {}))
+        claims = cast("Mapping[str, object]", self._require_success(answer).get("claims", {}))
         for name in claims:
             if name in RESERVED_CLAIMS:
                 raise self._refused(f"the claim {name}, which has a meaning of its own")

@@ -129,7 +129,7 @@ class SigningKeyRing:
             self._looked_at = now
             await self.refresh(now)
 
-    async def keep(self, now: Instant) -> None:
+    async def maintain(self, now: Instant) -> None:
         """Create missing keys and retire old ones. Safe to run in any number of processes.
 
         Raises NoSigningKey and creates nothing if the keyring cannot decrypt the existing keys:
@@ -165,7 +165,7 @@ class SigningKeyRing:
 
         For one algorithm or all. Raises NoSigningKey, and what `allowed` raises.
         """
-        await self.keep(now)
+        await self.maintain(now)
         rotating = self.algorithms if algorithm is None else (algorithm,)
         for each in rotating:
             self.current(now, each)
@@ -175,7 +175,7 @@ class SigningKeyRing:
             touch(tx.db)
             allowed(tx)
             for each in rotating:
-                self._hurry(tx, drafts[each], each, now, at_once=at_once)
+                self._expedite_next_key(tx, drafts[each], each, now, at_once=at_once)
 
         await self._store.write(rotate_keys, done_by=done_by)
         await self._read_again(now)
@@ -193,7 +193,7 @@ class SigningKeyRing:
         The next key of its algorithm takes over at once. False if there is no such key. Raises
         whatever `allowed` raises inside the transaction.
         """
-        await self.keep(now)
+        await self.maintain(now)
         found = next((r for r in chain.from_iterable(self._records.values()) if r.kid == kid), None)
         if found is None:
             return False
@@ -210,7 +210,7 @@ class SigningKeyRing:
                 if any(r.activates_at <= now for r in _unretired(_read(tx, each, now))):
                     self._put_in_order(tx, drafts[each], each, now)
                 else:
-                    self._hurry(tx, drafts[each], each, now, at_once=True)
+                    self._expedite_next_key(tx, drafts[each], each, now, at_once=True)
             return True
 
         withdrawn = await self._store.write(withdraw_key, done_by=done_by)
@@ -237,7 +237,7 @@ class SigningKeyRing:
             if later(record.activates_at, self._plan.lifetime) <= now
         ]
 
-    def _hurry(
+    def _expedite_next_key(
         self,
         tx: Transaction,
         drafts: Iterable["_Draft"],

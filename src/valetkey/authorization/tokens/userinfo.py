@@ -70,7 +70,7 @@ class UserInfo(Struct, frozen=True):
             and self.token_claims.are_stored_with_user(declared, read.client_id, read.scope)
         )
 
-    def tell(
+    def requested_claims(
         self,
         tx: Transaction,
         token: str,

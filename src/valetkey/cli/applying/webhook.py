@@ -54,7 +54,7 @@ def carry_out(
     there = _there(tx, wanted)
     if there is None:
         return _create(tx, keeper, webhook, now)
-    changed = keeper.change(tx, there, target_of(_said(wanted, there)), now)
+    changed = keeper.change(tx, there, target_of(_declared_values(wanted, there)), now)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
     names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
@@ -71,7 +71,7 @@ def carry_out(
 
 def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant) -> Step:
     wanted, secret = webhook.wanted, webhook.wanted.secret
-    target = target_of(_said(wanted, None))
+    target = target_of(_declared_values(wanted, None))
     given = None if secret is None else secret.reveal()
     try:
         made = keeper.create(tx, target, webhook.entropy, now, secret=given)
@@ -103,7 +103,7 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
     return next(iter(found or before), None)
 
 
-def _said(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
+def _declared_values(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
     """Return the declared values of the webhook; an existing webhook keeps the others."""
     given = {name: wanted.given[name] for name in _FIELDS if name in wanted.given}
     try:

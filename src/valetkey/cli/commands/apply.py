@@ -82,13 +82,13 @@ def command(
         return True, await carry_out(opened, prepared, steps)
 
     applied, steps = with_store(settings, apply_file, begins=True, acts=by_apply)
-    _tell(steps, applied=applied, as_json=as_json)
+    _print_steps(steps, applied=applied, as_json=as_json)
     if not applied and not only_plan:
         raise OperatorError("nothing was changed: add --yes to run without a terminal")
     return Exit.OK
 
 
-def _tell(steps: Sequence[Step], *, applied: bool, as_json: bool) -> None:
+def _print_steps(steps: Sequence[Step], *, applied: bool, as_json: bool) -> None:
     if as_json:
         shown = steps if applied else [_without_secret(step) for step in steps]
         say.as_json({"applied": applied, "steps": [step.as_json() for step in shown]})

@@ -88,7 +88,7 @@ def create(
         else ()
     )
     headline = f"{say.strong(client.name)} is registered"
-    _tell(client, secret, headline, as_json=as_json, files=files)
+    _print_client(client, secret, headline, as_json=as_json, files=files)
 
 
 @command.command()
@@ -130,7 +130,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
         return await _performed(opened, CHANGE, LocalChange(said(given)), client_id)
 
     client, secret = with_store(options.settings_of(config), change_registration)
-    _tell(client, secret, f"{client.id} is up to date", as_json=as_json)
+    _print_client(client, secret, f"{client.id} is up to date", as_json=as_json)
 
 
 async def _performed(
@@ -143,7 +143,7 @@ async def _performed(
     return client, str(made["client_secret"] or "")
 
 
-def _tell(
+def _print_client(
     client: Client,
     secret: str,
     headline: str,

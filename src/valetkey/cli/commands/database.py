@@ -182,7 +182,7 @@ def restore(
             asyncio.run(restoring.accept_resource_database(settings))
             say.line("resource: the database is the one that its server knows from now on")
             continue
-        restored = asyncio.run(restoring.begin_epoch(settings, accept=accept))
+        restored = asyncio.run(restoring.revoke_all_issued(settings, accept=accept))
         say.line(f"authorization: epoch {restored.epoch} begins; all users sign in again")
         for uid in restored.users:
             say.line(f"    disabled: user {uid}; next: valetkey user enable {uid}")

@@ -14,7 +14,7 @@ from valetkey.authorization.site.documentation import address_of
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import Finding, error, ok, told, warning
+from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.cli.doctoring.reach import reach
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import missing_files, servers
@@ -94,11 +94,11 @@ async def _everything(
     for finding in _configuration(settings):
         yield finding
     for each in on_machine(settings, SYSTEM.now()):
-        yield told(each)
+        yield from_shared(each)
     async for finding in databases(settings):
         yield finding
     for each in await over_network(settings):
-        yield told(each)
+        yield from_shared(each)
     async for finding in reach(settings):
         yield finding
     async for finding in canary_in(settings, logs):

@@ -96,7 +96,8 @@ def command(
         say.note("There is none.")
         return Exit.OK
     rows = [
-        (shown(event.at), event.id, event.name, event.done_by, _said(event.data)) for event in found
+        (shown(event.at), event.id, event.name, event.done_by, _format_data(event.data))
+        for event in found
     ]
     say.table(("WHEN", "ID", "EVENT", "DONE BY", "WITH"), rows)
     return Exit.OK
@@ -189,7 +190,7 @@ def _place(after: str) -> str | Instant:
     return Instant(int(day.timestamp()))
 
 
-def _said(data: Mapping[str, object]) -> str:
+def _format_data(data: Mapping[str, object]) -> str:
     return " ".join(f"{name}={_text(value)}" for name, value in data.items() if value is not None)
 
 

@@ -214,7 +214,13 @@ def _content(site: DemoSite) -> str:
         "name": "Grace Hopper",
         "password": OWNER_PASSWORD,
     }
-    clients = (_printer(site), _pocket(), _viewer(), _desk(site), _club(site))
+    clients = (
+        _printer(site),
+        _mobile_client(),
+        _viewer(),
+        _password_client(site),
+        _openid_client(site),
+    )
     tables = [
         ("users", ada),
         ("users", owner),
@@ -250,7 +256,7 @@ def _printer(site: DemoSite) -> Mapping[str, object]:
     }
 
 
-def _pocket() -> Mapping[str, object]:
+def _mobile_client() -> Mapping[str, object]:
     return {
         "client_id": POCKET,
         "name": "Pocket Notes",
@@ -276,7 +282,7 @@ def _viewer() -> Mapping[str, object]:
     }
 
 
-def _desk(site: DemoSite) -> Mapping[str, object]:
+def _password_client(site: DemoSite) -> Mapping[str, object]:
     return {
         "client_id": DESK,
         "client_secret": site.secret(DESK),
@@ -288,7 +294,7 @@ def _desk(site: DemoSite) -> Mapping[str, object]:
     }
 
 
-def _club(site: DemoSite) -> Mapping[str, object]:
+def _openid_client(site: DemoSite) -> Mapping[str, object]:
     return {
         "client_id": CLUB,
         "client_secret": site.secret(CLUB),

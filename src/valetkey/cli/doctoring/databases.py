@@ -7,7 +7,7 @@ from valetkey.authorization.actions.inspection.check import Finding as SharedFin
 from valetkey.authorization.actions.inspection.check import Site
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.authorization.actions.inspection.table import in_database
-from valetkey.cli.doctoring.finding import Finding, error, ok, told
+from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok
 from valetkey.cli.doctoring.health import Health, healths
 from valetkey.cli.doctoring.usernames import usernames
 from valetkey.cli.register.store import foundation_without_setup, open_database
@@ -32,7 +32,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
                     yield finding
             else:
                 for each in await _other(settings, name, server):
-                    yield told(each, console=False)
+                    yield from_shared(each, console=False)
         except (DatabaseUnavailable, OperatorError) as reason:
             yield error(f"{name} database", str(reason), page=_PAGE)
 
@@ -49,7 +49,10 @@ async def _own(settings: Settings) -> Sequence[Finding]:
     try:
         site = Site(settings, foundation.keyring, foundation.roles, SYSTEM.now())
         found = await foundation.store.scan(partial(in_database, site=site))
-        return [*(told(each) for each in found), *await usernames(foundation.store, settings)]
+        return [
+            *(from_shared(each) for each in found),
+            *await usernames(foundation.store, settings),
+        ]
     finally:
         await foundation.close()
 

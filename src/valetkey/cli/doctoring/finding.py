@@ -37,7 +37,7 @@ def error(about: str, found: str, next: str = "", page: str = "") -> Finding:
     return Finding(Level.ERROR, about, found, next, page=page)
 
 
-def told(finding: SharedFinding, *, console: bool = True) -> Finding:
+def from_shared(finding: SharedFinding, *, console: bool = True) -> Finding:
     """Return a finding of the shared table; `console` says whether the console shows it too."""
     row = finding.condition
     advice = " ".join(part for part in (finding.fix, finding.command) if part)

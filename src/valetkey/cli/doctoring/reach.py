@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.certificates import judged_certificate
 from valetkey.authorization.actions.inspection.databases import judged_clock
-from valetkey.cli.doctoring.finding import Finding, error, ok, told, warning
+from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.config.agreement import servers
 from valetkey.config.paths import certificate_files
 from valetkey.config.settings import ServerSettings, Settings
@@ -123,10 +123,10 @@ def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
         except ValueError:
             return
         judged = judged_clock(f"{name} server", abs(theirs - SYSTEM.now()))
-        yield told(judged, console=False)
+        yield from_shared(judged, console=False)
     if answer.certificate_until is not None:
         until = Instant(answer.certificate_until)
-        yield told(judged_certificate(f"served {name}", until, SYSTEM.now()), console=False)
+        yield from_shared(judged_certificate(f"served {name}", until, SYSTEM.now()), console=False)
 
 
 def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:

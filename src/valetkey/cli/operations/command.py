@@ -202,7 +202,7 @@ class _Derived(Struct, frozen=True):
             say.error(variant.command.missing)
             return Exit.FAILED
         generated = secret.reveal() if secret is not None and given["generate"] else ""
-        _tell(variant, about, value, generated, json=bool(given["as_json"]))
+        _print_result(variant, about, value, generated, json=bool(given["as_json"]))
         if variant.command.remark is not None and (remark := variant.command.remark(settings)):
             say.note(remark)
         return Exit.OK
@@ -268,7 +268,7 @@ def _question(variant: _Variant, about: _CallValues) -> str:
     return " ".join(word for word in words if word)
 
 
-def _tell(
+def _print_result(
     variant: _Variant, about: _CallValues, value: object, generated: str, *, json: bool
 ) -> None:
     """Print the result of the operation; `generated` is the generated password, or ""."""
@@ -283,7 +283,7 @@ def _tell(
         told = _members(variant, about, value) | ({"password": generated} if generated else {})
         say.as_json({variant.command.renamed.get(name, name): each for name, each in told.items()})
     else:
-        _tell_people(variant, about, value)
+        _print_text(variant, about, value)
         if generated:
             say.line(f"password: {generated}")
             say.note("The password is shown only now.")
@@ -301,7 +301,7 @@ def _members(variant: _Variant, about: _CallValues, value: object) -> dict[str, 
     return {**arguments, **(about.body if isinstance(value, Done) else {}), **flat(value)}
 
 
-def _tell_people(variant: _Variant, about: _CallValues, value: object) -> None:
+def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
     command, members = variant.command, flat(value)
     named = {name: cell(name, each) for name, each in (about.named | about.body | members).items()}
     if isinstance(value, Done) and not value.changed:

@@ -59,7 +59,7 @@ class ClientDetails(Struct, frozen=True):
             ("origin", "registered itself" if client.self_registered else ""),
             ("secrets", self._secrets()),
             ("PKCE", "required" if client.needs_pkce else "optional"),
-            *((name, _told(value)) for name, value in said.items() if name not in _ABOVE),
+            *((name, _display_value(value)) for name, value in said.items() if name not in _ABOVE),
             ("authorizations", str(self.held.authorizations)),
             ("secret in URL", self._sighting()),
             ("registered", shown(client.created_at)),
@@ -140,7 +140,7 @@ def read_key_set(file: Path | None) -> str:
         raise OperatorError(f"{file} cannot be read as a JWK set") from None
 
 
-def _told(value: object) -> str:
+def _display_value(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(str(item) for item in cast("list[object]", value))
     if isinstance(value, bool):

@@ -20,7 +20,7 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Copied(Struct, frozen=True):
@@ -41,7 +41,7 @@ class _Move(Struct, frozen=True):
 
 
 async def copy_databases(
-    old: Settings, new: Settings, names: Sequence[str], tell: Tell
+    old: Settings, new: Settings, names: Sequence[str], tell: Report
 ) -> Sequence[Copied]:
     """Copy the databases of the named servers, compare them, and switch over.
 
@@ -63,16 +63,16 @@ async def cancel_copy(settings: Settings, name: str) -> bool:
         return await side.engine.change_schema(lambda db: release_source(db, side.dialect))
 
 
-async def _copy(moves: Sequence[_Move], tell: Tell) -> Sequence[Copied]:
+async def _copy(moves: Sequence[_Move], report: Report) -> Sequence[Copied]:
     # Each step for both servers before the next: they stop writing, and change over, together.
     fresh, copied = SYSTEM.random(16).hex(), list[Copied]()
     for move in moves:
         await move.copy.begin(fresh, SYSTEM.now())
         say.note(f"{move.name}: writes are refused until the copy is complete or cancelled")
     for move in moves:
-        await move.copy.copy(_progress(move, "copied", tell))
+        await move.copy.copy(_progress(move, "copied", report))
     for move in moves:
-        checks = await move.copy.check(_progress(move, "checked", tell))
+        checks = await move.copy.check(_progress(move, "checked", report))
         copied.append(Copied(move.name, move.copy.total, checks))
     handed = [(move, await move.copy.retire()) for move in moves]
     for move, seen in handed:
@@ -99,9 +99,11 @@ def _remember(move: _Move, seen: Seen) -> None:
         remember(note, lagging(seen, lag(move.new, move.server)))
 
 
-def _progress(move: _Move, verb: str, tell: Tell) -> Tell:
+def _progress(move: _Move, verb: str, report: Report) -> Report:
     copy = move.copy
-    return lambda table: tell(f"{move.name}: {verb} {copy.done:,} of {copy.total:,} rows ({table})")
+    return lambda table: report(
+        f"{move.name}: {verb} {copy.done:,} of {copy.total:,} rows ({table})"
+    )
 
 
 async def _open(stack: AsyncExitStack, old: Settings, new: Settings, name: str) -> _Move:

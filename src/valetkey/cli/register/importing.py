@@ -84,7 +84,7 @@ def import_users(
             await job.uploads.move(actor, import_id, ImportState.STOPPED, job.now)
             await job.until_done(import_id, "Finishing")
         if not as_json:
-            _tell(counts, problems, imports=imports)
+            _print_report(counts, problems, imports=imports)
         return {"import_id": import_id, **figures(counts)}
 
     found = with_store(settings, run_import)
@@ -147,7 +147,9 @@ def _question(counts: Mapping[RowState, int]) -> str:
     )
 
 
-def _tell(counts: Mapping[RowState, int], rows: Sequence[ImportRow], *, imports: bool) -> None:
+def _print_report(
+    counts: Mapping[RowState, int], rows: Sequence[ImportRow], *, imports: bool
+) -> None:
     found = figures(counts)
     first = (
         ("Created", str(found["created"]))

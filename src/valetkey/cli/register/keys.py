@@ -78,7 +78,7 @@ async def rotate_sealing_key(opened: Opened) -> int:
     replace_secret_file(keyring_path(settings), rotated.text())
     old, new, version = opened.keyring.sealer, rotated.sealer, rotated.sealer.keys[0].version
 
-    def anew(sealed: str, where: str, what: str) -> str:
+    def reseal(sealed: str, where: str, what: str) -> str:
         plain = old.open(sealed, where)
         if plain is None:
             raise OperatorError(f"the keyring does not open {what}: restore the right one")
@@ -86,23 +86,23 @@ async def rotate_sealing_key(opened: Opened) -> int:
 
     def reseal_all(tx: Transaction) -> None:
         for record in tx.signing_keys.all(opened.now):
-            sealed = anew(record.sealed, place(record.kid), f"signing key {record.kid}")
+            sealed = reseal(record.sealed, place(record.kid), f"signing key {record.kid}")
             tx.signing_keys.reseal(record.kid, record.sealed, sealed)
         for name, before in tx.clients.sealed_secrets():
-            sealed = anew(before, secret_context(name), f"client secret {name}")
+            sealed = reseal(before, secret_context(name), f"client secret {name}")
             tx.clients.reseal_secret(name, before, sealed)
         last = ""
         while found := tx.credentials.authenticators(last, _AT_ONCE):
             for last, before in found:
-                sealed = anew(before, authenticator_place(last), f"authenticator {last}")
+                sealed = reseal(before, authenticator_place(last), f"authenticator {last}")
                 tx.credentials.reseal(last, before, sealed)
         for webhook in tx.webhooks.all():
             where, what = webhook_place(webhook.id), f"webhook {webhook.id}"
             previous = webhook.previous_sealed
             tx.webhooks.reseal(
                 webhook,
-                anew(webhook.sealed, where, what),
-                None if previous is None else anew(previous, where, what),
+                reseal(webhook.sealed, where, what),
+                None if previous is None else reseal(previous, where, what),
             )
         tx.events.add(KeyringRotated(version), opened.now)
 

@@ -94,7 +94,7 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
         await store.engine.close()
 
 
-async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
+async def revoke_all_issued(settings: Settings, *, accept: bool) -> Restored:
     """End everything that was issued, and disable again what was disabled after the backup.
 
     Raises OperatorError if there is no record of that, unless the operator accepts it.
@@ -115,7 +115,7 @@ async def begin_epoch(settings: Settings, *, accept: bool) -> Restored:
             restored = _end_again(tx, lost, seen.epoch, now)
             users, clients = len(restored.users), len(restored.clients)
             tx.events.add(DatabaseRestored(seen.epoch, users, clients), now)
-            identity.put(db, seen)
+            identity.store_identity(db, seen)
             return restored
 
         restored = await engine.change_schema(end_everything)
@@ -131,7 +131,7 @@ async def accept_resource_database(settings: Settings) -> None:
     try:
         await migrate(engine, SCHEMAS["resource"])
         seen = await _renew(settings, settings.resource, engine)
-        await engine.write(lambda db: identity.put(db, seen))
+        await engine.write(lambda db: identity.store_identity(db, seen))
         _remember(settings, settings.resource, seen)
     finally:
         await engine.close()

@@ -73,7 +73,7 @@ def report(scraping: Scraping, server: str, worker: int) -> None:
     listening.bind(str(fresh))
     listening.listen(16)
     fresh.replace(_address(scraping, server, worker))
-    _on_thread("metrics-tell", listening, _tell)
+    _on_thread("metrics-tell", listening, _send_metrics)
 
 
 def _address(scraping: Scraping, server: str, worker: int) -> Path:
@@ -127,7 +127,7 @@ def _answer(
             free.release()
 
 
-def _tell(caller: socket.socket) -> None:
+def _send_metrics(caller: socket.socket) -> None:
     # CPU time is added as the difference to what was counted.
     with _MEASURING:
         _measure_process()

@@ -130,8 +130,8 @@ class Supervisor:
     def _turn(self) -> None:
         """Do what is due, then wait for the next event."""
         self._start_what_is_due()
-        self._tell_whose_turn_it_is()
-        for key, _ in self._selector.select(self._patience()):
+        self._send_turns()
+        for key, _ in self._selector.select(self._seconds_until_due()):
             if isinstance(key.data, Slot):
                 self._listen(key.data)
             elif not isinstance(key.data, Server):
@@ -139,14 +139,14 @@ class Supervisor:
         if self._asked:
             self._stop()
         for slot in list(self._slots):
-            self._look_after(slot)
+            self._handle_exit(slot)
         if self._asked > 1:
             # A second request to stop does not wait for the workers.
             for slot in self._running():
                 self._send(slot, signal.SIGKILL)
         self._go_on_reloading()
-        self._answer_for_the_absent()
-        self._kill_who_is_late()
+        self._serve_unavailable()
+        self._kill_overdue()
 
     def _stop(self) -> None:
         if self._stopping:
@@ -176,7 +176,7 @@ class Supervisor:
     def _running(self) -> Iterator[Slot]:
         return (slot for slot in self._slots if slot.ordered)
 
-    def _patience(self) -> float | None:
+    def _seconds_until_due(self) -> float | None:
         """Return the seconds until something is due; None if only an event can change that."""
         due = [slot.due for slot in self._slots if self._may_start(slot)]
         due += [slot.kill_at for slot in self._slots if slot.kill_at is not None]
@@ -249,7 +249,7 @@ class Supervisor:
             self._announced = True
             self._announce()
 
-    def _tell_whose_turn_it_is(self) -> None:
+    def _send_turns(self) -> None:
         for slot in self._slots:
             if slot.channel is not None and not slot.told and self._is_turn_of(slot):
                 slot.told = True
@@ -268,7 +268,7 @@ class Supervisor:
                 return False
         return False
 
-    def _look_after(self, slot: Slot) -> None:
+    def _handle_exit(self, slot: Slot) -> None:
         """Notice a worker that has ended, and decide what follows."""
         if not slot.ordered:
             return
@@ -351,7 +351,7 @@ class Supervisor:
     def _has_worker(self, server: Server) -> bool:
         return any(p.server is server and p.ready_at and not p.leaving for p in self._slots)
 
-    def _answer_for_the_absent(self) -> None:
+    def _serve_unavailable(self) -> None:
         """Answer 503 on the sockets of servers that have no worker."""
         for server in self._servers:
             if self._stopping or self._has_worker(server):
@@ -376,7 +376,7 @@ class Supervisor:
             server.unavailable.close()
             server.unavailable = None
 
-    def _kill_who_is_late(self) -> None:
+    def _kill_overdue(self) -> None:
         now = monotonic()
         late = [p for p in self._running() if p.kill_at is not None and now >= p.kill_at]
         if late:

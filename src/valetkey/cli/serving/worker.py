@@ -101,7 +101,7 @@ def run_worker(
     the exit code.
     """
     file, listening, control = arguments
-    _keep_to_itself()
+    _protect_memory_and_files()
     own = await_fork(int(control))
     if own is None:
         return Exit.OK
@@ -120,7 +120,9 @@ def run_worker(
         worker, prepares = channel.wait_to_go()
         stop_traces = trace_export.begin(settings, name)
         if prepares:
-            listen.run(_patiently(settings, lambda: _prepare(settings, channel, prepare)))
+            listen.run(
+                _retry_until_available(settings, lambda: _prepare(settings, channel, prepare))
+            )
         server = settings.authorization if name == "authorization" else settings.resource
 
         told = environment().get(METRICS)
@@ -148,7 +150,7 @@ def run_worker(
     return Exit.OK
 
 
-def _keep_to_itself() -> None:
+def _protect_memory_and_files() -> None:
     # Neither a core dump nor a new file may expose keys to other users.
     setrlimit(RLIMIT_CORE, (0, 0))
     os.umask(0o077)
@@ -166,7 +168,7 @@ async def _prepare(
     channel.say(b"prepared\n")
 
 
-async def _patiently(settings: Settings, start: Callable[[], Awaitable[T]]) -> T:
+async def _retry_until_available(settings: Settings, start: Callable[[], Awaitable[T]]) -> T:
     """Run `start`; retry each second while the database is unavailable, logging that once.
 
     Raises DatabaseUnavailable after `database.start_timeout`.
@@ -215,7 +217,7 @@ async def _answer(
 ) -> None:
     prepare_certificate(settings, server)
     files = certificate_files(settings, server)
-    app = await _patiently(settings, lambda: build(settings))
+    app = await _retry_until_available(settings, lambda: build(settings))
     beside = [asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())]
     certificate = CertificateMonitor(SYSTEM.now)
     if files:

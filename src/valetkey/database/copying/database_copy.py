@@ -108,20 +108,20 @@ class DatabaseCopy:
         for table in self._tables:
             self.total += await source.engine.scan(partial(count, table))
 
-    async def copy(self, tell: Callable[[str], None]) -> None:
+    async def copy(self, report: Callable[[str], None]) -> None:
         """Copy the rows that are missing; call `tell` with the table after each page."""
         known = await self.target.engine.scan(lambda db: copied_so_far(db, self._id))
         self.done = sum(amount for _, amount in known.values())
         for table in self._tables:
-            tell(table.name)
+            report(table.name)
             after = known[table.name][0]
             while rows := await self._page(table, after):
                 await self._store(table, rows, after)
                 after = tuple(rows[-1][place] for place in table.places)
                 self.done += len(rows)
-                tell(table.name)
+                report(table.name)
 
-    async def check(self, tell: Callable[[str], None]) -> Sequence[TableCheck]:
+    async def check(self, report: Callable[[str], None]) -> Sequence[TableCheck]:
         """Compare what both databases have of each table. Raises OperatorError for a difference."""
         checks: list[TableCheck] = []
         self.done = 0
@@ -129,7 +129,7 @@ class DatabaseCopy:
 
             def add(rows: int, name: str = table.name) -> None:
                 self.done += rows
-                tell(name)
+                report(name)
 
             ours = await digest(self.source.engine, table, add)
             theirs = await digest(self.target.engine, table, lambda _: None)

@@ -110,7 +110,7 @@ def finish_target(db: Connection, copy: str, seen: Seen) -> Seen:
     db.send("DELETE FROM installation")
     # Later than anything that a server noted of the source.
     seen = replace(seen, number=seen.number + 1)
-    identity.put(db, seen)
+    identity.store_identity(db, seen)
     return seen
 
 

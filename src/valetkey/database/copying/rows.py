@@ -113,7 +113,7 @@ def begin_progress(db: Connection, tables: Sequence[Table], copy: str) -> None:
         )
 
 
-async def digest(engine: Engine, table: Table, tell: Callable[[int], None]) -> Digest:
+async def digest(engine: Engine, table: Table, report: Callable[[int], None]) -> Digest:
     """Return the digest of all rows of a table; `tell` is called with rows that were read."""
     found = Digest()
     after: Key | None = None
@@ -125,7 +125,7 @@ async def digest(engine: Engine, table: Table, tell: Callable[[int], None]) -> D
 
     while True:
         more, after = await engine.scan(add)
-        tell(more.rows - found.rows)
+        report(more.rows - found.rows)
         found = more
         if after is None:
             return found

@@ -186,7 +186,7 @@ class LocalRecords(Struct, frozen=True):
                     return _answered(keys, key)
             self._objects(db, visit).add(new)
             self._enter(db, visit, new)
-            self._tell(db, visit, ObjectCreated, new_id, new.version)
+            self._record_event(db, visit, ObjectCreated, new_id, new.version)
             return record
 
         return await self.engine.write(add_object)
@@ -218,7 +218,7 @@ class LocalRecords(Struct, frozen=True):
                 if objects.remove(before):
                     if self.kind.orders:
                         Lists(db, self.kind.name, visit.owner).drop(id)
-                    self._tell(db, visit, ObjectDeleted, id, before.version + 1)
+                    self._record_event(db, visit, ObjectDeleted, id, before.version + 1)
                     return
             raise Refused(_CONTENDED)
 
@@ -245,7 +245,7 @@ class LocalRecords(Struct, frozen=True):
                 after = objects.change(before, document, visit.now)
                 if after is not None:
                     self._enter(db, visit, after, before)
-                    self._tell(db, visit, event, id, after.version)
+                    self._record_event(db, visit, event, id, after.version)
                     return _record(after)
             raise Refused(_CONTENDED)
 
@@ -265,7 +265,7 @@ class LocalRecords(Struct, frozen=True):
             lists.drop(now.id)
         lists.put(now.id, entries)
 
-    def _tell(
+    def _record_event(
         self, db: Connection, visit: Visit, event: type[Event], id: str, version: int
     ) -> None:
         Events(db).add(done(event, self.kind.name, id, version, visit.caller), visit.now)

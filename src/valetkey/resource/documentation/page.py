@@ -43,7 +43,7 @@ def _body(action: Action) -> Document | None:
     return (action.example or {}) if action.has_body else None
 
 
-def _says_what(action: Action) -> bool:
+def _requires_precondition(action: Action) -> bool:
     """Return whether the operation is refused without a precondition."""
     return action.kind.requires_if_match and action.has_preconditions
 
@@ -51,7 +51,7 @@ def _says_what(action: Action) -> bool:
 def _curl(action: Action, target: str) -> str:
     lines = ["curl" if action.method == "GET" else f"curl --request {action.method}"]
     lines.append('--header "Authorization: Bearer $TOKEN"')
-    if _says_what(action):
+    if _requires_precondition(action):
         lines.append(f"--header 'If-Match: {_TAG}'")
     body = _body(action)
     if body is not None:
@@ -84,7 +84,7 @@ def _python(action: Action, target: str) -> str:
 
 
 def _python_headers(action: Action) -> str:
-    match = f", \"If-Match\": '{_TAG}'" if _says_what(action) else ""
+    match = f", \"If-Match\": '{_TAG}'" if _requires_precondition(action) else ""
     return f'    headers={{"Authorization": f"Bearer {{token}}"{match}}},'
 
 
@@ -94,7 +94,7 @@ def _javascript(action: Action, target: str) -> str:
     if action.method != "GET":
         lines.append(f'  method: "{action.method}",')
     lines += ["  headers: {", "    Authorization: `Bearer ${token}`,"]
-    if _says_what(action):
+    if _requires_precondition(action):
         lines.append(f"    \"If-Match\": '{_TAG}',")
     if body is None:
         lines.append("  },")
@@ -253,7 +253,7 @@ def _fields(kind: ResourceObject) -> Iterator[str]:
         (
             _code(name),
             _text(_described(schema)),
-            _who_sets(kind, name) if name in written else "set by the server",
+            _requirement(kind, name) if name in written else "set by the server",
         )
         for name, schema in shown.items()
     ]
@@ -262,7 +262,7 @@ def _fields(kind: ResourceObject) -> Iterator[str]:
     yield "</details>"
 
 
-def _who_sets(kind: ResourceObject, name: str) -> str:
+def _requirement(kind: ResourceObject, name: str) -> str:
     if name in kind.fields.required:
         return "required"
     default = kind.fields.defaults.get(name)

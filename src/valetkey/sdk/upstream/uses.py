@@ -89,7 +89,7 @@ class Uses:
         for start in range(0, max(1, len(pairs)), _AT_ONCE):
             told = False
             try:
-                told = await self._tell(pairs[start : start + _AT_ONCE], samples)
+                told = await self._report(pairs[start : start + _AT_ONCE], samples)
             finally:
                 # Also after cancellation; reporting a use twice has no further effect.
                 if not told:
@@ -101,7 +101,7 @@ class Uses:
         self._heard_at = now
         return True
 
-    async def _tell(
+    async def _report(
         self,
         pairs: Sequence[tuple[tuple[str, str], Instant]],
         samples: Sequence[RequestSample],

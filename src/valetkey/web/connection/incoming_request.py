@@ -116,7 +116,7 @@ class AsgiRequest:
         self.more = True
         self._receive = receive
         self._send = send
-        self._said: tuple[Message, bytes] | None = None
+        self._complete: tuple[Message, bytes] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_SLOW, self._watch)
         CALLER.set(self)
@@ -149,7 +149,7 @@ class AsgiRequest:
 
     def send(self, response: Response, *, hsts: bool, bare: bool) -> None:
         """Keep the response for `finish`."""
-        self._said = (_start(response, hsts=hsts), b"" if bare else response.body)
+        self._complete = (_start(response, hsts=hsts), b"" if bare else response.body)
 
     async def write_stream(
         self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool
@@ -157,7 +157,7 @@ class AsgiRequest:
         """Send each piece as it comes, until the client disconnects."""
         self._unwatch()
         # Some servers silently accept data for a closed connection: only `receive` reports the end.
-        pouring = asyncio.ensure_future(self._pour(response, pieces, hsts=hsts))
+        pouring = asyncio.ensure_future(self._send_stream(response, pieces, hsts=hsts))
         gone = asyncio.ensure_future(self._await_end())
         try:
             await asyncio.wait((pouring, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -174,7 +174,9 @@ class AsgiRequest:
             await asyncio.sleep(0)  # A server that repeats a message must not starve the response.
             message = await self._receive()
 
-    async def _pour(self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool) -> None:
+    async def _send_stream(
+        self, response: Response, pieces: AsyncGenerator[bytes], *, hsts: bool
+    ) -> None:
         await self._send(_start(response, hsts=hsts))
         await self._send({"type": "http.response.body", "body": response.body, "more_body": True})
         async for piece in pieces:
@@ -184,8 +186,8 @@ class AsgiRequest:
     async def finish(self) -> None:
         """Send the response, if there is one."""
         self._unwatch()
-        if self._said is not None:
-            start, body = self._said
+        if self._complete is not None:
+            start, body = self._complete
             await self._send(start)
             await self._send({"type": "http.response.body", "body": body})
 

@@ -138,11 +138,11 @@ class TlsListener:
     async def _hello(self, accepted: socket.socket) -> bytes:
         readable: asyncio.Future[None] = self._loop.create_future()
 
-        def told() -> None:
+        def set_readable() -> None:
             if not readable.done():
                 readable.set_result(None)
 
-        self._loop.add_reader(accepted, told)
+        self._loop.add_reader(accepted, set_readable)
         try:
             await readable
         finally:

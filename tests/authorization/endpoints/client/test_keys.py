@@ -54,7 +54,7 @@ def test_keys_refreshed_every_five_minutes_verify_every_token_until_expiry(
             patient, signed = Patient(it, KeySet()), set[str]()
             held: list[tuple[Instant, str]] = []
             for step in range(600):
-                await it.foundation.keys.keep(it.clock.now)
+                await it.foundation.keys.maintain(it.clock.now)
                 if step % 7 == 6:
                     await it.foundation.keys.rotate(it.clock.now, done_by=SYSTEM)
                 token = await it.own_token("svc1")

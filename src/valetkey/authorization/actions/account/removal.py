@@ -53,7 +53,7 @@ class Removal(Struct, frozen=True):
         tx.events.add(RemovalPlanned(user.uid, due_at), now)
         end_everything(tx, user, now, "removal_planned")
         end_issued(tx, user.uid, now)
-        self._tell(tx, EmailKind.REMOVAL_PLANNED, user, now)
+        self._email_user(tx, EmailKind.REMOVAL_PLANNED, user, now)
         return due_at
 
     def remove(self, tx: Transaction, user: User, now: Instant) -> bool:
@@ -84,10 +84,10 @@ class Removal(Struct, frozen=True):
         empty_account(tx, user.uid, now, _BECAUSE)
         tx.events.add(UserRemoved(user.uid), now)
         # Last, because queued emails are deleted with the account, and this one must stay.
-        self._tell(tx, EmailKind.REMOVED, user, now)
+        self._email_user(tx, EmailKind.REMOVED, user, now)
         return True
 
-    def _tell(self, tx: Transaction, kind: EmailKind, user: User, now: Instant) -> None:
+    def _email_user(self, tx: Transaction, kind: EmailKind, user: User, now: Instant) -> None:
         if not user.email:
             return
         days = max(1, self.grace // _DAY)

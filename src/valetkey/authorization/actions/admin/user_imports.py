@@ -237,7 +237,7 @@ class ImportWork(Struct, frozen=True):
         # A concurrent transaction may have registered the same user since.
         if taken := _taken(tx, record, uid):
             return RowState.EXISTS, taken
-        return RowState.FAULTY, _told(made)
+        return RowState.FAULTY, _messages(made)
 
     def _judged(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> _Judged | str:
         """Return the user to register, or what is wrong with the row."""
@@ -247,7 +247,7 @@ class ImportWork(Struct, frozen=True):
         record = wanted_record(wanted)
         faults = (*record.faults(), *self.accounts.name_faults(record.username))
         if faults:
-            return _told(faults)
+            return _messages(faults)
         if wanted.password_hash and not is_foreign(wanted.password_hash):
             return _HASH
         attributes: UserAttributes | tuple[str, ...] = UserAttributes.NOTHING
@@ -302,7 +302,7 @@ def _uid(wanted: ImportedUser) -> Uid | None:
     return None if isinstance(wanted.uid, UnsetType) else Uid(wanted.uid)
 
 
-def _told(faults: Sequence[MetadataError]) -> str:
+def _messages(faults: Sequence[MetadataError]) -> str:
     return _joined([f"{each.field}: must be {each.detail}" for each in faults])
 
 

@@ -187,7 +187,7 @@ def _answer(
         asked, what_is_known(interaction, asked, client, person, issuer=server.issuer), now
     )
     if isinstance(step, Refuse):
-        return _tell(tx, server, pending, asked, step.refusal, now)
+        return _record_denial(tx, server, pending, asked, step.refusal, now)
     if not isinstance(step, Respond) or present is None:
         return step
     if not _claim(tx, server, interaction, now):
@@ -245,7 +245,7 @@ def _still_present(
     return find_still_present(tx, session_id, client.id, server.sessions, now)
 
 
-def _tell(
+def _record_denial(
     tx: Transaction,
     server: Server,
     pending: Pending,

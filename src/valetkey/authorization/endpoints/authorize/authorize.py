@@ -19,7 +19,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
 )
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import CONSENT, SIGN_IN
-from valetkey.authorization.layout.language_choice import asked
+from valetkey.authorization.layout.language_choice import requested_languages_cookie
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
@@ -121,14 +121,14 @@ class Authorize(Struct, frozen=True):
             return self._ask(request, pending, pending.step)
         if isinstance(pending.step, Refuse) and not interaction.browser:
             # No page was shown: there is no interaction to redeem and no event to record.
-            return self._told(request, pending, pending.step.refusal)
+            return self._refuse(request, pending, pending.step.refusal)
         if pending.asked.response_type is not ResponseType.CODE:
             # Loaded before the transaction: without a key nothing is spent.
             await self.minter.keys.refresh(request.at)
             self.minter.keys.current(request.at)
         outcome = await answer(self.server, pending, request.at)
         if isinstance(outcome, ClientError):
-            return self._told(request, replace(pending, asked=outcome.asked), outcome.refusal)
+            return self._refuse(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):
             return await self._issued(request, pending.client, outcome)
         return self._ask(request, pending, outcome)
@@ -145,15 +145,18 @@ class Authorize(Struct, frozen=True):
         path = SIGN_IN if isinstance(step, SignIn) else CONSENT
         url = address(self.server, path, interaction)
         if len(url) > LONGEST:
-            return self._told(request, pending, _TOO_LONG)
+            return self._refuse(request, pending, _TOO_LONG)
         if not pending.interaction.browser:
             # Once, as the way begins: what the person chooses on it counts for the rest of it.
             wish = pending.interaction.parameters.get(UI_LOCALES)
             secure, languages = self.server.cookies.secure, self.server.brand.languages
-            headers = (*headers, *asked(wish, request, languages, secure=secure))
+            headers = (
+                *headers,
+                *requested_languages_cookie(wish, request, languages, secure=secure),
+            )
         return see_other(url, *headers)
 
-    def _told(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
+    def _refuse(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
         return self.server.back(pending.asked.returns, refusal, pending.client, request.at)
 
     async def _issued(self, request: Request, client: Client, issued: Issued) -> Response:

@@ -91,7 +91,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
             _require_confidential(proven)
             api = await self.apis.of_credential(proven.client)
             caller = _Caller(proven.client, "" if api is None else api.identifier)
-            said = await self._said(caller, token_parameter(asked), request.at)
+            said = await self._introspect(caller, token_parameter(asked), request.at)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         kind = client_id, "POST", request.path, request.at
@@ -103,12 +103,12 @@ class IntrospectionEndpoint(Struct, frozen=True):
             return await self._signed(said, client_id, request.at, algorithm)
         return json_response(dict(said), 200, _NO_STORE)
 
-    async def _said(self, caller: _Caller, token: str, now: Instant) -> Mapping[str, object]:
+    async def _introspect(self, caller: _Caller, token: str, now: Instant) -> Mapping[str, object]:
         known = await self.known.find(token, now)
         number = self.known.number
         # A client with pairwise subjects needs the user's name for its sector.
         if known is not None and not caller.client.openid.is_pairwise and _is_live(known, now):
-            return self._tell(caller, known, now, "")
+            return self._response(caller, known, now, "")
         read = await self.reader.read_by_value(token, now)
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, and
         # whether another API ended.
@@ -148,9 +148,9 @@ class IntrospectionEndpoint(Struct, frozen=True):
             api = self.apis.find(tx, audience)
             if api is None or api.identifier != audience:
                 return _INACTIVE, None
-        return self._tell(caller, found, now, self._subject(tx, caller, found.read.uid)), found
+        return self._response(caller, found, now, self._subject(tx, caller, found.read.uid)), found
 
-    def _tell(
+    def _response(
         self, caller: _Caller, found: TokenState, now: Instant, subject: str
     ) -> Mapping[str, object]:
         live = found.read

@@ -46,7 +46,7 @@ class RegistrationAnswers(Struct, frozen=True):
     issuer: str
     refusal: ClientRefusal
 
-    def told(self, registered: Registered, token: str, status: int) -> Response:
+    def registration_response(self, registered: Registered, token: str, status: int) -> Response:
         """Return the stored record with all defaults, and secrets for its owner."""
         client = registered.client
         record: dict[str, object] = {
@@ -125,7 +125,7 @@ class RegisterEndpoint(Struct, frozen=True):
             return self.registrar.register(tx, metadata, fresh, now)
 
         registered = await self.store.write(register_client, done_by=ANONYMOUS)
-        return self.answers.told(registered, fresh.token.reveal(), 201)
+        return self.answers.registration_response(registered, fresh.token.reveal(), 201)
 
     async def _invitation(self, request: Request) -> Fingerprint | None:
         """Return the initial access token to spend; None if registration is open."""
@@ -178,7 +178,7 @@ class ManageEndpoint(Struct, frozen=True):
             client = await self._find(request, token)
         except Refused as refused:
             return self.answers.refuse(request, refused.refusal)
-        return self.answers.told(Registered(client, None), token, 200)
+        return self.answers.registration_response(Registered(client, None), token, 200)
 
     async def replace(self, request: Request) -> Response:
         """Handle PUT: replace the registration."""
@@ -222,7 +222,7 @@ class ManageEndpoint(Struct, frozen=True):
             return self.registrar.change(tx, current, said, fresh, now)
 
         registered = await self.store.write(change_client, done_by=by_client(client_id))
-        return self.answers.told(registered, token, 200)
+        return self.answers.registration_response(registered, token, 200)
 
     async def _find(self, request: Request, token: str) -> Client:
         client_id = request.arguments["client_id"]

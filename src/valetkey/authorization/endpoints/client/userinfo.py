@@ -131,7 +131,7 @@ class UserInfoEndpoint(Struct, frozen=True):
 
     async def __call__(self, request: Request) -> Response:
         """Return the claims. Raises Refused."""
-        told = await self._told(read_token(request), request.at)
+        told = await self._requested_claims(read_token(request), request.at)
         client = await self.directory.find(told.client_id)
         if client is None:
             refuse_token("a token of no client")
@@ -143,7 +143,7 @@ class UserInfoEndpoint(Struct, frozen=True):
             return await self._protected(claims, client, request.at)
         return json_response(claims, 200, _NO_STORE)
 
-    async def _told(self, token: str, now: Instant) -> UserInfoGrant:
+    async def _requested_claims(self, token: str, now: Instant) -> UserInfoGrant:
         known = await self.known.find(token, now)
         number = self.known.number
         if known is not None and known.holds(now):
@@ -155,11 +155,13 @@ class UserInfoEndpoint(Struct, frozen=True):
         declared = await claims.as_of(self.directory.revision)
         if self.userinfo.takes_one_statement(read, declared):
             told = await self.store.read_one(
-                lambda tx: self.userinfo.tell(tx, token, read, now, declared)
+                lambda tx: self.userinfo.requested_claims(tx, token, read, now, declared)
             )
         if told is None or not told.is_complete:
             told = await claims.supply(
-                lambda: self.store.read(lambda tx: self.userinfo.tell(tx, token, read, now))
+                lambda: self.store.read(
+                    lambda tx: self.userinfo.requested_claims(tx, token, read, now)
+                )
             )
         self.known.keep(token, number, told, now)
         return told

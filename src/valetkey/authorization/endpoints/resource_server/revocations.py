@@ -167,12 +167,12 @@ class RevocationsEndpoint:
         if len(records) == PAGE:
             last = records[-1]
             cursor = f"{last.revoked_at}.{last.kind}.{last.id}"
-            return Page(cursor, _told(records), True, last.revoked_at)
+            return Page(cursor, _for_follower(records), True, last.revoked_at)
         after = Instant(max(0, now - OVERLAP))
-        return Page(str(after), _told(records), False, after)
+        return Page(str(after), _for_follower(records), False, after)
 
 
-def _told(records: Sequence[RevocationRecord]) -> tuple[RevocationRecord, ...]:
+def _for_follower(records: Sequence[RevocationRecord]) -> tuple[RevocationRecord, ...]:
     """Return the records for a follower: to an API, its own end is the end of everything."""
     return tuple(
         replace(each, kind=RevokedKind.ALL, id="all") if each.kind is RevokedKind.API else each

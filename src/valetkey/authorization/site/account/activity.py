@@ -227,7 +227,7 @@ def read_activity(
 ) -> Sequence[ActivityEntry]:
     """Return at most `limit` listed events before that position, newest first."""
     events = tx.events.of_person(uid, at, place, limit, kind)
-    ids = {_said(each).session_id for each in events} - {""}
+    ids = {_event_data(each).session_id for each in events} - {""}
     return _entries(tx, events, {each: tx.sessions.find_by_id(each) for each in ids})
 
 
@@ -239,7 +239,7 @@ def _entries(
     return [
         ActivityEntry(
             event,
-            said := _said(event),
+            said := _event_data(event),
             names.get(event.client_id or "") or event.client_id or "",
             sessions.get(said.session_id),
         )
@@ -247,7 +247,7 @@ def _entries(
     ]
 
 
-def _said(event: EventRecord) -> _EventData:
+def _event_data(event: EventRecord) -> _EventData:
     return msgspec.json.decode(event.data, type=_EventData)
 
 

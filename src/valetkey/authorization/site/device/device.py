@@ -304,7 +304,7 @@ class DevicePages(Struct, frozen=True):
         if not tx.groups.admits(uid, client.openid.required_groups):
             raise Refused(_NOT_ADMITTED)
         present = find_still_present(tx, request.session.id, client.id, self.server.sessions, now)
-        if present is None or not _told(tx, present, client, scope, request):
+        if present is None or not _record_participant(tx, present, client, scope, request):
             raise Refused(_SIGNED_OUT)
         given = Consent(uid, client.id, scope, client.appearance, now, id=consent_id)
         payload = CodePayload(
@@ -351,7 +351,7 @@ def _waiting(
     return _Entered(code, client, apis, scope) if apis and scope else None
 
 
-def _told(
+def _record_participant(
     tx: Transaction, present: LiveSession, client: Client, scope: Scope, request: SignedInRequest
 ) -> bool:
     """Record the client as a participant of the session; False if the session has ended."""

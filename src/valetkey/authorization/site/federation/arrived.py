@@ -118,7 +118,7 @@ class UpstreamSignUp(Struct, frozen=True):
             made = None
         if isinstance(made, User):
             onward = flow.continue_to(came, target, fresh, begun[-1])
-            return replace(onward, headers=(*onward.headers, self.federation.forget()))
+            return replace(onward, headers=(*onward.headers, self.federation.deleted_cookie()))
         faults = {} if made is None else {each.field: _SAID.get(each.field, "") for each in made}
         status = _CONFLICT if made is None else _BAD_REQUEST
         return await self._page(request, username, name, faults=faults, status=status)

@@ -208,7 +208,7 @@ class ProviderRedirect(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page whose URL redirects to a provider."""
-        return (Page(f"{WITH}/{{provider}}", self._errand, self.leave, head=False),)
+        return (Page(f"{WITH}/{{provider}}", self._start_request, self.leave, head=False),)
 
     async def leave(self, request: UpstreamSignInRequest) -> Outcome:
         """Redirect to the provider."""
@@ -216,7 +216,7 @@ class ProviderRedirect(Struct, frozen=True):
             request.request, request.provider, request.pending_sign_in, request.state
         )
 
-    async def _errand(self, visit: Visit) -> UpstreamSignInRequest:
+    async def _start_request(self, visit: Visit) -> UpstreamSignInRequest:
         """Require a link from a page of this server: to sign in, or to link an account."""
         request, cookies = visit.request, visit.browsers.cookies
         provider, query = self.federation.provider(request), read_query(request.query)

@@ -114,7 +114,7 @@ class Connections(Struct, frozen=True):
                 ),
                 arrived_from="" if unlinked is None else self._name(unlinked.provider),
                 arrived_as="" if unlinked is None else _shown(unlinked),
-                connected=connected if _is_news(found, now) else "",
+                connected=connected if _is_recently_linked(found, now) else "",
                 ended=query.get("ended") is not None,
                 taken=self._name(query.get("taken")),
             )
@@ -161,7 +161,7 @@ class Connections(Struct, frozen=True):
             else "taken"
         )
         to = f"{CONNECTIONS}?{done}={unlinked.provider}"
-        return SeeOther(to, (self.federation.forget(),))
+        return SeeOther(to, (self.federation.deleted_cookie(),))
 
     def _key(self, identity: Identity) -> str:
         text = f"{identity.issuer} {identity.subject}"
@@ -183,7 +183,7 @@ def _read(tx: Transaction, uid: Uid) -> list[tuple[Identity, bool]]:
     ]
 
 
-def _is_news(found: list[tuple[Identity, bool]], now: Instant) -> bool:
+def _is_recently_linked(found: list[tuple[Identity, bool]], now: Instant) -> bool:
     return any(identity.linked_at + _NEWS > now for identity, _ in found)
 
 

@@ -122,7 +122,7 @@ class Federation(Struct, frozen=True):
         sealed = unlinked.seal(self.server.keyring.sealer, self.server.random)
         return self._set(sealed, LIFETIME)
 
-    def forget(self) -> tuple[str, str]:
+    def deleted_cookie(self) -> tuple[str, str]:
         """Return the header that deletes the cookie."""
         return self._set("", 0)
 

@@ -139,26 +139,26 @@ class Transcript:
         )
         self.wrongs.append(wrong)
         if self.verbose:
-            self._tell_wrong(wrong)
+            self._print_mismatch(wrong)
 
     def _summarise(self, chapter: Chapter, wrongs: Sequence[Mismatch]) -> None:
         sign = say.coloured("✗", "red") if wrongs else say.coloured("✓", "green")
         count = len(chapter.exchanges)
         exchanges = say.faint(f"{count} exchange{'' if count == 1 else 's'}")
-        self._tell(f"{sign} {chapter.number:>2}. {chapter.title}  {exchanges}")
+        self._print(f"{sign} {chapter.number:>2}. {chapter.title}  {exchanges}")
         for wrong in wrongs:
-            self._tell_wrong(wrong)
+            self._print_mismatch(wrong)
 
-    def _tell_wrong(self, wrong: Mismatch) -> None:
-        self._tell(f"    {say.coloured('✗', 'red')} {wrong.what}")
-        self._tell(f"      expected: {wrong.expected}")
-        self._tell(f"      received: {wrong.received}")
+    def _print_mismatch(self, wrong: Mismatch) -> None:
+        self._print(f"    {say.coloured('✗', 'red')} {wrong.what}")
+        self._print(f"      expected: {wrong.expected}")
+        self._print(f"      received: {wrong.received}")
 
     def _detail(self, line: str) -> None:
         if self.verbose:
-            self._tell(line)
+            self._print(line)
 
-    def _tell(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if not self.quiet:
             say.line(line)
 

@@ -159,7 +159,9 @@ def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequen
         _nobody_else_writes(folder)
         files = sorted(file for file in folder.iterdir() if _counts(file))
     except (OSError, InvalidDeclaration) as reason:
-        return (), (Problem(SETTING, f"{folder}: {_said(reason)}", "name a directory of objects"),)
+        return (), (
+            Problem(SETTING, f"{folder}: {_describe(reason)}", "name a directory of objects"),
+        )
     if len(files) > MOST:
         return (), (Problem(SETTING, f"{folder} has {len(files)} files", f"{MOST} are allowed"),)
     found: dict[str, ResourceObject] = {}
@@ -174,7 +176,7 @@ def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequen
             found[each.name] = each
         except (OSError, InvalidDeclaration) as reason:
             right = reason.right if isinstance(reason, InvalidDeclaration) else "make it readable"
-            problems.append(Problem(SETTING, f"{file}: {_said(reason)}", right))
+            problems.append(Problem(SETTING, f"{file}: {_describe(reason)}", right))
     return tuple(found.values()), problems
 
 
@@ -205,7 +207,7 @@ def _nobody_else_writes(path: Path) -> None:
         raise InvalidDeclaration("every user of this machine may write it", f"chmod o-w {path}")
 
 
-def _said(reason: Exception) -> str:
+def _describe(reason: Exception) -> str:
     if isinstance(reason, OSError):
         return (reason.strerror or "it cannot be read").lower()
     return str(reason)
