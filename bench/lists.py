@@ -77,7 +77,7 @@ def _fill(first: int, db: Connection) -> None:
         document = f'{{"title":"{title}","state":"{state}","stars":{number % 5}}}'
         stored = Stored(f"task_{number}", document, 1, Instant(_NOW + number), _NOW)
         objects.add(stored)
-        entered.put(stored.id, KIND.orders.entries(stored))
+        entered.insert(stored.id, KIND.orders.entries(stored))
 
 
 async def _measure(engine: Engine, rows: int) -> None:

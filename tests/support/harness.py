@@ -295,7 +295,7 @@ class Harness(Caller):
 
         def work(tx: Transaction) -> None:
             tx.sessions.start(session, Fingerprint(session_id))
-            tx.consents.put(Consent(uid, client_id, Scope.parse(scope), "", now))
+            tx.consents.save(Consent(uid, client_id, Scope.parse(scope), "", now))
             assert tx.vouchers.issue(voucher)
 
         await self.write(work)

@@ -145,11 +145,11 @@ def lagging(seen: Seen, lag: int) -> Seen:
 async def is_missing(engine: Engine) -> bool:
     """Return whether the database has none of Valetkey's tables."""
 
-    def look(db: Connection) -> None:
+    def read_state(db: Connection) -> None:
         db.row("SELECT number FROM migrations")
 
     try:
-        await engine.scan(look)
+        await engine.scan(read_state)
     except TablesMissing:
         return True
     except (DatabaseUnavailable, Overloaded, OperatorError):

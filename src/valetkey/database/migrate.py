@@ -121,7 +121,7 @@ def find(package: str) -> tuple[Migration, ...]:
     return tuple(found)
 
 
-def put_mark(db: Connection, package: str, mark: str) -> None:
+def add_mark(db: Connection, package: str, mark: str) -> None:
     """Let every server and command refuse this database; one of an older version too.
 
     The mark is a migration that no version has.

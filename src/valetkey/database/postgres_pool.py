@@ -75,11 +75,11 @@ class Pool:
         self._unconfirmed: list[Channel] = []
         self._threads: dict[threading.Thread, Session] = {}
         self._grows_at = 0.0
-        metrics.POOL.ask(lambda: self._idle, "idle")
-        metrics.POOL.ask(lambda: len(self._threads) - self._idle, "busy")
+        metrics.POOL.read_from(lambda: self._idle, "idle")
+        metrics.POOL.read_from(lambda: len(self._threads) - self._idle, "busy")
         metrics.POOL.set(size, "limit")
         for kind in Kind:
-            metrics.QUEUE.ask(self._waiting[kind].__len__, f"database_{kind.name.lower()}")
+            metrics.QUEUE.read_from(self._waiting[kind].__len__, f"database_{kind.name.lower()}")
 
     async def run(self, kind: Kind, work: Work) -> Any:
         """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 128 reports."""

@@ -76,8 +76,8 @@ class OpenFiles:
         self.lost = self._refused or self._compare()
         return self.lost
 
-    def look_at_times(self) -> str:
-        """Compare the files as `look` does, at most ten times a second."""
+    def compare_occasionally(self) -> str:
+        """Compare the files as `compare_files` does, at most ten times a second."""
         return self.compare_files() if time.monotonic() > self._due else self.lost
 
     def refuse(self, why: str) -> None:

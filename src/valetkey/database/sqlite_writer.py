@@ -147,7 +147,7 @@ class Writer:
         self._known: dict[str, Row | None] = {}
         self._coming: dict[asyncio.AbstractEventLoop, list[QueuedWork]] = {}
         self._closed = False
-        metrics.QUEUE.ask(self._queue.qsize, "database_write")
+        metrics.QUEUE.read_from(self._queue.qsize, "database_write")
         # Transactions that could not be begun, run or committed in time, and groups undone.
         self.failures = 0
         self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
@@ -256,7 +256,7 @@ class Writer:
         IMMEDIATE, because a read that later turns into a write would fail with
         SQLITE_BUSY_SNAPSHOT, whatever the timeout.
         """
-        if lost := self._files.look_at_times():
+        if lost := self._files.compare_occasionally():
             raise DatabaseUnavailable(lost)
         deadline = time.monotonic() + self._timeouts.lock
         self._known.clear()

@@ -102,7 +102,7 @@ _BYTES = 48 * 1024
 """Random bytes; 64 KiB as text: more pages than any request writes, and incompressible."""
 
 
-async def prove_writable(engine: Engine, random: Callable[[int], bytes]) -> None:
+async def check_writable(engine: Engine, random: Callable[[int], bytes]) -> None:
     """Commit 64 KiB in a separate row. Raises what `Engine.write` raises."""
     if wrong := engine.check_identity():
         raise DatabaseUnavailable(wrong)
@@ -145,7 +145,7 @@ class Readiness:
         # Shared with other callers, so it does not end with the request that started it.
         CALLER.set(None)
         before = self.engine.failures()
-        await prove_writable(self.engine, self.random)
+        await check_writable(self.engine, self.random)
         self._proved = (now, before)
 
 

@@ -168,7 +168,7 @@ class OutboundHttp:
         headers = {"content-type": media_type} | _authorized(authorization)
         return await self._exchange("POST", url, ANYTHING, body, headers)
 
-    async def ask(self, url: str, *, authorization: str) -> Fetched:
+    async def get_authorized(self, url: str, *, authorization: str) -> Fetched:
         """GET `url` with an Authorization header; return the response of any status, never cached.
 
         Raises Unfetchable.

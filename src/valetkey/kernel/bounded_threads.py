@@ -48,7 +48,7 @@ class BoundedThreads:
         self._queue = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closed = False
-        metrics.QUEUE.ask(lambda: max(0, queue - self._free.qsize()), name)
+        metrics.QUEUE.read_from(lambda: max(0, queue - self._free.qsize()), name)
 
     @property
     def is_full(self) -> bool:

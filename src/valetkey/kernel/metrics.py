@@ -105,7 +105,7 @@ class Gauge(Metric):
         with self._turn:
             self._values = dict(values)
 
-    def ask(self, how: Callable[[], float], *labels: object) -> None:
+    def read_from(self, how: Callable[[], float], *labels: object) -> None:
         """Call `how` whenever the value is read, on any thread; a later call replaces it."""
         with self._turn:
             self._asked[labels] = how

@@ -92,7 +92,7 @@ class RequestSamples:
             )
         )
 
-    def put(self, samples: Sequence[RequestSample]) -> None:
+    def add_samples(self, samples: Sequence[RequestSample]) -> None:
         """Queue samples that another process took."""
         if self.every:
             self._waiting.extend(samples)

@@ -100,7 +100,7 @@ class Span:
         """End the span and queue it for export. Any thread may call it."""
         if self.sampled:
             self.ended = TRACES.clock()
-            TRACES.put(self)
+            TRACES.enqueue(self)
 
     def headers(self, *, with_state: bool = True) -> Mapping[str, str]:
         """Return the header fields that continue the trace in another server.
@@ -140,7 +140,7 @@ class Traces:
         self.clock, self.random = clock, random
         self._least = round(ratio * (1 << 8 * _LOW_BYTES))
         self.on = True
-        metrics.QUEUE.ask(lambda: len(self._waiting), "traces")
+        metrics.QUEUE.read_from(lambda: len(self._waiting), "traces")
 
     def request(self, traceparent: bytes | None, tracestate: bytes | None) -> Span:
         """Begin the span of a request; pass header fields only of clients that are trusted."""
@@ -175,7 +175,7 @@ class Traces:
         span.set("server.port", port)
         return span
 
-    def put(self, span: Span) -> None:
+    def enqueue(self, span: Span) -> None:
         """Queue a finished span; any thread may call it."""
         if len(self._waiting) < QUEUED:
             self._waiting.append(span)

@@ -71,7 +71,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
     try:
         await open_known(settings, settings.resource, engine, _SCHEMA, runtime)
         fresh = to_base64url(runtime.random(32))
-        await engine.write(lambda db: StoredValues(db).put_first(PAGE_KEY, fresh))
+        await engine.write(lambda db: StoredValues(db).set_if_absent(PAGE_KEY, fresh))
         for kind in objects_of(settings):
             await bring_up_to_date(engine, kind.name, kind.orders)
     finally:
@@ -223,7 +223,7 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
         keys=kept.find(KEY_SET).encode(),
         revocations=kept.revocations(now),
         keep_keys=tolerate_outage(
-            engine, lambda db, document: StoredValues(db).put(KEY_SET, document.decode())
+            engine, lambda db, document: StoredValues(db).set(KEY_SET, document.decode())
         ),
         keep_revocations=tolerate_outage(engine, lambda db, page: StoredValues(db).learn(page)),
     )

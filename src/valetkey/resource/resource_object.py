@@ -44,7 +44,7 @@ class DataclassShape:
         """Return the class as a JSON Schema."""
         return {**inlined(msgspec.json.schema(self._record)), "additionalProperties": False}
 
-    def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate each field; return the errors, and the values converted for the class."""
         errors: list[FieldError] = []
         values: dict[str, object] = {}
@@ -229,7 +229,7 @@ class ResourceObject:
         """Return the fields a merge patch changes, to send to the other server. Raises Invalid."""
         shape = self.fields
         removed = [name for name, value in patch.items() if value is None and name in shape.names]
-        errors, values = shape.judge(
+        errors, values = shape.validate(
             {name: value for name, value in patch.items() if name not in removed}
         )
         errors = [
@@ -257,7 +257,7 @@ class ResourceObject:
         return whole
 
     def _whole(self, document: Document, missing: Sequence[FieldError]) -> Document:
-        errors, values = self.fields.judge(document)
+        errors, values = self.fields.validate(document)
         if errors or missing:
             raise Invalid([*errors, *missing])
         # Equal documents have equal bytes, for any order of the fields.

@@ -164,7 +164,7 @@ class Protection:
 
     async def refresh(self, now: Instant) -> bool:
         """Fetch keys and revocations once; return whether the issuer answered."""
-        await self._keys.look(now)
+        await self._keys.fetch_missing(now)
         heard = self._revocations is None or await self._revocations.poll(now)
         return heard and self._keys.is_sure()
 

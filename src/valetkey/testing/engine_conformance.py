@@ -31,7 +31,6 @@ from valetkey.testing.engine_story import (
     check,
     elsewhere,
     fill,
-    look,
     notes,
     opened,
     opening,
@@ -40,6 +39,7 @@ from valetkey.testing.engine_story import (
     run_on_engine,
     runners,
     same,
+    select_one,
     spend,
     write,
 )
@@ -116,12 +116,12 @@ class EngineConformance(EngineLookConformance):
         """Concurrent commits are not visible, however often a read repeats its queries."""
 
         async def story(engine: Engine) -> None:
-            def look(db: Connection) -> None:
+            def read_state(db: Connection) -> None:
                 same(db.row("SELECT count(*) FROM notes"), (0,))
                 elsewhere(lambda: engine.write(adding(1)))
                 same(db.row("SELECT count(*) FROM notes"), (0,))
 
-            await engine.scan(look)
+            await engine.scan(read_state)
             same(await notes(engine), 1)
 
         run_on_engine(engine_url, story)
@@ -277,7 +277,7 @@ class EngineConformance(EngineLookConformance):
             kept: list[Connection] = []
             for runner in runners(engine):
                 await runner(kept.append)
-                await raises(RuntimeError, runner, lambda _: look(kept[-1]))
+                await raises(RuntimeError, runner, lambda _: select_one(kept[-1]))
 
         run_on_engine(engine_url, story)
 
@@ -362,6 +362,6 @@ class EngineConformance(EngineLookConformance):
             await engine.close()
             await asyncio.gather(*tasks)
             for runner in runners(engine):
-                await raises(DatabaseUnavailable, runner, look)
+                await raises(DatabaseUnavailable, runner, select_one)
 
         run_on_engine(engine_url, story)

@@ -19,12 +19,12 @@ from valetkey.testing.engine_process import order, other_process
 from valetkey.testing.engine_story import (
     adding,
     check,
-    look,
     notes,
     raises,
     run_on_engine,
     same,
     scan,
+    select_one,
 )
 
 UNSTORABLE: tuple[object, ...] = (
@@ -108,8 +108,10 @@ class EngineLookConformance:
                 return lambda _: engine.row(sql, id=value)
 
             for value in UNSTORABLE:
-                await raises(UnstorableValue, asking(found, value), look)
-            await raises(ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), look)
+                await raises(UnstorableValue, asking(found, value), select_one)
+            await raises(
+                ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), select_one
+            )
             same(await notes(engine), 1)
 
         run_on_engine(engine_url, story)

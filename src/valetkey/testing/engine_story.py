@@ -100,7 +100,7 @@ def elsewhere(step: Callable[[], Awaitable[object]]) -> None:
         thread.submit(asyncio.run, awaited()).result()
 
 
-def look(db: Connection) -> object:
+def select_one(db: Connection) -> object:
     """Run the smallest possible transaction."""
     return db.row("SELECT 1")
 
@@ -118,7 +118,7 @@ def adding(number: int) -> Callable[[Connection], int]:
 
 def opening(runner: Runner) -> Work:
     """Return a transaction that tries to begin another one."""
-    return lambda _: runner(look)
+    return lambda _: runner(select_one)
 
 
 async def notes(engine: Engine) -> int:

@@ -298,11 +298,11 @@ class StorageConformance:
         """The latest counts."""
         first = Consent(_ADA, "printer", Scope.of("read"), "as it looked", NOW)
         second = replace(first, scope=Scope.of("read", "notes:read"), given_at=LATER)
-        memory.write(lambda tx: tx.consents.put(first))
-        memory.write(lambda tx: tx.consents.put(second))
+        memory.write(lambda tx: tx.consents.save(first))
+        memory.write(lambda tx: tx.consents.save(second))
         assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) == second
         assert list(memory.read(lambda tx: tx.consents.clients_of(_ADA, 9))) == ["printer"]
-        memory.write(lambda tx: tx.consents.forget(_ADA, "printer"))
+        memory.write(lambda tx: tx.consents.delete(_ADA, "printer"))
         assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) is None
 
     def test_one_process_makes_the_key_of_a_period(self, memory: Memory) -> None:

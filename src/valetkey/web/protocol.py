@@ -93,7 +93,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._current is not None:
             self._current.abandon()
         self._current = self._reader.incoming = None
-        self._reader.forget()
+        self._reader.discard_input()
         self._pending.clear()
 
     def eof_received(self) -> bool:
@@ -159,7 +159,7 @@ class HttpProtocol(asyncio.Protocol):
             if self._ignored > _IGNORED:
                 self._transport.abort()
         else:
-            self._reader.keep(data)
+            self._reader.buffer_input(data)
         self.process_input()
 
     def requested(self, exchange: Exchange) -> None:
@@ -381,7 +381,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._pending and self._pending[-1].more:
             self._pending.pop()
         self._reader.incoming = None
-        self._reader.forget()
+        self._reader.discard_input()
         self._advance()
 
     def _close(self) -> None:

@@ -290,9 +290,7 @@ class App:
         # Returns the route or raises Refused, judging everything except the body.
         if headers.repeats():
             raise Refused(
-                _invalid_request(
-                    "a header was sent more than once that must be unique", "http.repeated"
-                )
+                _invalid("a header was sent more than once that must be unique", "http.repeated")
             )
         if target >= TARGET_BYTES:
             description = "the request target has more than 8 KiB"
@@ -323,18 +321,18 @@ class App:
         self, route: Route | None, request: Request, refusal: Refusal | None
     ) -> Response:
         if refusal is not None or route is None:
-            return self._refusal_response(route, request, refusal or _NOT_FOUND)
+            return self._respond(route, request, refusal or _NOT_FOUND)
         try:
             return await route.methods[request.method](request)
         except Refused as refused:
-            return self._refusal_response(route, request, refused.refusal)
+            return self._respond(route, request, refused.refusal)
         except Interrupt as interrupt:
             return interrupt.response
         except self._unavailable as failure:
             kind = type(failure).__name__
             metrics.UNAVAILABLE.add(kind)
             log.throttled("warning", "request.unavailable", f"{kind}: {failure}")
-            return self._refusal_response(route, request, _UNAVAILABLE)
+            return self._respond(route, request, _UNAVAILABLE)
         except Exception as failure:  # noqa: BLE001 - after any error, the client gets a response
             return self._failed(route, request, failure)
 
@@ -344,11 +342,9 @@ class App:
         log.error("request.failed", failure, reference=reference, method=request.method, path=path)
         description = f"the server failed; its log has the reason under {reference}"
         refusal = Refusal(ErrorCode.SERVER_ERROR, description, FAILED, received=reference)
-        return self._refusal_response(route, request, refusal)
+        return self._respond(route, request, refusal)
 
-    def _refusal_response(
-        self, route: Route | None, request: Request, refusal: Refusal
-    ) -> Response:
+    def _respond(self, route: Route | None, request: Request, refusal: Refusal) -> Response:
         refuse = self._refuse if route is None else route.refuse
         try:
             response = refuse(request, refusal)
@@ -372,7 +368,7 @@ def _known(route: Route | None, request: Request) -> str:
     return request.method if known else metrics.OTHER
 
 
-def _invalid_request(description: str, check: str) -> Refusal:
+def _invalid(description: str, check: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, description, check)
 
 
@@ -393,10 +389,10 @@ def _check_type(body: Body, given: str) -> None:
     if body is Body.FORM and not _FORM_TYPE.fullmatch(given.strip(" \t")):
         # RFC 6749 does not use 415: a token request in the wrong format is an invalid request.
         raise Refused(
-            _invalid_request("the body must be application/x-www-form-urlencoded in UTF-8", check)
+            _invalid("the body must be application/x-www-form-urlencoded in UTF-8", check)
         )
     if body is Body.UPLOAD and not is_multipart(given):
-        raise Refused(_invalid_request("the body must be multipart/form-data", check))
+        raise Refused(_invalid("the body must be multipart/form-data", check))
     if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
         what = "the body must be application/json in UTF-8"
         raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, what, check)

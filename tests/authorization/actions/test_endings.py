@@ -286,7 +286,7 @@ def test_thousands_of_consents_end_at_once_in_batches(tmp_path: Path, database_u
         consent = await it.read(lambda tx: tx.consents.find(ADA, "web"))
         assert consent is not None
         each = [replace(consent, client_id=one.id, id=f"co_{one.id}") for one in many]
-        await it.write(lambda tx: [tx.consents.put(one) for one in each])
+        await it.write(lambda tx: [tx.consents.save(one) for one in each])
         rows = "SELECT COUNT(*) FROM consents"
         assert await _count(it, rows) == _SOME + 1
         assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
@@ -298,7 +298,7 @@ def test_thousands_of_consents_end_at_once_in_batches(tmp_path: Path, database_u
         # A consent that is given anew before the rows are gone is another, and stays.
         last = many[-1].id
         anew = replace(each[-1], id="co_anew")
-        assert await it.write(lambda tx: tx.consents.put(anew)) == "co_anew"
+        assert await it.write(lambda tx: tx.consents.save(anew)) == "co_anew"
         assert max(await _batches(it, rows)) <= BATCH
         left = await it.read(lambda tx: tx.consents.of_user(ADA, _SOME))
         assert [(one.client_id, one.id) for one in left] == [(last, "co_anew")]

@@ -184,7 +184,7 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
         queue, store = DecisionQueue(SYSTEM.random), it.foundation.store
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         references = [
-            queue.put(_REFUSAL, endpoint=f"/{number}", at=it.clock.now)
+            queue.enqueue(_REFUSAL, endpoint=f"/{number}", at=it.clock.now)
             for number in range(BATCH + 1)
         ]
         away = Maintenance(_Broken(store.engine, store.random), queue, it.foundation.keys, runtime)
@@ -201,10 +201,10 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
 
 def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
     queue, now = DecisionQueue(SYSTEM.random), Instant(0)
-    references = [queue.put(_REFUSAL, endpoint="/", at=now) for _ in range(10_001)]
+    references = [queue.enqueue(_REFUSAL, endpoint="/", at=now) for _ in range(10_001)]
     assert [each.reference for each in queue.waiting] == references[1:]
     first = queue.drain(500)
-    references += [queue.put(_REFUSAL, endpoint="/", at=now) for _ in range(300)]
+    references += [queue.enqueue(_REFUSAL, endpoint="/", at=now) for _ in range(300)]
     queue.give_back(first)
     assert [each.reference for each in queue.waiting] == references[-10_000:]
     assert len(queue.drain()) == 10_000
@@ -215,7 +215,7 @@ def test_any_reason_can_be_written(tmp_path: Path, database_url: str, text: str)
     async def story(it: Harness) -> None:
         queue = DecisionQueue(SYSTEM.random)
         refusal = Refusal(ErrorCode.INVALID_REQUEST, text, text, text, text)
-        reference = queue.put(refusal, endpoint=text, at=it.clock.now)
+        reference = queue.enqueue(refusal, endpoint=text, at=it.clock.now)
         (decision,) = queue.drain()
         await it.write(lambda tx: tx.decisions.add(decision))
         assert await it.read(lambda tx: tx.decisions.find(reference)) == decision

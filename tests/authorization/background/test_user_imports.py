@@ -20,7 +20,7 @@ from valetkey.authorization.actions.admin.permissions import (
     Actor,
     ActorPermissions,
     CommandLine,
-    powers_of,
+    permissions_of,
 )
 from valetkey.authorization.actions.admin.user_imports import (
     BATCH,
@@ -63,9 +63,9 @@ class _Administrator:
     def done_by(self) -> DoneBy:
         return by_user(self.uid)
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         user = tx.users.find(self.uid)
-        return powers_of(user.role if user else None)
+        return permissions_of(user.role if user else None)
 
 
 @dataclass(frozen=True, slots=True)

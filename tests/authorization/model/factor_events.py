@@ -57,7 +57,7 @@ async def second_factors(it: Harness, told: set[str]) -> None:
         passkey = tx.credentials.find_passkey("two")
         assert passkey is not None
         proved = VerifiedAssertion((), 3, fell=True, once=_once("three", now))
-        factors.prove(
+        factors.verify_factor(
             tx,
             ada,
             SubmittedFactor(credential="x"),
@@ -66,7 +66,9 @@ async def second_factors(it: Harness, told: set[str]) -> None:
             "page",
             now,
         )
-        factors.prove(tx, ada, SubmittedFactor(recovery=codes.codes[0]), None, "", "page", now)
+        factors.verify_factor(
+            tx, ada, SubmittedFactor(recovery=codes.codes[0]), None, "", "page", now
+        )
         assert remove_passkey(tx, ada, "cr_one", now)
         assert remove_authenticator(tx, ada, now)
         assert remove_password(tx, ada, now)

@@ -63,5 +63,5 @@ async def links(it: Harness) -> None:
         SYSTEM.random,
     )
     reset = PasswordReset(made, outbox, it.foundation.accounts(), passwords)
-    assert not await reset.ask("old@example.com", "192.0.2.1", "en", now)
+    assert not await reset.request_reset("old@example.com", "192.0.2.1", "en", now)
     offload.close()

@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.authorization_request import (
     parse,
     understood,
 )
-from valetkey.authorization.protocol.authorization_response import prove
+from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.kernel.moment import Instant
@@ -67,4 +67,4 @@ def parameters(**changed: str) -> dict[str, str]:
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
     said = understood(parameters(**changed))
-    return parse(said, client, prove(said, client), (DEFAULT,))
+    return parse(said, client, verify_return_address(said, client), (DEFAULT,))

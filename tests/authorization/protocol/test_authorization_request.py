@@ -30,7 +30,7 @@ from valetkey.authorization.protocol.authorization_request import (
     require_client,
     understood,
 )
-from valetkey.authorization.protocol.authorization_response import prove
+from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -91,14 +91,14 @@ def test_unknown_and_disabled_clients_are_refused_in_the_same_words() -> None:
 )
 def test_only_a_registered_redirect_uri_is_proven(text: str) -> None:
     with pytest.raises(Refused) as caught:
-        prove({"redirect_uri": text, "state": "x"}, WEB)
+        verify_return_address({"redirect_uri": text, "state": "x"}, WEB)
     assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
     assert caught.value.refusal.check == "redirect_uri.unknown"
 
 
 def test_the_record_of_a_wrong_redirect_uri_leaves_out_what_may_be_secret() -> None:
     with pytest.raises(Refused) as caught:
-        prove({"redirect_uri": "https://evil.test/cb?token=s3cret#s3cret"}, WEB)
+        verify_return_address({"redirect_uri": "https://evil.test/cb?token=s3cret#s3cret"}, WEB)
     assert caught.value.refusal.received == "'https://evil.test/cb'"
     expected = f"one of the redirect URIs of {WEB.id}: https://app.example/cb"
     assert caught.value.refusal.expected == expected
@@ -106,25 +106,25 @@ def test_the_record_of_a_wrong_redirect_uri_leaves_out_what_may_be_secret() -> N
 
 def test_the_record_of_a_wrong_redirect_uri_can_be_stored_and_shown() -> None:
     with pytest.raises(Refused) as caught:
-        prove({"redirect_uri": "https://app\0\n\u0430"}, WEB)
+        verify_return_address({"redirect_uri": "https://app\0\n\u0430"}, WEB)
     assert caught.value.refusal.received == r"'https://app\x00\n\u0430'"
 
 
 def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:
-    returns = prove(parameters(redirect_uri="-"), WEB)
+    returns = verify_return_address(parameters(redirect_uri="-"), WEB)
     assert returns.redirect_uri == "https://app.example/cb"
     assert not returns.given
     for uris in ((), ("https://app.example/cb", "https://app.example/cb2")):
         with pytest.raises(Refused) as caught:
-            prove(parameters(redirect_uri="-"), replace(WEB, redirect_uris=uris))
+            verify_return_address(parameters(redirect_uri="-"), replace(WEB, redirect_uris=uris))
         assert caught.value.refusal.check == "redirect_uri.missing"
 
 
 def test_a_native_app_on_loopback_names_its_port() -> None:
     said = parameters(redirect_uri="http://127.0.0.1:65535/cb")
-    assert prove(said, NATIVE).redirect_uri == "http://127.0.0.1:65535/cb"
+    assert verify_return_address(said, NATIVE).redirect_uri == "http://127.0.0.1:65535/cb"
     with pytest.raises(Refused):
-        prove(said, replace(WEB, redirect_uris=NATIVE.redirect_uris))
+        verify_return_address(said, replace(WEB, redirect_uris=NATIVE.redirect_uris))
 
 
 def test_state_is_kept_byte_for_byte_up_to_its_limit() -> None:
@@ -134,7 +134,7 @@ def test_state_is_kept_byte_for_byte_up_to_its_limit() -> None:
 
 def test_a_state_that_is_too_long_is_refused_and_not_returned() -> None:
     for state in ("a" * 2_049, "\U0001f600" * 513):
-        assert prove(parameters(state=state), WEB).state is None
+        assert verify_return_address(parameters(state=state), WEB).state is None
         with pytest.raises(Refused) as caught:
             asked(state=state)
         assert caught.value.refusal.check == "state.long"

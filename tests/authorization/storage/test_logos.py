@@ -35,8 +35,8 @@ def test_one_of_many_is_given_a_logo_to_fetch(memory: Memory) -> None:
 
 def test_one_of_many_copies_is_kept_and_none_of_another_address(memory: Memory) -> None:
     other = replace(WANTED, source="https://app.example/other.png")
-    assert not memory.write(lambda tx: tx.logos.keep(other, "other", b"other"))
-    kept = memory.contend(lambda tx, n: tx.logos.keep(WANTED, f"name{n}", b"%d" % n))
+    assert not memory.write(lambda tx: tx.logos.store(other, "other", b"other"))
+    kept = memory.contend(lambda tx, n: tx.logos.store(WANTED, f"name{n}", b"%d" % n))
     assert sum(kept) == 1
     winner = kept.index(True)
     assert memory.read(lambda tx: tx.logos.image(f"name{winner}")) == b"%d" % winner
@@ -61,13 +61,13 @@ def test_client_that_is_verified_at_this_moment_keeps_its_logo(memory: Memory) -
 
     for _ in range(8):
         memory.write(lambda tx: tx.clients.unverify(PRINTER.id))
-        memory.write(lambda tx: tx.logos.want(PRINTER.id))
+        memory.write(lambda tx: tx.logos.enqueue(PRINTER.id))
         memory.contend(race)
         assert memory.read(lambda tx: tx.logos.is_any_due(NOW))
 
 
 def test_removed_client_leaves_no_image(memory: Memory) -> None:
-    assert memory.write(lambda tx: tx.logos.keep(WANTED, "name", b"image"))
+    assert memory.write(lambda tx: tx.logos.store(WANTED, "name", b"image"))
     memory.write(lambda tx: tx.bulk_revocations.delete_rows(PRINTER.id, 1_000))
     memory.write(lambda tx: tx.clients.remove(PRINTER.id, NOW))
     assert memory.read(lambda tx: tx.logos.image("name")) is None

@@ -23,7 +23,7 @@ def test_answer_is_used_until_a_token_is_affected(tmp_path: Path, database_url: 
         cache, now = AnswerCache[str](it.foundation.store), it.clock.now
         await it.client("app", grant_types=("client_credentials",))
         await cache.find("token", now)
-        cache.keep("token", cache.number, "answer", now)
+        cache.add("token", cache.number, "answer", now)
         await it.own_token("app")
         assert await cache.find("token", now) == "answer"
         assert await cache.find("another", now) is None
@@ -40,7 +40,7 @@ def test_answer_that_was_read_before_a_change_is_not_kept(tmp_path: Path) -> Non
         await cache.find("token", now)
         number = cache.number
         await it.perform(_BY_ID["disable_client"], {"client_id": "app"})
-        cache.keep("token", number, "answer", now)
+        cache.add("token", number, "answer", now)
         assert await cache.find("token", now) is None
 
     run(tmp_path, story)
@@ -50,7 +50,7 @@ def test_answer_is_not_used_for_longer_than_five_seconds(tmp_path: Path) -> None
     async def story(it: Harness) -> None:
         cache, now = AnswerCache[str](it.foundation.store), it.clock.now
         await cache.find("token", now)
-        cache.keep("token", cache.number, "answer", now)
+        cache.add("token", cache.number, "answer", now)
         it.clock.forward(4)
         assert await cache.find("token", it.clock.now) == "answer"
         it.clock.forward(1)
@@ -70,7 +70,7 @@ def test_cache_is_bounded_and_evicts_the_oldest(tmp_path: Path) -> None:
         with patch.object(module, "MOST_KNOWN", 3):
             for place in (0, 1, 2, 0, 3):
                 # Half a character is a token like any other.
-                cache.keep(f"token {place} \ud800", number, place, now)
+                cache.add(f"token {place} \ud800", number, place, now)
         kept = [
             place
             for place in range(4)

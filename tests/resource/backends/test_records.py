@@ -225,13 +225,13 @@ def test_what_others_wrote_is_read_at_once(database_url: str, tmp_path: Path) ->
 def test_a_memory_of_records_ends() -> None:
     recent, owner = Recent(), Owner("user:1")
     for number in range(1_200):
-        recent.keep(b"now", owner, Record(f"{number}", b"{}", '"1"'))
+        recent.add(b"now", owner, Record(f"{number}", b"{}", '"1"'))
     assert recent.find(b"now", owner, "0") is None
     assert recent.find(b"now", owner, "1199") is not None
     assert recent.find(b"now", Owner("user:2"), "1199") is None
     assert recent.find(b"later", owner, "1199") is None
     assert recent.find(None, owner, "1199") is None
-    recent.keep(b"now", owner, Record("large", b"x" * 10_000, '"1"'))
+    recent.add(b"now", owner, Record("large", b"x" * 10_000, '"1"'))
     assert recent.find(b"now", owner, "large") is None
 
 

@@ -130,7 +130,7 @@ def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
             document = msgspec.json.encode(fields).decode()
             stored = Stored(f"s_{number:02d}", document, 1, Instant(number), Instant(0))
             Objects(db, "s", owner).add(stored)
-            Lists(db, "s", owner).put(stored.id, kind.orders.entries(stored))
+            Lists(db, "s", owner).insert(stored.id, kind.orders.entries(stored))
 
     async def walk(asked: PageRequest) -> list[str]:
         found: list[str] = []

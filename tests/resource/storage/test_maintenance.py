@@ -50,7 +50,7 @@ def test_a_database_that_is_away_is_no_fault_and_is_told(tmp_path: Path) -> None
         def put(db: Connection, value: str) -> None:
             if not value:
                 raise DatabaseUnavailable
-            StoredValues(db).put(KEY_SET, value)
+            StoredValues(db).set(KEY_SET, value)
 
         keep = tolerate_outage(engine, put)
         assert await keep("x")

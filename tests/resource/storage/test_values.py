@@ -48,7 +48,7 @@ def test_of_two_processes_one_makes_the_key(engine: Engine) -> None:
         await migrate(engine, _SCHEMA)
 
         def putting(value: str) -> Callable[[Connection], bool]:
-            return lambda db: StoredValues(db).put_first(PAGE_KEY, value)
+            return lambda db: StoredValues(db).set_if_absent(PAGE_KEY, value)
 
         won = await asyncio.gather(*(engine.write(putting(str(n))) for n in range(8)))
         assert sum(won) == 1

@@ -42,7 +42,7 @@ def test_the_answer_is_the_caller() -> None:
             token = issuer.reference("read notes:write")
             draft = replace(issuer.references[token], claims={"roles": ["editor"]})
             issuer.references[token] = draft
-            assert await introspection.ask(token, issuer.clock.now()) == Caller(
+            assert await introspection.introspect(token, issuer.clock.now()) == Caller(
                 "1001",
                 "printer",
                 Scope.parse("read notes:write"),
@@ -61,9 +61,9 @@ def test_answer_does_not_last_longer_after_the_clock_was_set_back() -> None:
         async with _asked() as (introspection, issuer):
             token = issuer.reference("read")
             ahead = Instant(issuer.clock.now() + 600)
-            assert isinstance(await introspection.ask(token, ahead), Caller)
+            assert isinstance(await introspection.introspect(token, ahead), Caller)
             del issuer.references[token]
-            assert isinstance(await introspection.ask(token, issuer.clock.now()), Refusal)
+            assert isinstance(await introspection.introspect(token, issuer.clock.now()), Refusal)
 
     asyncio.run(story())
 
@@ -86,7 +86,7 @@ def test_what_is_not_for_us_or_says_too_little_is_refused(
             token = issuer.reference("read")
             changed = replace(issuer.references[token], **{field: value})  # type: ignore[arg-type]
             issuer.references[token] = changed
-            verdict = await introspection.ask(token, issuer.clock.now())
+            verdict = await introspection.introspect(token, issuer.clock.now())
             assert isinstance(verdict, Refusal)
             assert verdict.code is code
 
@@ -99,11 +99,11 @@ def test_an_issuer_without_an_answer_is_left_alone_for_a_second() -> None:
             token = issuer.reference("read")
             issuer.broken = True
             for _ in range(10):
-                assert await introspection.ask(token, issuer.clock.now()) == UNANSWERED
+                assert await introspection.introspect(token, issuer.clock.now()) == UNANSWERED
             assert issuer.asked[PATH] == 1
             issuer.broken = False
             issuer.clock.at += 1
-            assert isinstance(await introspection.ask(token, issuer.clock.now()), Caller)
+            assert isinstance(await introspection.introspect(token, issuer.clock.now()), Caller)
 
     asyncio.run(story())
 
@@ -113,8 +113,8 @@ def test_who_hangs_up_takes_the_answer_from_nobody() -> None:
         async with _asked() as (introspection, issuer):
             token = issuer.reference("read")
             now = issuer.clock.now()
-            first = asyncio.create_task(introspection.ask(token, now))
-            second = asyncio.create_task(introspection.ask(token, now))
+            first = asyncio.create_task(introspection.introspect(token, now))
+            second = asyncio.create_task(introspection.introspect(token, now))
             await asyncio.sleep(0)
             first.cancel()
             assert isinstance(await second, Caller)
@@ -128,7 +128,7 @@ def test_the_memory_has_an_end() -> None:
         async with _asked(capacity=3) as (introspection, issuer):
             tokens = [issuer.reference("read") for _ in range(5)]
             for token in (*tokens, tokens[4], tokens[0]):
-                await introspection.ask(token, issuer.clock.now())
+                await introspection.introspect(token, issuer.clock.now())
             assert issuer.asked[PATH] == 6
 
     asyncio.run(story())
@@ -153,7 +153,7 @@ def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
         async with Mumbling() as fetch:
             credential = Credential("a", Secret("b"))
             asked = Introspection("u", fetch, credential, issuer="i", audience=API)
-            assert await asked.ask("t", Instant(5)) == UNANSWERED
+            assert await asked.introspect("t", Instant(5)) == UNANSWERED
 
     asyncio.run(story())
 
@@ -189,7 +189,7 @@ def test_a_token_we_cannot_judge_is_refused(members: bytes, check: str) -> None:
         async with Saying() as fetch:
             credential = Credential("a", Secret("b"))
             asked = Introspection("u", fetch, credential, issuer="i", audience=API)
-            verdict = await asked.ask("t", Instant(5))
+            verdict = await asked.introspect("t", Instant(5))
             assert isinstance(verdict, Refusal)
             assert verdict.check == check
 

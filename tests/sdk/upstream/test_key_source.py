@@ -29,7 +29,7 @@ def test_all_who_wait_share_one_question() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, kept):
             now = issuer.clock.now()
-            news = await asyncio.gather(*(source.look(now) for _ in range(50)))
+            news = await asyncio.gather(*(source.fetch_missing(now) for _ in range(50)))
             assert all(news)
             assert issuer.asked[JWKS] == 1
             assert kept == [issuer.keys.document()]
@@ -43,7 +43,7 @@ def test_strangers_cannot_make_us_ask_more_than_once_in_ten_seconds() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):
             for _ in range(30):
-                await source.look(issuer.clock.now())
+                await source.fetch_missing(issuer.clock.now())
                 issuer.clock.at += 1
             # The first answer was news, and so the second question comes early.
             assert issuer.asked[JWKS] == 1 + 30 // REST
@@ -57,7 +57,7 @@ def test_an_issuer_that_exchanges_its_keys_again_and_again_is_followed() -> None
             for _ in range(5):
                 issuer.key = SigningKey.generate()
                 issuer.keys = KeySet.of(issuer.key.public, *issuer.keys)
-                assert await source.look(issuer.clock.now())
+                assert await source.fetch_missing(issuer.clock.now())
                 assert source.keys is not None
                 assert source.keys.find(issuer.key.kid) is not None
                 issuer.clock.at += 1
@@ -68,10 +68,10 @@ def test_an_issuer_that_exchanges_its_keys_again_and_again_is_followed() -> None
 def test_the_same_document_is_the_same_set() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, kept):
-            await source.look(issuer.clock.now())
+            await source.fetch_missing(issuer.clock.now())
             first = source.keys
             issuer.clock.at += REST
-            assert not await source.look(issuer.clock.now())
+            assert not await source.fetch_missing(issuer.clock.now())
             assert source.keys is first
             assert len(kept) == 1
 
@@ -85,13 +85,13 @@ def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
             known = source.keys
             assert known is not None
             issuer.broken = True
-            assert not await source.look(issuer.clock.now())
+            assert not await source.fetch_missing(issuer.clock.now())
             issuer.broken, issuer.keys = False, KeySet()
             issuer.clock.at += REST
-            assert not await source.look(issuer.clock.now())
+            assert not await source.fetch_missing(issuer.clock.now())
             await issuer.stop()
             issuer.clock.at += REST
-            assert not await source.look(issuer.clock.now())
+            assert not await source.fetch_missing(issuer.clock.now())
             assert source.keys is known
             assert not source.is_sure()
             assert kept == []
@@ -118,6 +118,6 @@ def test_what_was_kept_and_is_no_key_set_counts_as_nothing() -> None:
     async def story() -> None:
         async with _source(b'{"keys":"x"}') as (source, _, __):
             assert source.keys is None
-            assert await source.look(Instant(5))
+            assert await source.fetch_missing(Instant(5))
 
     asyncio.run(story())

@@ -121,10 +121,10 @@ def test_a_caller_comes_out_of_a_signed_answer() -> None:
         issuer = _Signing(Clock())
         async with _asked(issuer) as introspection:
             now = issuer.clock.now()
-            caller = await introspection.ask(issuer.reference("read"), now)
+            caller = await introspection.introspect(issuer.reference("read"), now)
             assert isinstance(caller, Caller)
             assert caller.allows("read")
-            nobody = await introspection.ask("x", now)
+            nobody = await introspection.introspect("x", now)
             assert isinstance(nobody, Refusal)
             assert nobody.code is ErrorCode.INVALID_TOKEN
             assert issuer.asked["/oauth/jwks"] == 1
@@ -137,12 +137,12 @@ def test_a_new_key_of_the_issuer_is_learned_from_its_first_answer() -> None:
         issuer = _Signing(Clock())
         async with _asked(issuer) as introspection:
             assert isinstance(
-                await introspection.ask(issuer.reference("read"), issuer.clock.now()), Caller
+                await introspection.introspect(issuer.reference("read"), issuer.clock.now()), Caller
             )
             issuer.key = SigningKey.generate()
             issuer.keys = KeySet.of(issuer.key.public)
             issuer.clock.at += 11
-            caller = await introspection.ask(issuer.reference("read"), issuer.clock.now())
+            caller = await introspection.introspect(issuer.reference("read"), issuer.clock.now())
             assert isinstance(caller, Caller)
             assert issuer.asked["/oauth/jwks"] == 2
 
@@ -154,7 +154,7 @@ def test_an_issuer_that_does_not_sign_is_not_believed() -> None:
         issuer = Issuer(Clock())
         async with _asked(issuer) as introspection:
             token = issuer.reference("read")
-            assert await introspection.ask(token, issuer.clock.now()) == UNANSWERED
+            assert await introspection.introspect(token, issuer.clock.now()) == UNANSWERED
 
     asyncio.run(story())
 
@@ -166,6 +166,6 @@ def test_a_signed_answer_that_means_nothing_is_no_verdict(said: object) -> None:
         issuer.instead = said
         async with _asked(issuer) as introspection:
             token = issuer.reference("read")
-            assert await introspection.ask(token, issuer.clock.now()) == UNANSWERED
+            assert await introspection.introspect(token, issuer.clock.now()) == UNANSWERED
 
     asyncio.run(story())

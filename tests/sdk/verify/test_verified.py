@@ -16,7 +16,7 @@ def _caller(until: int = 100) -> Caller:
 def test_a_token_is_known_until_it_expires() -> None:
     verified = VerifiedTokens()
     caller = _caller()
-    verified.keep("t", KEYS, caller)
+    verified.add("t", KEYS, caller)
     assert verified.find("t", KEYS, Instant(99)) is caller
     assert verified.find("other", KEYS, Instant(99)) is None
     assert verified.find("t", KEYS, Instant(100)) is None
@@ -25,30 +25,30 @@ def test_a_token_is_known_until_it_expires() -> None:
 
 def test_other_keys_make_everything_unknown() -> None:
     verified = VerifiedTokens()
-    verified.keep("t", KEYS, _caller())
+    verified.add("t", KEYS, _caller())
     newer = KeySet()
     assert verified.find("t", newer, Instant(2)) is None
     assert verified.find("t", KEYS, Instant(2)) is None
-    verified.keep("t", newer, _caller())
+    verified.add("t", newer, _caller())
     assert verified.find("t", newer, Instant(2)) is not None
 
 
 def test_the_oldest_goes_first() -> None:
     verified = VerifiedTokens(capacity=2)
     for token in ("a", "b", "c"):
-        verified.keep(token, KEYS, _caller())
+        verified.add(token, KEYS, _caller())
     assert [verified.find(t, KEYS, Instant(2)) is not None for t in "abc"] == [False, True, True]
 
 
 def test_no_token_is_in_memory() -> None:
     verified = VerifiedTokens()
-    verified.keep("vk_at_hidden", KEYS, _caller())
+    verified.add("vk_at_hidden", KEYS, _caller())
     assert "hidden" not in repr(verified._callers)
 
 
 def test_token_issued_in_the_future_is_not_live() -> None:
     verified = VerifiedTokens()
     caller = Caller("1", "c", Scope(), "at", None, Instant(1_000), Instant(2_000))
-    verified.keep("t", KEYS, caller)
+    verified.add("t", KEYS, caller)
     assert verified.find("t", KEYS, Instant(940)) is caller
     assert verified.find("t", KEYS, Instant(939)) is None

@@ -179,11 +179,11 @@ async def _people_and_apps(it: Harness) -> None:
         assert dave is not None
         tx.users.change(replace(dave, disabled_at=now))
 
-        tx.declarations.put_attribute(
+        tx.declarations.save_attribute(
             Attribute("department", "Department", {"type": "string"}), now
         )
         claim = DeclaredClaim("department", "attribute:department", (ClaimLocation.ID_TOKEN,))
-        tx.declarations.put_claim(claim, now)
+        tx.declarations.save_claim(claim, now)
         directory, key = ScimCredential("sc_okta", "Okta", now), it.foundation.services.fingerprints
         assert not scim.issue(tx, key, directory, Secret("token of Okta"))
         registrar = it.foundation.api_registrar("test")

@@ -51,7 +51,7 @@ def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bo
         return False
     if attribute.name not in declared and len(declared) >= MOST_ATTRIBUTES:
         return (MetadataError("name", f"one of at most {MOST_ATTRIBUTES} attributes"),)
-    tx.declarations.put_attribute(attribute, now)
+    tx.declarations.save_attribute(attribute, now)
     tx.events.add(AttributeDeclared(attribute.name), now)
     return True
 
@@ -136,7 +136,7 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
     if read_object(msgspec.json.encode({"attributes": given})) is None:
         right = "whole numbers below 2**53, and at most six levels of lists and objects"
         return (MetadataError("attributes", right),)
-    errors, _ = _shape(declared).judge(given) if given else ((), {})
+    errors, _ = _shape(declared).validate(given) if given else ((), {})
     return tuple(MetadataError(f"attributes{each.pointer}", each.detail) for each in errors)
 
 

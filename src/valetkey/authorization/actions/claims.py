@@ -43,7 +43,7 @@ def declare_claim(
         return False
     if claim.name not in declared and len(declared) >= MOST_CLAIMS:
         return (MetadataError("name", f"one of at most {MOST_CLAIMS} claims"),)
-    tx.declarations.put_claim(claim, now)
+    tx.declarations.save_claim(claim, now)
     tx.events.add(ClaimDeclared(claim.name, claim.source), now)
     return True
 

@@ -173,7 +173,9 @@ class SelfRegistrar(Struct, frozen=True):
             if later(since, LEFT_ALONE) <= now and tx.registrations.end_unused(client_id, now):
                 self._remove(tx, client_id, now, "replaced")
 
-    def prove(self, tx: Transaction, client_id: str, token: str, *, to_change: bool) -> Client:
+    def authenticate(
+        self, tx: Transaction, client_id: str, token: str, *, to_change: bool
+    ) -> Client:
         """Return the client that this token manages. Refused with `invalid_token` if none."""
         self._require_token(tx, client_id, token)
         find = tx.clients.find_to_change if to_change else tx.clients.find
@@ -327,7 +329,7 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
     tx.clients.find_held(client_id)
     adopted = tx.registrations.adopt(client_id, now)
     if adopted:
-        tx.logos.want(client_id)
+        tx.logos.enqueue(client_id)
         tx.events.add(ClientAdopted(client_id), now)
     return adopted
 

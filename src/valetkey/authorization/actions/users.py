@@ -150,7 +150,7 @@ class Accounts(Struct, frozen=True):
                 MetadataError("username", "another one: this username or email address is taken"),
             )
         if "picture" in changed:
-            tx.pictures.forget(user.uid)
+            tx.pictures.delete(user.uid)
         tx.events.add(UserChanged(user.uid, changed), now)
         if self.notices is not None and (wanted.email != user.email or verified is None):
             self.notices.email_changed(tx, user, wanted, now)
@@ -268,7 +268,7 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
         return False
     if not tx.grants.revoke(grant_id, now, "user_withdrew"):
         return False
-    if tx.consents.forget(uid, found.grant.client_id):
+    if tx.consents.delete(uid, found.grant.client_id):
         tx.events.add(ConsentWithdrawn(uid, found.grant.client_id), now)
     event = GrantRevoked(uid, found.grant.client_id, grant_id, "user_withdrew")
     tx.events.add(event, now)

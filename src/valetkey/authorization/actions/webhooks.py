@@ -75,7 +75,7 @@ class TeamMember(Struct, frozen=True):
         """`user 17`."""
         return by_user(self.uid)
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return none: a team has no permission of administration."""
         del tx
         return NOTHING

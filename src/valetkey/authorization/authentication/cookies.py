@@ -110,7 +110,7 @@ class InternalCookie(Struct, frozen=True):
         """Return the value of the cookie, "" if missing; a client can forge it."""
         return request.cookie(self.name) or ""
 
-    def keep(self, value: str, lifetime: int = 0) -> Header:
+    def set(self, value: str, lifetime: int = 0) -> Header:
         """Set the cookie for `lifetime` seconds, or until the browser is closed if that is 0."""
         return self._set(value, f"; Max-Age={lifetime}" if lifetime else "")
 

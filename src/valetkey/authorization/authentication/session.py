@@ -213,7 +213,7 @@ def sign_in(
     return new.id
 
 
-def prove(
+def record_authentication(
     tx: Transaction,
     cookie: str,
     new: NewSession,

@@ -28,7 +28,7 @@ class DatabaseGauges(Struct, frozen=True):
     destinations: Sequence[str] = ()
     """Configured destinations of the audit log; the database may contain earlier ones."""
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Read until cancelled; while the database is unreachable there are no values."""
         metrics.SIGNING_KEY_LIFETIME.set(self.key_lifetime)
         while True:
@@ -97,7 +97,7 @@ class ResponseTimeCounter(Struct, frozen=True):
         """Count one response and the time it took."""
         self.waiting[key_of(at, status, seconds)] += 1
 
-    async def keep(self, store: Store) -> None:
+    async def run(self, store: Store) -> None:
         """Write the counts every ten seconds."""
         while True:
             await asyncio.sleep(_WRITE_EVERY)

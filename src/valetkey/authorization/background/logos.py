@@ -87,7 +87,7 @@ class LogoFetcher(Struct, frozen=True):
 
 def _keep(tx: Transaction, wanted: PendingLogo, name: str, image: bytes) -> None:
     tx.clients.touch()
-    tx.logos.keep(wanted, name, image)
+    tx.logos.store(wanted, name, image)
 
 
 def drop_unshown(tx: Transaction, wanted: PendingLogo) -> None:

@@ -224,7 +224,7 @@ def _add_samples(waiting: Sequence[RequestSample], every: int, tx: Transaction) 
 
 def _index_users(tx: Transaction, now: Instant) -> int:
     # Accounts created before users could be searched.
-    return tx.user_directory.put_more(BATCH)
+    return tx.user_directory.index_more(BATCH)
 
 
 def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:

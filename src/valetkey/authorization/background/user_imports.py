@@ -25,7 +25,7 @@ class UserImporter(Struct, frozen=True):
     work: ImportWork
     runtime: Runtime
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Look for imports every second."""
         while True:
             while await self.process_stage():

@@ -11,7 +11,7 @@ from http import HTTPStatus
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.actions.webhooks import may_receive
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.user import Uid, User
@@ -354,5 +354,5 @@ def _administrators(tx: Transaction, webhook: Webhook) -> Sequence[User]:
         for each in users
         if each is not None
         and each.disabled_at is None
-        and (webhook.client_id is not None or powers_of(each.role).allow(Permission.SETTINGS))
+        and (webhook.client_id is not None or permissions_of(each.role).allow(Permission.SETTINGS))
     ]

@@ -99,7 +99,7 @@ class ClientAuthentication:
         verdict = await self._judge(method, presented, client or _NOBODY)
         if client is None or client.disabled_at or isinstance(verdict, Refusal):
             # Another process may have given it a secret, or enabled it, a moment ago.
-            client = await self._directory.look(client_id)
+            client = await self._directory.find_client(client_id)
             again = isinstance(verdict, Refusal) and self._may_fetch_again(client_id, place, now)
             before = verdict if isinstance(verdict, Refusal) and again else None
             verdict = await self._judge(method, presented, client or _NOBODY, after=before)

@@ -25,7 +25,7 @@ class ClientDirectory:
 
     async def find(self, client_id: str) -> Client | None:
         """Return the client, disabled or not. Unknown ids are not cached: anyone can invent one."""
-        return await self.remembered(client_id) or await self.look(client_id)
+        return await self.remembered(client_id) or await self.find_client(client_id)
 
     async def remembered(self, client_id: str) -> Client | None:
         """Return the client if it is cached and no client has changed since."""
@@ -34,7 +34,7 @@ class ClientDirectory:
         metrics.CACHE.add("clients", "miss" if client is None else "hit")
         return client
 
-    async def look(self, client_id: str) -> Client | None:
+    async def find_client(self, client_id: str) -> Client | None:
         """Return the client in the database, with the same work whether or not it exists."""
         if not client_id or not client_id.isascii() or not client_id.isprintable():
             return None
@@ -53,7 +53,7 @@ class ClientDirectory:
         """
         self.recheck()
         await self.compare()
-        return await self.look(client_id)
+        return await self.find_client(client_id)
 
     def recheck(self) -> None:
         """Compare the revision with the database before the next client is returned.

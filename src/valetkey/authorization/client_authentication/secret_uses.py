@@ -44,7 +44,7 @@ class SecretUses:
             self._waiting = {**waiting, **self._waiting}
             raise
 
-    async def keep(self, store: Store) -> None:
+    async def run(self, store: Store) -> None:
         """Write the collected uses every 30 seconds until cancelled."""
         while True:
             await asyncio.sleep(_WRITE_EVERY)

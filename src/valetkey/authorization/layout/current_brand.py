@@ -43,7 +43,7 @@ class CurrentBrand:
         if brand != self.current:
             self._show(brand)
 
-    async def keep(self, store: Store) -> None:
+    async def follow_changes(self, store: Store) -> None:
         """Follow changes by other processes, for as long as the server runs."""
         while True:
             await self.refresh(store)

@@ -99,7 +99,7 @@ def _flag(query: Mapping[str, str], name: str) -> bool | None:
 
 def read_client(tx: Transaction, call: Call) -> Result:
     """Read one client."""
-    held = clients.look(tx, call.actor, call.named("client_id"), call.now)
+    held = clients.find_details(tx, call.actor, call.named("client_id"), call.now)
     record = shown(held.client, call.now)
     return Result(read(held, record), etag=tag_of(record))
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.actions.admin.roles import Roles, person
+from valetkey.authorization.actions.admin.roles import Roles, user_to_change
 from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
@@ -303,7 +303,7 @@ def on_user(
     """
 
     def checked(tx: Transaction, call: Call) -> object:
-        user = person(tx, call.uid, call.actor)
+        user = user_to_change(tx, call.uid, call.actor)
         require(tx, call.actor, call.operation.permission, user)
         # A token acts for its user; the command line is no user.
         if but_oneself and getattr(call.actor, "uid", None) == user.uid:

@@ -7,7 +7,7 @@ from msgspec import UnsetType
 from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.server import brand_now
+from valetkey.authorization.actions.admin.server import current_brand
 from valetkey.authorization.model.event.administration import (
     BrandChanged,
     SigningKeyRetired,
@@ -136,7 +136,7 @@ def read_settings(tx: Transaction, call: Call) -> SettingsShown:
 
 def read_brand(tx: Transaction, call: Call) -> Result:
     """Read name, color, logo and links of the brand."""
-    return _brand_result(brand_now(tx, call.services.settings.brand))
+    return _brand_result(current_brand(tx, call.services.settings.brand))
 
 
 def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
@@ -149,7 +149,7 @@ def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
             said[field] = value
     # Optimistic locking: two callers that saw the same brand take turns.
     tx.brand.take_turn()
-    call.preconditions.check(_brand_result(brand_now(tx, base)).etag)
+    call.preconditions.check(_brand_result(current_brand(tx, base)).etag)
     told = server.change_brand(tx, call.actor, base, said, call.now)
     return told if isinstance(told, tuple) else _brand_result(told)
 

@@ -106,7 +106,7 @@ def token_shown(token: ApiToken, now: Instant) -> TokenShown:
 
 def read_own_token(tx: Transaction, call: Call) -> CurrentToken:
     """Read the calling token, and its current permissions."""
-    powers = call.actor.powers(tx)
+    powers = call.actor.permissions_in(tx)
     own = call.actor.token_id if isinstance(call.actor, Program) else ""
     token = tx.api_tokens.find(own)
     if token is None or powers.role is None:

@@ -127,7 +127,7 @@ def _found(tx: Transaction, call: Call) -> Webhook:
 
 
 def _may_change(tx: Transaction, call: Call) -> bool:
-    return call.actor.powers(tx).allow(Permission.SETTINGS)
+    return call.actor.permissions_in(tx).allow(Permission.SETTINGS)
 
 
 def _changes(call: Call) -> WebhookChanges:

@@ -1,8 +1,9 @@
 """The authorization request: what a client may ask for (RFC 6749 4.1.1, OpenID Connect Core 3).
 
-Checked in two steps, because their refusals are delivered differently. `require_client` and `prove`
-establish the return address (see authorization_response); what they refuse is shown to the user and
-never redirected. `parse` checks the rest; its refusals are returned to the client.
+Checked in two steps, because their refusals are delivered differently. `require_client` and
+`verify_return_address` establish the return address (see authorization_response); what they refuse
+is shown to the user and never redirected. `parse` checks the rest; its refusals are returned to the
+client.
 """
 
 import re

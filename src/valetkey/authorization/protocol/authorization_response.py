@@ -40,7 +40,9 @@ class ReturnAddress(Struct, frozen=True):
     state: str | None
 
 
-def prove(parameters: Mapping[str, str], client: Client, also: str = "") -> ReturnAddress:
+def verify_return_address(
+    parameters: Mapping[str, str], client: Client, also: str = ""
+) -> ReturnAddress:
     """Return the verified return address of the request: a registered one, or one of `also`.
 
     Refused with `invalid_request` for an unregistered redirect URI; nothing may be redirected then.

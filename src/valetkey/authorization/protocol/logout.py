@@ -77,7 +77,9 @@ class LogoutDecision(Struct, frozen=True):
     unreturned: NotRedirected | None = None
 
 
-def judge(asked: LogoutRequest, client: Client | None, *, hint_is_good: bool) -> LogoutDecision:
+def decide_logout(
+    asked: LogoutRequest, client: Client | None, *, hint_is_good: bool
+) -> LogoutDecision:
     """Decide where the user goes after signing out.
 
     `client` is the only client the request names; None if it names none or several, or one that is

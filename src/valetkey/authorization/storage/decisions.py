@@ -75,7 +75,7 @@ class DecisionQueue(decisions.DecisionQueue, frozen=True):
     claimed: Buckets = field(default_factory=lambda: Buckets(*_CLAIMED))
     proven: Buckets = field(default_factory=lambda: Buckets(*_PROVEN))
 
-    def put(
+    def enqueue(
         self,
         refusal: Refusal,
         *,

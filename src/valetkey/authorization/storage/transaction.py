@@ -93,7 +93,7 @@ class Transaction(Struct, frozen=True):
     done_by: DoneBy | None = None
     noted: list[Event] = field(default_factory=list[Event])
     """The events that it wrote; they are final once it is committed."""
-    wanted: SubscribedEvents = field(default_factory=SubscribedEvents)
+    subscribed: SubscribedEvents = field(default_factory=SubscribedEvents)
     """The events for which there are webhooks."""
 
     clients = _store(Clients)
@@ -150,7 +150,7 @@ class Transaction(Struct, frozen=True):
 
     def acting(self, done_by: DoneBy) -> "Transaction":
         """Return this transaction with an actor that is only known inside of it."""
-        return Transaction(self.db, self.random, done_by, self.noted, self.wanted)
+        return Transaction(self.db, self.random, done_by, self.noted, self.subscribed)
 
     def scim_users(self, credential: str) -> ScimUsers:
         """Users as this SCIM credential names them."""
@@ -163,7 +163,7 @@ class Transaction(Struct, frozen=True):
     @property
     def events(self) -> Events:
         """Events, the audit log."""
-        return Events(self.db, self.random, self.done_by, self.noted, self.wanted)
+        return Events(self.db, self.random, self.done_by, self.noted, self.subscribed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Users(Struct, frozen=True):
             email_key=fold(user.email),
         )
         if registered:
-            UserDirectory(self.db).put(user.uid, user.username, user.email, user.name)
+            UserDirectory(self.db).index_user(user.uid, user.username, user.email, user.name)
         return registered == 1
 
     def change(self, user: User) -> bool:
@@ -140,7 +140,7 @@ class Users(Struct, frozen=True):
             claims=user.claims.encode(),
         )
         if changed:
-            UserDirectory(self.db).put(user.uid, user.username, user.email, user.name)
+            UserDirectory(self.db).index_user(user.uid, user.username, user.email, user.name)
         return changed == 1
 
     def set_attributes(self, uid: Uid, attributes: UserAttributes, now: Instant) -> bool:

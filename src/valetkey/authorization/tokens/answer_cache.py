@@ -87,7 +87,7 @@ class AnswerCache(Generic[T]):
         metrics.CACHE.add("answers", "miss" if entry is None else "hit")
         return None if entry is None else entry.answer
 
-    def keep(self, token: str, number: int, answer: T, now: Instant) -> None:
+    def add(self, token: str, number: int, answer: T, now: Instant) -> None:
         """Add an answer that was read after `number` was taken."""
         if number != self.number:
             return

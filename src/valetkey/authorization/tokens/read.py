@@ -82,7 +82,7 @@ class _Verified:
         metrics.CACHE.add("signatures", "hit")
         return read
 
-    def keep(self, digest: bytes, keys: KeySet, read: Read) -> None:
+    def add(self, digest: bytes, keys: KeySet, read: Read) -> None:
         """Add a verified token."""
         if keys is not self._keys:
             self._keys, self._reads = keys, {}
@@ -120,7 +120,7 @@ class AccessTokenReader:
             return known
         read = await self._read_by_value(token, now)
         if read is not None:
-            self._verified.keep(digest, self.keys.published(now), read)
+            self._verified.add(digest, self.keys.published(now), read)
         return read
 
     async def _read_by_value(self, token: str, now: Instant) -> Read | None:

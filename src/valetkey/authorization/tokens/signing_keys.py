@@ -57,7 +57,7 @@ class SigningKeyRing:
     def __init__(
         self, store: Store, sealer: Sealer, plan: KeyPlan, random: Callable[[int], bytes]
     ) -> None:
-        """Start without keys; `refresh` or `keep` reads them."""
+        """Start without keys; `refresh` or `maintain` reads them."""
         self._store = store
         self._sealer = sealer
         self._plan = plan

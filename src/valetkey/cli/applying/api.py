@@ -26,7 +26,7 @@ class WantedApi(Struct, frozen=True):
     fresh_id: str
 
 
-def carry_out(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instant) -> Step:
+def apply_api(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instant) -> Step:
     """Declare or change the API. Raises InvalidEntry if the rules do not allow it."""
     wanted = api.wanted
     given = {name: value for name, value in wanted.given.items() if name != "disabled"}

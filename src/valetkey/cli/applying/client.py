@@ -45,7 +45,7 @@ def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedClient:
     return WantedClient(wanted, fresh, fresh_client_secret(opened))
 
 
-def carry_out(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
+def apply_client(tx: Transaction, keeper: Registrar, client: WantedClient, now: Instant) -> Step:
     """Register or change the client. Raises InvalidEntry if the rules do not allow it."""
     there = find(tx, client.wanted)
     if there is None:

@@ -31,7 +31,7 @@ from valetkey.kernel.replace import replace
 _CHANGES = ("name", "description", "parent")
 
 
-def carry_out(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
+def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
     """Create or change the group, and add members. Raises InvalidEntry if a rule forbids it."""
     name, parent = wanted.text("name"), wanted.text("parent")
     try:

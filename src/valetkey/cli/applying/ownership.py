@@ -80,7 +80,7 @@ class Ownership(Struct, frozen=True):
         return group is not None and self.tx.groups.has_groups(group)
 
     def _put(self, each: Declared) -> None:
-        self.tx.declarations.applied.put(
+        self.tx.declarations.applied.claim(
             AppliedObject(each.kind.value, each.id, each.part, self.name)
         )
 
@@ -90,10 +90,10 @@ class Ownership(Struct, frozen=True):
             if kind in _DISABLED:
                 name = self._switch(kind, each.id)
                 if name is not None:
-                    self.tx.declarations.applied.put(replace(each, pruned_at=self.opened.now))
+                    self.tx.declarations.applied.claim(replace(each, pruned_at=self.opened.now))
                     return Step(Action.REMOVE, kind.value, name, ("disabled",))
                 # Disabled or deleted by an operator.
-                self.tx.declarations.applied.forget(kind, each.id, each.part)
+                self.tx.declarations.applied.release(kind, each.id, each.part)
                 return None
             removers: Mapping[AppliedKind, Callable[[AppliedObject], Step | None]] = {
                 AppliedKind.ROLE: self._role,
@@ -108,7 +108,7 @@ class Ownership(Struct, frozen=True):
             why = refused.refusal.description
             raise InvalidEntry([Problem(name, "it cannot be pruned", why)]) from None
         if step is None or step.action is Action.REMOVE:
-            self.tx.declarations.applied.forget(kind, each.id, each.part)
+            self.tx.declarations.applied.release(kind, each.id, each.part)
         return step
 
     def _switch(

@@ -72,12 +72,12 @@ async def prepare(
     users: list[user.WantedUser] = []
     for wanted in site.users:
 
-        def look(tx: Transaction, wanted: DeclaredEntry = wanted) -> str | None:
+        def read_state(tx: Transaction, wanted: DeclaredEntry = wanted) -> str | None:
             found = user.find(tx, wanted)
             return tx.users.password_hash(found.uid) if found else None
 
         try:
-            stored = await opened.store.read(look)
+            stored = await opened.store.read(read_state)
             users.append(user.prepared(opened, wanted, stored))
         except InvalidEntry as unfit:
             problems += unfit.problems
@@ -99,13 +99,13 @@ async def prepare(
 async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Problem]:
     """Fetch a client's sector identifier and check it, unless its metadata is invalid anyway."""
 
-    def look(tx: Transaction) -> tuple[Client | None, ClientMetadata]:
+    def read_state(tx: Transaction) -> tuple[Client | None, ClientMetadata]:
         there = client.find(tx, wanted)
         before = metadata_of(there) if there is not None else ClientMetadata(name="")
         return there, client.client_metadata(before, wanted)
 
     try:
-        there, metadata = await opened.store.read(look)
+        there, metadata = await opened.store.read(read_state)
     except InvalidEntry:
         return ()
     sectors = Sectors(opened.foundation.outgoing)
@@ -117,7 +117,7 @@ async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
     """Return what would be done, without doing it. Raises OperatorErrors with every problem."""
 
     def try_out(tx: Transaction) -> Sequence[Step]:
-        raise _DryRun(_carry_out(tx, opened, prepared))
+        raise _DryRun(_apply_all(tx, opened, prepared))
 
     try:
         return await opened.store.write(try_out)
@@ -125,7 +125,7 @@ async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
         return enough.steps
 
 
-async def carry_out(
+async def apply_plan(
     opened: Opened, prepared: Prepared, planned: Sequence[Step] = ()
 ) -> Sequence[Step]:
     """Apply everything or nothing, and return what was done.
@@ -135,7 +135,7 @@ async def carry_out(
     agreed = {step.line for step in planned if step.action is Action.REMOVE}
 
     def apply(tx: Transaction) -> Sequence[Step]:
-        steps = _carry_out(tx, opened, prepared)
+        steps = _apply_all(tx, opened, prepared)
         more = [
             step.line for step in steps if step.action is Action.REMOVE and step.line not in agreed
         ]
@@ -148,7 +148,7 @@ async def carry_out(
     return await opened.store.write(apply)
 
 
-def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[Step]:
+def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[Step]:
     users, clients = accounts(opened), registrar(opened)
     steps: list[Step] = []
     problems: list[Problem] = []
@@ -167,13 +167,13 @@ def _carry_out(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     default = opened.settings.audience
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
         *((x, partial(declarations.declare, tx, x, now)) for x in site.attributes),
-        *((x.wanted, partial(api.carry_out, tx, keeper, x, now)) for x in prepared.apis),
-        *((x.wanted, partial(user.carry_out, tx, users, x, now)) for x in prepared.users),
-        *((x, partial(group.carry_out, tx, x, fresh, now)) for x, fresh in prepared.groups),
-        *((x.wanted, partial(client.carry_out, tx, clients, x, now)) for x in prepared.clients),
+        *((x.wanted, partial(api.apply_api, tx, keeper, x, now)) for x in prepared.apis),
+        *((x.wanted, partial(user.apply_user, tx, users, x, now)) for x in prepared.users),
+        *((x, partial(group.apply_group, tx, x, fresh, now)) for x, fresh in prepared.groups),
+        *((x.wanted, partial(client.apply_client, tx, clients, x, now)) for x in prepared.clients),
         *((x, partial(group.assign_roles, tx, x, now)) for x in site.roles),
         *((x, partial(declarations.declare_claims, tx, x, default, now)) for x in site.claims),
-        *((x.wanted, partial(webhook.carry_out, tx, hooks, x, now)) for x in prepared.webhooks),
+        *((x.wanted, partial(webhook.apply_webhook, tx, hooks, x, now)) for x in prepared.webhooks),
     ]
     for wanted, do in todo:
         try:

@@ -67,7 +67,7 @@ def prepared(opened: Opened, wanted: DeclaredEntry, stored: str | None) -> Wante
     return WantedUser(wanted, uid, hash_password(text, settings, opened.runtime.random))
 
 
-def carry_out(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant) -> Step:
+def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant) -> Step:
     """Create or change the account. Raises InvalidEntry if the rules do not allow it."""
     wanted, given = user.wanted, user.wanted.given
     there = find(tx, wanted)

@@ -43,7 +43,7 @@ def changes(opened: Opened) -> WebhookChanges:
     return WebhookChanges(opened.settings, opened.keyring.sealer, opened.runtime.random)
 
 
-def carry_out(
+def apply_webhook(
     tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant
 ) -> Step:
     """Create or change the webhook. Raises InvalidEntry if the rules do not allow it."""

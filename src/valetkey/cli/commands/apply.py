@@ -10,7 +10,7 @@ import click
 from valetkey.authorization.model.event.event import by_apply
 from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
-from valetkey.cli.applying.plan import Prepared, carry_out, plan, prepare
+from valetkey.cli.applying.plan import Prepared, apply_plan, plan, prepare
 from valetkey.cli.applying.step import Action, Step
 from valetkey.cli.register.services import confirm, confirm_by_typing
 from valetkey.cli.register.store import Opened, with_store
@@ -79,7 +79,7 @@ def command(
             _show_plan(steps)
         if only_plan or not _agreed(site, steps, yes=yes, as_json=as_json):
             return False, steps
-        return True, await carry_out(opened, prepared, steps)
+        return True, await apply_plan(opened, prepared, steps)
 
     applied, steps = with_store(settings, apply_file, begins=True, acts=by_apply)
     _print_steps(steps, applied=applied, as_json=as_json)

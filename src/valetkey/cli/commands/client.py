@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.actions.admin.clients import look
+from valetkey.authorization.actions.admin.clients import find_details
 from valetkey.authorization.actions.developer.presets import PRESETS, ConfigurationFile
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.client_credentials import SECRET
@@ -177,7 +177,9 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
 
     async def look_up(opened: Opened) -> clients.ClientDetails:
         await opened.store.read(lambda tx: client_named(tx, client_id))
-        held = await opened.store.scan(lambda tx: look(tx, opened.operator, client_id, opened.now))
+        held = await opened.store.scan(
+            lambda tx: find_details(tx, opened.operator, client_id, opened.now)
+        )
         return clients.ClientDetails(held, opened.now)
 
     shown = with_store(options.settings_of(config), look_up)

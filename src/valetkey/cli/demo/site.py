@@ -11,7 +11,7 @@ from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import read_site
-from valetkey.cli.applying.plan import carry_out, prepare
+from valetkey.cli.applying.plan import apply_plan, prepare
 from valetkey.cli.applying.toml import toml_tables
 from valetkey.cli.demo import calendar_api
 from valetkey.cli.register.store import Opened, with_store
@@ -170,7 +170,7 @@ def prepare_demo(site: DemoSite) -> None:
     wanted = read_site(content)
 
     async def fill(opened: Opened) -> None:
-        await carry_out(opened, await prepare(opened, content, wanted, lambda _: None))
+        await apply_plan(opened, await prepare(opened, content, wanted, lambda _: None))
         await opened.store.write(lambda tx: begin(tx, opened.now))
 
     with_store(site.settings, fill, begins=True)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from valetkey.cli.doctoring.finding import Finding, error, ok
-from valetkey.cli.doctoring.reach import ask, trust
+from valetkey.cli.doctoring.reach import send_request, trust
 from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
 from valetkey.config.settings import Settings
@@ -33,7 +33,7 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[F
     )
     url = settings.authorization.url
     try:
-        answer = await asyncio.to_thread(ask, "POST", url, target, trust(settings))
+        answer = await asyncio.to_thread(send_request, "POST", url, target, trust(settings))
     except (OSError, http.client.HTTPException):
         return
     if canary.encode() in answer.body:

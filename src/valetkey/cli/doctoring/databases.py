@@ -60,10 +60,10 @@ async def _own(settings: Settings) -> Sequence[Finding]:
 async def _other(settings: Settings, name: str, server: ServerSettings) -> Sequence[SharedFinding]:
     of, engine = DatabaseOf(name, settings, server), open_database(settings, server)
 
-    def look(db: Connection) -> Sequence[SharedFinding]:
+    def read_state(db: Connection) -> Sequence[SharedFinding]:
         return tuple(of_database(db, of, SYSTEM.now()))
 
     try:
-        return await engine.scan(look)
+        return await engine.scan(read_state)
     finally:
         await engine.close()

@@ -14,7 +14,7 @@ from valetkey.database.copying.handover import copy_of
 from valetkey.database.engine import DatabaseUnavailable, Engine
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import applied, find, migrate
-from valetkey.database.watch import prove_writable
+from valetkey.database.watch import check_writable
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
@@ -73,7 +73,7 @@ async def _look(engine: Engine, name: str, size: str, *, is_empty: bool) -> Heal
     if await engine.scan(copy_of):
         found = "it is being copied to another database and accepts no writes"
         return Health(name, False, found, "Next: finish `valetkey database copy`, or --cancel")
-    await prove_writable(engine, SYSTEM.random)
+    await check_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
     return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{size})")
 

@@ -63,7 +63,7 @@ async def reach(settings: Settings) -> AsyncIterator[Finding]:
 def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer | Finding:
     about = f"{name} server"
     try:
-        return ask("GET", server.url, "/health/ready", context)
+        return send_request("GET", server.url, "/health/ready", context)
     except ssl.SSLCertVerificationError as problem:
         advice = "Renew it, at the proxy if that has it; servers notice new files."
         return error(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
@@ -80,7 +80,7 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
     url = settings.authorization.url
     path = "/.well-known/oauth-authorization-server"
     try:
-        answer = await asyncio.to_thread(ask, "GET", url, path, context)
+        answer = await asyncio.to_thread(send_request, "GET", url, path, context)
         said = json.loads(answer.body).get("issuer")
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         said = None
@@ -95,7 +95,7 @@ def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) ->
     Health endpoints accept any host, so another path is requested.
     """
     try:
-        status = ask("GET", server.url, "/", context).status
+        status = send_request("GET", server.url, "/", context).status
     except (OSError, http.client.HTTPException):
         return None
     host = urlsplit(server.url).netloc
@@ -134,7 +134,7 @@ def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding
     if not server.url.startswith("https://"):
         return None
     try:
-        ask("GET", server.url, "/health/live", ssl.create_default_context())
+        send_request("GET", server.url, "/health/live", ssl.create_default_context())
     except ssl.SSLCertVerificationError as problem:
         return warning(
             f"{name} certificate",
@@ -146,7 +146,7 @@ def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding
     return None
 
 
-def ask(method: str, url: str, target: str, context: ssl.SSLContext) -> Answer:
+def send_request(method: str, url: str, target: str, context: ssl.SSLContext) -> Answer:
     """Send one request to a server's URL. Raises OSError or HTTPException without a response."""
     parts = urlsplit(url)
     host = parts.hostname or ""

@@ -7,7 +7,7 @@ from typing import cast
 import click
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.admin.clients import look as look_at_client
+from valetkey.authorization.actions.admin.clients import find_details as look_at_client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import Button, Operation
 from valetkey.authorization.operations.records import Done

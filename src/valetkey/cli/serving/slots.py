@@ -170,9 +170,9 @@ class Slot:
         self.failures = 0
         self.due = 0.0
         self.channel: socket.socket | None = None
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the slot: its worker has ended."""
         self.ordered = self.told = False
         self.ready_at: float | None = None

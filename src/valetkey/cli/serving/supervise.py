@@ -284,7 +284,7 @@ class Supervisor:
         while self._listen(slot):
             pass
         was_ready_at, born = slot.ready_at, slot.worker is not None
-        slot.forget()
+        slot.clear()
         self._ended(slot, code, was_ready_at, born=born)
 
     def _ended(self, slot: Slot, code: int, was_ready_at: float | None, *, born: bool) -> None:

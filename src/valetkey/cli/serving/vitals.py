@@ -71,7 +71,7 @@ class CertificateMonitor:
             until = None
         if until is not None:
             self._until = until
-            metrics.CERTIFICATE.ask(lambda: until - self.now())
+            metrics.CERTIFICATE.read_from(lambda: until - self.now())
             self._warn()
 
     async def watch(self) -> None:

@@ -12,7 +12,7 @@ from valetkey.database.copying.dialect import PROGRESS, Dialect, Table, copied
 from valetkey.database.copying.rows import begin_progress
 from valetkey.database.engine import Connection
 from valetkey.database.identity import Seen
-from valetkey.database.migrate import MOVED, UNFINISHED, apply_missing, put_mark, remove_mark
+from valetkey.database.migrate import MOVED, UNFINISHED, add_mark, apply_missing, remove_mark
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
@@ -51,7 +51,7 @@ def begin_target(
         db.send(f"DELETE FROM {table.name}")
     db.send("DELETE FROM installation")
     begin_progress(db, tables, copy)
-    put_mark(db, package, UNFINISHED)
+    add_mark(db, package, UNFINISHED)
     _put_copy(db, copy, now)
     return tables
 
@@ -93,7 +93,7 @@ def retire_source(db: Connection, dialect: Dialect, package: str, copy: str) -> 
         return seen
     db.send("UPDATE installation SET name = 'moved' WHERE name = 'this'")
     dialect.accept_writes(db, ("migrations",))
-    put_mark(db, package, MOVED)
+    add_mark(db, package, MOVED)
     dialect.refuse_writes(db, ("migrations",))
     seen = moved(db)
     if seen is None:

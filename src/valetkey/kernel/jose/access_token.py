@@ -118,7 +118,7 @@ def verify(
     Live means `expires_at > now`, without leeway, and issued at most `ahead` seconds in the future.
     Refused with `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
     """
-    parts = jwt.prove(text, keys, typ=(TYPE,), algorithms=algorithms)
+    parts = jwt.verify_signature(text, keys, typ=(TYPE,), algorithms=algorithms)
     if audience is None:
         audience = _text(read_object(parts.payload) or {}, "aud")
     claims = jwt.read_claims(

@@ -82,11 +82,11 @@ def verify(
     ahead. Refused with `invalid_token` and the name of the failed rule; the refusal never contains
     any of the token.
     """
-    parts = prove(token, keys, typ=typ, algorithms=algorithms)
+    parts = verify_signature(token, keys, typ=typ, algorithms=algorithms)
     return read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
 
 
-def prove(
+def verify_signature(
     token: str, keys: KeySet, *, typ: Collection[str], algorithms: Collection[Algorithm]
 ) -> Parts:
     """Return the parts of a JWT that one of `keys` signed; the claims are not checked."""

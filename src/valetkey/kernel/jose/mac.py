@@ -48,11 +48,13 @@ def verify_shared(
 
     Every rule is as in `jwt.verify`. A secret under 32 bytes verifies nothing.
     """
-    parts = prove_shared(token, secrets, typ=typ)
+    parts = verify_shared_signature(token, secrets, typ=typ)
     return jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
 
 
-def prove_shared(token: str, secrets: Collection[Secret], *, typ: Collection[str]) -> jwt.Parts:
+def verify_shared_signature(
+    token: str, secrets: Collection[Secret], *, typ: Collection[str]
+) -> jwt.Parts:
     """Return the parts of a JWT that one of `secrets` signed; the claims are not checked."""
     parts = jwt.parse(token, typ)
     if parts.header.alg != ALGORITHM:

@@ -192,7 +192,7 @@ class JsonSchema:
         for error in self._errors(self.defaults):
             raise Unusable(f"the default at {error.pointer} does not fit: {error.detail}")
 
-    def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields and their combination; return at most 100 errors."""
         return tuple(islice(self._errors(given), MOST_ERRORS)), dict(given)
 

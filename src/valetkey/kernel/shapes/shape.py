@@ -56,7 +56,7 @@ class Shape(Protocol):
         """Return the shape as a JSON Schema (2020-12) without references."""
         ...
 
-    def judge(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields that are present; return errors and values. Absence is no error."""
         ...
 

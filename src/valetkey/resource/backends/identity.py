@@ -92,7 +92,7 @@ class Identity(Struct, frozen=True):
     fetch: Fetcher
     credential: Credential
 
-    async def ask(self, question: Question) -> IdentityAnswer:
+    async def send_request(self, question: Question) -> IdentityAnswer:
         """Send the request. Raises Declined, Invalid, and Refused (503) without a response."""
         asked: dict[str, object] = {
             "access_token": question.token.reveal(),
@@ -223,7 +223,7 @@ class IdentityRecords(Struct, frozen=True):
         changes: Document | None = None,
         expected: Document | None = None,
     ) -> IdentityAnswer:
-        return await self.identity.ask(
+        return await self.identity.send_request(
             Question(visit.token, self.kind.name, verb, id, changes, expected)
         )
 

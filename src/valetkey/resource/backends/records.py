@@ -129,7 +129,7 @@ class Recent:
             return None
         return self._records.get((owner, id))
 
-    def keep(self, mark: bytes | None, owner: Owner, record: Record) -> None:
+    def add(self, mark: bytes | None, owner: Owner, record: Record) -> None:
         """Cache the record unless it is too large."""
         if mark is None or len(record.body) > _LARGEST_RECENT:
             return
@@ -169,7 +169,7 @@ class LocalRecords(Struct, frozen=True):
         if row is None:
             raise Refused(NOT_FOUND)
         record = _shown(*row)
-        self.recent.keep(mark, visit.owner, record)
+        self.recent.add(mark, visit.owner, record)
         return record
 
     async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
@@ -263,7 +263,7 @@ class LocalRecords(Struct, frozen=True):
         lists = Lists(db, self.kind.name, visit.owner)
         if before is not None:
             lists.drop(now.id)
-        lists.put(now.id, entries)
+        lists.insert(now.id, entries)
 
     def _record_event(
         self, db: Connection, visit: Visit, event: type[Event], id: str, version: int

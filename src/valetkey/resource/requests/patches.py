@@ -153,7 +153,7 @@ class _SizeBudget:
         self._size = size
         self._moved = 0
 
-    def put(self, value: object, path: Sequence[str]) -> object:
+    def copy_to_write(self, value: object, path: Sequence[str]) -> object:
         """Return a copy of `value` to write. Raises Refused if it is too large or too deep."""
         written = msgspec.json.encode(value)
         self._moved += len(written)
@@ -184,15 +184,15 @@ def _done(document: object, operation: Operation, room: _SizeBudget) -> object:
             return _without(document, path)
         case "replace":
             _at(document, path)
-            value = room.put(operation.value, path)
+            value = room.copy_to_write(operation.value, path)
             return room.check(_put(document, path, value, replaces=True))
         case "add":
-            return room.check(_put(document, path, room.put(operation.value, path)))
+            return room.check(_put(document, path, room.copy_to_write(operation.value, path)))
         case "copy":
-            value = room.put(_at(document, operation.source), path)
+            value = room.copy_to_write(_at(document, operation.source), path)
             return room.check(_put(document, path, value))
         case _:
-            value = room.put(_at(document, operation.source), path)
+            value = room.copy_to_write(_at(document, operation.source), path)
             return room.check(_put(_without(document, operation.source), path, value))
 
 

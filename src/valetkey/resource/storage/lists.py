@@ -98,7 +98,7 @@ class Lists(Struct, frozen=True):
     kind: str
     owner: Owner
 
-    def put(self, id: str, entries: frozenset[Entry]) -> None:
+    def insert(self, id: str, entries: frozenset[Entry]) -> None:
         """Enter an object."""
         for entry in sorted(entries, key=lambda each: each.list):
             self.db.send(
@@ -246,7 +246,7 @@ async def bring_up_to_date(engine: Engine, kind: str, orders: Orders) -> None:
     after: str | None = ""
     while after is not None:
         after = await engine.write(_entering(kind, orders, after))
-    await engine.write(lambda db: StoredValues(db).put(name, declared))
+    await engine.write(lambda db: StoredValues(db).set(name, declared))
 
 
 def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], str | None]:
@@ -263,7 +263,7 @@ def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], s
         for stored, owner in found:
             lists = Lists(db, kind, owner)
             lists.drop(stored.id)
-            lists.put(stored.id, orders.entries(stored))
+            lists.insert(stored.id, orders.entries(stored))
         return found[-1][0].id if len(found) == _BATCH else None
 
     return enter_batch

@@ -66,14 +66,14 @@ def tolerate_outage(
 ) -> Callable[[T], Awaitable[bool]]:
     """Return a function that runs `work` and returns False while the database is down."""
 
-    async def keep(value: T) -> bool:
+    async def write_if_available(value: T) -> bool:
         try:
             await engine.write(lambda db: work(db, value))
         except UNAVAILABLE:
             return False
         return True
 
-    return keep
+    return write_if_available
 
 
 def _adding(taken: Sequence[Decision]) -> Callable[[Connection], None]:

@@ -25,7 +25,7 @@ class StoredValues(Struct, frozen=True):
         row = self.db.row("SELECT value FROM kept WHERE name = :name", name=name)
         return "" if row is None else str(row[0])
 
-    def put(self, name: str, value: str) -> None:
+    def set(self, name: str, value: str) -> None:
         """Set the value."""
         self.db.send(
             "INSERT INTO kept (name, value) VALUES (:name, :value)"
@@ -34,7 +34,7 @@ class StoredValues(Struct, frozen=True):
             value=value,
         )
 
-    def put_first(self, name: str, value: str) -> bool:
+    def set_if_absent(self, name: str, value: str) -> bool:
         """Write `value` unless there is one; of concurrent callers exactly one gets True."""
         written = self.db.run(
             "INSERT INTO kept (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING",
@@ -61,7 +61,7 @@ class StoredValues(Struct, frozen=True):
                 " WHERE revocations.revoked_at < excluded.revoked_at",
                 entry,
             )
-        self.put(CURSOR, page.cursor)
+        self.set(CURSOR, page.cursor)
 
 
 _REVOCATIONS = Record(Revocation, "revocations")

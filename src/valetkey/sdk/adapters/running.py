@@ -120,7 +120,7 @@ class Background:
                 self._loop = loop
             return self._loop
 
-    def forget(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start again without stopping the old loop: in the child of a fork it is the parent's."""
         # Kept, not collected: the parent still uses the descriptors of these objects.
         self._left.append((self._loop, self._thread, self._running))
@@ -142,5 +142,5 @@ def _each(verb: Callable[[Background], None]) -> Callable[[], None]:
 
 # In the child of a fork the thread does not exist and its locks cannot be trusted.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_each(Background.forget))
+    os.register_at_fork(after_in_child=_each(Background.reset_after_fork))
 atexit.register(_each(Background.close))

@@ -153,7 +153,7 @@ class Introspection:
         self._questions: dict[bytes, asyncio.Task[Caller | Refusal]] = {}
         self._rest_until = Instant(0)
 
-    async def ask(self, token: str, now: Instant) -> Caller | Refusal:
+    async def introspect(self, token: str, now: Instant) -> Caller | Refusal:
         """Return the caller or a refusal; `UNANSWERED` if the issuer is unreachable."""
         print_ = sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._answers.get(print_)
@@ -173,10 +173,10 @@ class Introspection:
         return await asyncio.shield(question)
 
     def _forget(self, print_: bytes) -> Callable[[asyncio.Task[Caller | Refusal]], None]:
-        def forget(_: asyncio.Task[Caller | Refusal]) -> None:
+        def discard(_: asyncio.Task[Caller | Refusal]) -> None:
             self._questions.pop(print_, None)
 
-        return forget
+        return discard
 
     async def _question(self, print_: bytes, token: str, now: Instant) -> Caller | Refusal:
         fields = {"token": token, "token_type_hint": "access_token"}
@@ -213,7 +213,7 @@ class Introspection:
             return None
         for _ in range(2):
             if source.keys is None:
-                await source.look(now)
+                await source.fetch_missing(now)
             keys = source.keys
             if keys is None:
                 return None
@@ -231,7 +231,7 @@ class Introspection:
                     else (msgspec.convert(said, type=_IntrospectionResponse), said)
                 )
             except UnknownKey:
-                await source.look(now)
+                await source.fetch_missing(now)
             except msgspec.ValidationError:
                 return None
         return None

@@ -49,7 +49,7 @@ class KeySource:
         """Return whether the last fetch succeeded: only then is an unknown key invalid."""
         return self._keys is not None and self._heard_at >= self._asked_at
 
-    async def look(self, now: Instant) -> bool:
+    async def fetch_missing(self, now: Instant) -> bool:
         """Fetch the keys because one is missing, if the last fetch is long enough ago.
 
         Returns True if the set changed. At most one request in 10 seconds (in one second while the
@@ -70,7 +70,7 @@ class KeySource:
         while True:
             at = now()
             if not self.is_sure() or at - self._heard_at >= FRESH:
-                await self.look(at)
+                await self.fetch_missing(at)
             await asyncio.sleep(_LOOK_EVERY)
 
     def _answered(self, _: asyncio.Task[bool]) -> None:

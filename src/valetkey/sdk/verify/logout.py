@@ -83,7 +83,7 @@ class LogoutTokens:
     async def _verified(self, token: str, now: Instant) -> jwt.Claims:
         keys = self._source.keys
         if keys is None:
-            await self._source.look(now)
+            await self._source.fetch_missing(now)
             keys = self._source.keys
             if keys is None:
                 raise Refused(_NO_KEYS)
@@ -92,7 +92,7 @@ class LogoutTokens:
         except Refused as refused:
             if refused.refusal.check != jwt.UNKNOWN_KEY:
                 raise _from(refused) from None
-        await self._source.look(now)
+        await self._source.fetch_missing(now)
         newer = self._source.keys or keys
         try:
             return self._check(token, newer, now)

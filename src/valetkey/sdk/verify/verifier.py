@@ -84,7 +84,7 @@ class VerifiedTokens:
         del self._callers[print_]
         return None
 
-    def keep(self, token: str, keys: KeySet, caller: Caller) -> None:
+    def add(self, token: str, keys: KeySet, caller: Caller) -> None:
         """Cache the result that `keys` verified this token."""
         if keys is not self._keys:
             self._callers.clear()
@@ -171,12 +171,12 @@ class Verifier:
             return _GARBLED
         if self._introspection is None:
             return _BY_VALUE_ONLY
-        return await self._introspection.ask(token, now)
+        return await self._introspection.introspect(token, now)
 
     async def _by_value(self, token: str, now: Instant) -> Caller | Refusal:
         keys = self._source.keys
         if keys is None:
-            await self._source.look(now)
+            await self._source.fetch_missing(now)
             keys = self._source.keys
             if keys is None:
                 return NO_KEYS
@@ -186,7 +186,7 @@ class Verifier:
         verdict = self._check(token, keys, now)
         if not _lacks_key(verdict):
             return verdict
-        await self._source.look(now)
+        await self._source.fetch_missing(now)
         newer = self._source.keys
         if newer is not None and newer is not keys:
             verdict = self._check(token, newer, now)
@@ -207,7 +207,7 @@ class Verifier:
         except Refused as refused:
             return refused.refusal
         caller = _caller(verified)
-        self._verified.keep(token, keys, caller)
+        self._verified.add(token, keys, caller)
         return caller
 
 

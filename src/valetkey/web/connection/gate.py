@@ -72,8 +72,8 @@ class Gate:
         """This process is about to end: each response is the last on its connection."""
         self.draining = False
         """The whole server is about to end: it reports that it is not ready."""
-        metrics.HTTP_CONNECTIONS.ask(lambda: len(self._open))
-        metrics.HTTP_ACTIVE.ask(lambda: self._at_work)
+        metrics.HTTP_CONNECTIONS.read_from(lambda: len(self._open))
+        metrics.HTTP_ACTIVE.read_from(lambda: self._at_work)
         metrics.HTTP_CONNECTIONS_LIMIT.set(limits.connections)
         shortest = min(limits.header, limits.body, limits.idle, limits.write, limits.linger)
         self._pause = min(0.5, shortest / 4)

@@ -117,7 +117,7 @@ class Reader:
         """Return whether the body is incomplete and the rest will never come."""
         return exchange.more and self.has_all and not self.unparsed
 
-    def keep(self, data: bytes) -> None:
+    def buffer_input(self, data: bytes) -> None:
         """Add input to be parsed; each byte is copied at most twice."""
         self.unparsed += len(data)
         if self._unparsed:
@@ -125,7 +125,7 @@ class Reader:
         else:
             self._unparsed = data
 
-    def forget(self) -> None:
+    def discard_input(self) -> None:
         """Discard the input that waits to be parsed."""
         self.unparsed = self._at = 0
         self._unparsed = b""
@@ -143,7 +143,7 @@ class Reader:
             self._feed(piece)
         finally:
             if self.ended:
-                self.forget()
+                self.discard_input()
 
     def _feed(self, piece: bytes) -> None:
         self._turned = False

@@ -23,7 +23,7 @@ from valetkey.authorization.actions.admin.permissions import (
     MAY,
     CommandLine,
     Permission,
-    powers_of,
+    permissions_of,
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Role, Uid
@@ -284,8 +284,8 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
 
 def test_only_owners_give_roles_and_auditors_reset_nothing() -> None:
     # The owner alone gives roles; support and auditors change nothing but what they reset.
-    assert [r for r in Role if powers_of(r).allow(Permission.ROLES)] == [Role.OWNER]
-    assert [r for r in Role if powers_of(r).allow(Permission.RESET)] == [
+    assert [r for r in Role if permissions_of(r).allow(Permission.ROLES)] == [Role.OWNER]
+    assert [r for r in Role if permissions_of(r).allow(Permission.RESET)] == [
         Role.OWNER,
         Role.ADMINISTRATOR,
         Role.SUPPORT,

@@ -79,7 +79,7 @@ def test_mf_09_reverting_the_email_change_removes_what_was_added_since(
 
         def work(tx: Transaction) -> None:
             tx.credentials.add_authenticator(app, 0)
-            tx.credentials.put_recovery_codes(ADA, [code], now)
+            tx.credentials.replace_recovery_codes(ADA, [code], now)
             tx.user_directory.set_role(ADA, Role.ADMINISTRATOR, now)
             tx.api_tokens.issue(Fingerprint("token"), token)
             tx.account_removals.plan(ADA, later(now, days(7)), now)

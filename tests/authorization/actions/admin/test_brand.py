@@ -11,9 +11,9 @@ from tests.support.wait import until
 from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     CommandLine,
-    powers_of,
+    permissions_of,
 )
-from valetkey.authorization.actions.admin.server import brand_now, brand_of, change_brand
+from valetkey.authorization.actions.admin.server import brand_of, change_brand, current_brand
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
@@ -38,8 +38,8 @@ class WithRole:
     role: Role
     done_by: DoneBy = CLI
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
-        return powers_of(self.role)
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
+        return permissions_of(self.role)
 
 
 async def _opened(url: str) -> Store:
@@ -65,11 +65,11 @@ def test_a_change_goes_before_the_settings_until_it_is_taken_back(database_url: 
         changed = await _change(store, {BrandField.NAME: " Nova ", BrandField.TERMS_URL: ""})
         assert isinstance(changed, Mapping)
         assert (changed[BrandField.NAME], changed[BrandField.TERMS_URL]) == ("Nova", "")
-        assert await store.read(lambda tx: brand_now(tx, SETTINGS)) == changed
+        assert await store.read(lambda tx: current_brand(tx, SETTINGS)) == changed
         assert len(await _events(store)) == 2
         await _change(store, {BrandField.NAME: "Acme", BrandField.TERMS_URL: None})
         assert await store.read(lambda tx: tx.brand.all()) == {}
-        assert await store.read(lambda tx: brand_now(tx, SETTINGS)) == brand_of(SETTINGS)
+        assert await store.read(lambda tx: current_brand(tx, SETTINGS)) == brand_of(SETTINGS)
         assert len(await _events(store)) == 4
         await _change(store, {BrandField.NAME: None})
         assert len(await _events(store)) == 4
@@ -141,7 +141,7 @@ def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
         book = CurrentBrand(Brand(name="Acme"))
         before = book.current
         style = next(iter(book.asset(p) for p in book._files if "style" in p))
-        follows = asyncio.create_task(book.keep(ours))
+        follows = asyncio.create_task(book.follow_changes(ours))
         await until(lambda: book._changed != -1, "it does not look")
         await _change(theirs, {BrandField.ACCENT: "#aa0000"})
         await until(lambda: book.current != before)

@@ -12,7 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
     CommandLine,
     Permission,
     UserActor,
-    powers_of,
+    permissions_of,
     require,
 )
 from valetkey.authorization.model.account.user import Role
@@ -33,7 +33,7 @@ def test_only_owners_give_roles_and_auditors_only_read() -> None:
     assert MAY[Role.OWNER] - MAY[Role.ADMINISTRATOR] == {Permission.ROLES}
     assert MAY[Role.SUPPORT] == {Permission.READ, Permission.RESET}
     assert MAY[Role.AUDITOR] == {Permission.READ}
-    assert powers_of(None) is NOTHING
+    assert permissions_of(None) is NOTHING
 
 
 def test_higher_role_cannot_be_administered() -> None:
@@ -41,7 +41,7 @@ def test_higher_role_cannot_be_administered() -> None:
     for place, role in enumerate(order):
         if role is None:
             continue
-        powers = powers_of(role)
+        powers = permissions_of(role)
         allowed = [powers.allow(Permission.READ, replace(BOB, role=other)) for other in order]
         assert allowed == [other <= place for other in range(len(order))], role
 
@@ -56,7 +56,7 @@ def test_a_role_is_asked_for_in_the_transaction_that_acts(
             def work(tx: Transaction) -> frozenset[Permission]:
                 tx.users.change(user)
                 tx.user_directory.set_role(ALICE.uid, role, NOON)
-                return ACTOR.powers(tx).permissions
+                return ACTOR.permissions_in(tx).permissions
 
             return await it.store.write(work)
 

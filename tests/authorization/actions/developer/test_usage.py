@@ -252,13 +252,13 @@ def test_refusals_are_counted_with_their_records_and_once(
         maintenance = Maintenance(
             it.store, queue, it.authorize.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
         )
-        queue.put(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
-        queue.put(NO, endpoint="/oauth/token", at=NOON)
+        queue.enqueue(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
+        queue.enqueue(NO, endpoint="/oauth/token", at=NOON)
         same = list(queue.waiting)
         await maintenance.flush()
         # The database had written them, and could not say so any more.
         queue.give_back(same)
-        queue.put(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
+        queue.enqueue(NO, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
         await maintenance.flush()
         assert (await counted(it, "web1")).errors == {"invalid_grant": 2}
         assert (await counted(it, None)).errors == {"invalid_grant": 3}

@@ -57,7 +57,7 @@ async def grant_of(
     def work(tx: Transaction) -> None:
         assert tx.grants.issue(grant)
         if consent:
-            tx.consents.put(Consent(user.uid, client_id, scope, "", now))
+            tx.consents.save(Consent(user.uid, client_id, scope, "", now))
 
     await it.store.write(work)
     return grant.id

@@ -16,7 +16,7 @@ from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.endpoints.authorize.answer import ClientError, answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
-from valetkey.authorization.endpoints.authorize.pending import Pending, judge
+from valetkey.authorization.endpoints.authorize.pending import Pending, check_interaction
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.interaction import Interaction, SignIn
@@ -138,7 +138,7 @@ async def pending_of(it: Harness, **parameters: str) -> Pending:
         headers=Headers(((b"cookie", cookie.encode()),)),
         at=it.clock.now,
     )
-    pending = await judge(it.server, request, interaction)
+    pending = await check_interaction(it.server, request, interaction)
     assert isinstance(pending, Pending)
     assert pending.signed_in is not None
     return pending

@@ -124,7 +124,7 @@ def test_waiting_samples_are_bounded_and_none_are_taken_for_zero() -> None:
     assert len(samples) == 10_000
     assert samples.drain(1)[0].client_id == "app101"
     off = RequestSamples(0)
-    off.put(first)
+    off.add_samples(first)
     assert not off.due("web", "GET", "/v2/notes", now)
     assert not len(off)
 

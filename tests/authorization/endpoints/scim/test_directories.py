@@ -176,7 +176,7 @@ async def _attributes(it: Directory) -> None:
     )
 
     async def declare(attribute: Attribute) -> None:
-        await it.it.write(lambda tx: tx.declarations.put_attribute(attribute, Instant(1)))
+        await it.it.write(lambda tx: tx.declarations.save_attribute(attribute, Instant(1)))
 
     for each in declared:
         await declare(each)

@@ -356,7 +356,7 @@ def test_changes_are_not_told_where_the_record_of_the_looks_is_of_another_shape(
         await alice.allow(await asked(alice))
         before = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1"))
         assert before is not None
-        await it.store.write(lambda tx: tx.consents.put(replace(before, appearance="older")))
+        await it.store.write(lambda tx: tx.consents.save(replace(before, appearance="older")))
         page = await alice.ask()
         assert page.status == 200
         assert "Since you last" not in page.body

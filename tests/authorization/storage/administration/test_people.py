@@ -98,7 +98,7 @@ def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(
     async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         await it.store.write(lambda tx: tx.db.run("DELETE FROM people_words"))
-        put = [await it.store.write(lambda tx: tx.user_directory.put_more(3)) for _ in range(3)]
+        put = [await it.store.write(lambda tx: tx.user_directory.index_more(3)) for _ in range(3)]
         assert put == [3, 1, 0]
         for user in (ALICE, BOB, NOOR, EMIL):
             assert user.uid in await _found(it, user.username)

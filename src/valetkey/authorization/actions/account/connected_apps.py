@@ -85,7 +85,7 @@ def end_app(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> bool:
     Resource servers are notified. Returns False if there was nothing to revoke.
     """
     tx.users.hold_alone(uid)
-    ended = tx.consents.forget(uid, client_id)
+    ended = tx.consents.delete(uid, client_id)
     if ended:
         tx.events.add(ConsentWithdrawn(uid, client_id), now)
     return end_all_of_app(tx, uid, client_id, now, "user_withdrew") or ended
@@ -151,7 +151,7 @@ def remember_consent(
         kept = [name for name in before.scope - asked if unqualified(name)[0] not in closed]
         scope = Scope(tuple(kept)) | scope
         claims = before.claims.difference(asked_claims).union(claims)
-    consent_id = tx.consents.put(replace(given, scope=scope, claims=claims))
+    consent_id = tx.consents.save(replace(given, scope=scope, claims=claims))
     allowed = tuple(sorted(given.claims))
     apis = tuple(api.identifier for api in tx.apis.of_scopes(given.scope))
     names = str(plain(given.scope))

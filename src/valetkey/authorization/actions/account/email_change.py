@@ -98,7 +98,9 @@ class EmailChange(Struct, frozen=True):
     links: Links
     outbox: MailOutbox
 
-    async def ask(self, signed_in: SignedIn, email: str, now: Instant) -> EmailFault | int:
+    async def request_change(
+        self, signed_in: SignedIn, email: str, now: Instant
+    ) -> EmailFault | int:
         """Send a verification link to the new address.
 
         Return the seconds to wait, or 0 if it was sent.
@@ -134,7 +136,7 @@ class EmailChange(Struct, frozen=True):
 
         return await self.store.write(queue_confirmation)
 
-    async def ask_to_verify(self, user: User, now: Instant) -> int:
+    async def request_verification(self, user: User, now: Instant) -> int:
         """Send a link to the current address. Return the seconds to wait, 0 if it was sent."""
         link = self.links.fresh()
 
@@ -150,7 +152,7 @@ class EmailChange(Struct, frozen=True):
 
         return await self.store.write(queue_verification)
 
-    async def look(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
+    async def find_link(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
         """Return the effect of a link of this kind; None if the link is invalid."""
         found = await self.store.read(lambda tx: self._find(tx, kind, text, now))
         return None if found is None else found[1]

@@ -144,7 +144,7 @@ def issue_recovery_codes(
     # Locked: of two parallel requests, the second replaces the codes of the first.
     tx.users.find_to_change(user.uid)
     prints = typed_codes.fingerprints(key, user.uid, fresh.codes)
-    tx.credentials.put_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)
+    tx.credentials.replace_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)
     tx.events.add(RecoveryCodesIssued(user.uid), now)
     return fresh.codes
 

@@ -18,7 +18,7 @@ from valetkey.authorization.authentication.session import (
     NewSession,
     SignedIn,
     find_still_signed_in,
-    prove,
+    record_authentication,
 )
 from valetkey.authorization.model.account.user import User, fold
 from valetkey.authorization.protocol.claims import Method
@@ -129,7 +129,7 @@ class PasswordChange(Struct, frozen=True):
                 return False
             self.accounts.set_password(tx, user, data, now, keep=asking.session.id)
             key = self.passwords.key
-            prove(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
+            record_authentication(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
             return True
 
         if await self.passwords.store.write(replace_password):

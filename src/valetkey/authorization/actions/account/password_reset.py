@@ -8,7 +8,7 @@ from valetkey.authorization.actions.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
-from valetkey.authorization.actions.admin.permissions import Permission, hold_both, powers_of
+from valetkey.authorization.actions.admin.permissions import Permission, hold_both, permissions_of
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_prepared, prepare
@@ -44,7 +44,7 @@ class PasswordReset(Struct, frozen=True):
     accounts: Accounts
     passwords: PasswordSignIn
 
-    async def ask(self, name: str, address: str, language: str, now: Instant) -> int:
+    async def request_reset(self, name: str, address: str, language: str, now: Instant) -> int:
         """Email a reset link if an account of this name has this verified address.
 
         The answer and the work are the same if there is none. Returns the seconds to wait, 0 if
@@ -75,7 +75,7 @@ class PasswordReset(Struct, frozen=True):
 
         return await self.passwords.store.write(queue_reset_link)
 
-    async def look(self, text: str, now: Instant) -> User | None:
+    async def find_user(self, text: str, now: Instant) -> User | None:
         """Return the user whose password the link can set; None if the link is invalid."""
         found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
         return None if found is None else found[1]
@@ -87,7 +87,7 @@ class PasswordReset(Struct, frozen=True):
 
         Returns None for an invalid link. Raises Busy.
         """
-        user = await self.look(text, now)
+        user = await self.find_user(text, now)
         if user is None:
             return None
         if fault := new_password_fault(new, again, (user.username, user.email)):
@@ -163,7 +163,7 @@ def _may_still_send(tx: Transaction, says: Mapping[str, str], user: User, now: I
         token = tx.api_tokens.find(token_id)
         if token is None or not token.is_live(now):
             return False
-    return powers_of(sender.role).allow(Permission.RESET, user)
+    return permissions_of(sender.role).allow(Permission.RESET, user)
 
 
 def _bound_to(tx: Transaction, links: Links, user: User | None) -> Mapping[str, str]:

@@ -186,7 +186,7 @@ class PictureChange(Struct, frozen=True):
         name = to_base64url(self.random(16))
         user = self._change(tx, session_id, f"{self.issuer}{PICTURES}/{name}", now)
         if user is not None:
-            tx.pictures.keep(user.uid, name, image)
+            tx.pictures.store(user.uid, name, image)
         return user
 
     def remove(self, tx: Transaction, session_id: str, now: Instant) -> User | None:

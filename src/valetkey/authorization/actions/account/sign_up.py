@@ -292,7 +292,7 @@ class SignUp(Struct, frozen=True):
         again = self.links.keyring.sealer.seal(plain, _AGAIN, self.links.random)
         return ConfirmationSent(says["email"], again)
 
-    async def look(self, text: str, browser: str, now: Instant) -> Confirmation | None:
+    async def find_link(self, text: str, browser: str, now: Instant) -> Confirmation | None:
         """Return the content of the link's page; None if the link is invalid."""
         found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
         if found is None:

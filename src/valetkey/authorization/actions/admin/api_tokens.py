@@ -10,7 +10,7 @@ from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     Permission,
     hold_in_order,
-    powers_of,
+    permissions_of,
     require,
 )
 from valetkey.authorization.model.account.user import ApiToken, Uid
@@ -51,7 +51,7 @@ class Program(Struct, frozen=True):
         """Return how events name the token: `user 17 token at_…`."""
         return by_token(self.uid, self.token_id)
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return the permissions of both the token and its creator; none if either has ended."""
         tx.users.hold(self.uid)
         token, user = tx.api_tokens.find(self.token_id), tx.users.find(self.uid)
@@ -59,8 +59,8 @@ class Program(Struct, frozen=True):
             return NOTHING
         if user is None or user.disabled_at is not None or user.role is None:
             return NOTHING
-        may = powers_of(user.role)
-        return ActorPermissions(may.role, may.permissions & permissions_of(token))
+        may = permissions_of(user.role)
+        return ActorPermissions(may.role, may.permissions & token_permissions(token))
 
 
 class WantedToken(Struct, frozen=True):
@@ -102,7 +102,7 @@ def issue(
     if getattr(actor, "uid", None) != maker.uid:
         require(tx, actor, Permission.KEYS, maker)
     faults = list(_faults(wanted))
-    most = powers.permissions & powers_of(maker.role).permissions
+    most = powers.permissions & permissions_of(maker.role).permissions
     asked = frozenset(wanted.permissions)
     if not asked or not asked <= {each.value for each in most}:
         names = ", ".join(each.value for each in Permission if each in most)
@@ -132,7 +132,7 @@ def authenticate(
     if token is None:
         return None
     program = Program(token.id, token.uid, token.expires_at, now)
-    powers = program.powers(tx)
+    powers = program.permissions_in(tx)
     return (token, program, powers) if powers.permissions else None
 
 
@@ -177,7 +177,7 @@ def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
             tx.events.add(ApiTokenEnded(uid, token.id), now)
 
 
-def permissions_of(token: ApiToken) -> frozenset[Permission]:
+def token_permissions(token: ApiToken) -> frozenset[Permission]:
     """Return the token's permissions that still exist."""
     return frozenset(each for each in Permission if each.value in token.permissions)
 

@@ -71,7 +71,7 @@ async def verify(
     """
     walk = _Verification(public, await store.scan(partial(_expired, public)))
     while pages := await store.scan(partial(walk.read, walk.verdict.head)):
-        walk.judge(pages)
+        walk.verify_blocks(pages)
         if len(walk.missing) + len(walk.verdict.faults) >= MOST:
             break
     # Read again: more events may have expired since the first read.
@@ -128,7 +128,7 @@ class _Verification(Struct):
         elsewhere = {e.id for e in absent if tx.audit_chain.event(e.id) is not None}
         return _Page(block, wrong, found, frozenset(elsewhere))
 
-    def judge(self, pages: Sequence[_Page]) -> None:
+    def verify_blocks(self, pages: Sequence[_Page]) -> None:
         """Judge blocks in their order, each with its events."""
         for page in pages:
             block, before = page.block, self.verdict.head

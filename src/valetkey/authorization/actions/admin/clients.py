@@ -46,7 +46,7 @@ def search(
     return tx.client_search.page(wanted, place, limit, order)
 
 
-def look(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:
+def find_details(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:
     """Return a client and its use. Raises Refused (forbidden, not found)."""
     require(tx, actor, Permission.READ)
     client = _find(tx, client_id, to_change=False)

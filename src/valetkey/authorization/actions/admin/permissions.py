@@ -73,7 +73,7 @@ class ActorPermissions(Struct, frozen=True):
         A token can have fewer than its creator: one with `people` alone must not change the email
         address of an owner.
         """
-        held = (role for role in Role if powers_of(role).permissions <= self.permissions)
+        held = (role for role in Role if permissions_of(role).permissions <= self.permissions)
         return max((_RANK[role] for role in held), default=_RANK[None])
 
 
@@ -89,7 +89,7 @@ class Actor(Protocol):
         """Return how events name this actor."""
         ...
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return the permissions as this transaction sees them."""
         ...
 
@@ -105,7 +105,7 @@ class UserActor(Struct, frozen=True):
         """Return how events name the user: `user 17`."""
         return by_user(self.uid)
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return the permissions of the user's role; none if disabled or signed out."""
         # Locked: the role must not end between this check and the operation.
         tx.users.hold(self.uid)
@@ -115,7 +115,7 @@ class UserActor(Struct, frozen=True):
             return NOTHING
         if session is None or session.ended_at is not None or session.uid != user.uid:
             return NOTHING
-        return powers_of(user.role)
+        return permissions_of(user.role)
 
 
 class CommandLine(Struct, frozen=True):
@@ -123,13 +123,13 @@ class CommandLine(Struct, frozen=True):
 
     done_by: DoneBy = CLI
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return all permissions."""
         del tx
-        return powers_of(Role.OWNER)
+        return permissions_of(Role.OWNER)
 
 
-def powers_of(role: Role | None) -> ActorPermissions:
+def permissions_of(role: Role | None) -> ActorPermissions:
     """Return the permissions of a role."""
     return NOTHING if role is None else ActorPermissions(role, MAY[role])
 
@@ -170,7 +170,7 @@ def require(
 
     Call it in the transaction that acts: a role that was removed a moment ago has no effect.
     """
-    powers = actor.powers(tx)
+    powers = actor.permissions_in(tx)
     if powers.allow(permission, about):
         return powers
     if permission in powers.permissions:

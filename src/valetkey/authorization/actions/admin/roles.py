@@ -8,7 +8,7 @@ from valetkey.authorization.actions.admin.issued import end_issued_in_role
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     hold_in_order,
-    powers_of,
+    permissions_of,
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.user import Role, Uid, User
@@ -76,7 +76,7 @@ class Roles(Struct, frozen=True):
         return True
 
 
-def person(tx: Transaction, uid: Uid, actor: Actor) -> User:
+def user_to_change(tx: Transaction, uid: Uid, actor: Actor) -> User:
     """Return the user, locked until the commit.
 
     Raises Refused (not found).
@@ -96,7 +96,7 @@ def set_role(
     A role with fewer permissions ends the tokens and invitations issued under the previous one.
     """
     tx.user_directory.set_role(user.uid, role, now)
-    if powers_of(user.role).permissions - powers_of(role).permissions:
+    if permissions_of(user.role).permissions - permissions_of(role).permissions:
         end_issued_in_role(tx, user.uid, now)
     before, after = (each.value if each else "" for each in (user.role, role))
     tx.events.add(RoleChanged(user.uid, before, after), now)

@@ -38,7 +38,7 @@ class Provisioner(Struct, frozen=True):
         """Return how events name the credential: `scim sc_…`."""
         return by_scim(self.credential_id)
 
-    def powers(self, tx: Transaction) -> ActorPermissions:
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return `people` without a rank: no power over users with a role; nothing once ended."""
         tx.scim_credentials.hold()
         credential = tx.scim_credentials.find(self.credential_id)

@@ -91,7 +91,7 @@ def brand_of(settings: BrandSettings) -> Mapping[BrandField, str]:
     return {field: str(getattr(settings, field.value)) for field in BrandField}
 
 
-def brand_now(tx: Transaction, settings: BrandSettings) -> Mapping[BrandField, str]:
+def current_brand(tx: Transaction, settings: BrandSettings) -> Mapping[BrandField, str]:
     """Return the current brand."""
     return {**brand_of(settings), **tx.brand.all()}
 
@@ -121,13 +121,13 @@ def change_brand(
     if faults:
         return tuple(faults)
     base = brand_of(settings)
-    before = brand_now(tx, settings)
+    before = current_brand(tx, settings)
     for field, value in wanted.items():
         if value is None or value == base[field]:
             tx.brand.drop(field)
         else:
-            tx.brand.put(field, value, now)
-    after = brand_now(tx, settings)
+            tx.brand.set(field, value, now)
+    after = current_brand(tx, settings)
     for field in BrandField:
         if before[field] != after[field]:
             tx.events.add(BrandChanged(field.value, before[field], after[field]), now)

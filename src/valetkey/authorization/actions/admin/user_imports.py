@@ -16,7 +16,12 @@ from valetkey.authorization.actions.admin.import_file import (
     printable,
     read_file,
 )
-from valetkey.authorization.actions.admin.permissions import Actor, Permission, powers_of, require
+from valetkey.authorization.actions.admin.permissions import (
+    Actor,
+    Permission,
+    permissions_of,
+    require,
+)
 from valetkey.authorization.actions.user_input import wanted_record
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.password_formats import is_foreign
@@ -278,7 +283,7 @@ def _may(tx: Transaction, uid: Uid | None) -> bool:
     user = tx.users.find(uid)
     if user is None or user.disabled_at is not None:
         return False
-    return powers_of(user.role).allow(Permission.USERS)
+    return permissions_of(user.role).allow(Permission.USERS)
 
 
 def _finished(tx: Transaction, import_id: str, now: Instant) -> None:

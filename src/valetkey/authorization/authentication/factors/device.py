@@ -131,7 +131,7 @@ def recognise(
 
 def forget_device(tx: Transaction, uid: Uid, device_id: str, now: Instant) -> bool:
     """Forget this device; False if the user has no such device."""
-    if not tx.devices.forget(uid, device_id):
+    if not tx.devices.delete(uid, device_id):
         return False
     tx.events.add(DeviceForgotten(uid, device_id), now)
     return True
@@ -153,7 +153,7 @@ def _is_just_past(device: RememberedDevice, shown: Fingerprint, now: Instant) ->
 
 
 def _end_all_of_it(tx: Transaction, device: RememberedDevice, now: Instant) -> None:
-    if not tx.devices.forget(device.uid, device.id):
+    if not tx.devices.delete(device.uid, device.id):
         return
     tx.events.add(DeviceStolen(device.uid, device.id), now)
     tx = tx.acting(SYSTEM)

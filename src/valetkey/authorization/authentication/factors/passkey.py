@@ -159,7 +159,7 @@ class Passkeys(Struct, frozen=True):
         synced = bool(data.flags & webauthn.AuthenticatorData.FLAG.BE)
         return NewPasskey(answer.handle, bytes(made), synced, data.counter, once)
 
-    def ask(
+    def authentication_options(
         self,
         purpose: str,
         browser: str,
@@ -179,7 +179,7 @@ class Passkeys(Struct, frozen=True):
         )
         return json.dumps(dict(options.public_key))
 
-    def judge(
+    def verify_response(
         self,
         answer: Answer,
         passkey: Passkey,
@@ -189,7 +189,7 @@ class Passkeys(Struct, frozen=True):
         *,
         uid: int = _NOBODY,
     ) -> VerifiedAssertion | None:
-        """Verify a response to the options of `ask` for this passkey; None if it is invalid."""
+        """Verify a response to `authentication_options` for this passkey; None if it is invalid."""
         once = self._once(answer, purpose, uid, browser, now)
         handle = answer.response.get("userHandle", "")
         expected = to_base64url(self._user_handle(passkey.uid))

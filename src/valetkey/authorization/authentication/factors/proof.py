@@ -110,7 +110,7 @@ class Factors(Struct, frozen=True):
         key, sealer = self.keyring.fingerprint_key, self.keyring.sealer
         return Passkeys(self.issuer, self.name(), sealer, key, self.random)
 
-    async def look(
+    async def find_passkey(
         self, store: Store, text: str, purpose: str, browser: str, now: Instant, uid: int = 0
     ) -> VerifiedPasskey | None:
         """Return the passkey of a valid assertion; None for anything else.
@@ -124,7 +124,7 @@ class Factors(Struct, frozen=True):
         passkey = await store.read(lambda tx: tx.credentials.find_passkey(handle))
         if passkey is None or (uid and passkey.uid != uid):
             return None
-        proved = self.passkeys.judge(answer, passkey, purpose, browser, now, uid=uid)
+        proved = self.passkeys.verify_response(answer, passkey, purpose, browser, now, uid=uid)
         return None if proved is None else VerifiedPasskey(passkey, proved)
 
     def prove_by_passkey(
@@ -143,7 +143,7 @@ class Factors(Struct, frozen=True):
             return VerificationFailed()
         return Proof(proved.methods)
 
-    def prove(
+    def verify_factor(
         self,
         tx: Transaction,
         user: User,

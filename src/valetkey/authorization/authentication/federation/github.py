@@ -80,7 +80,7 @@ class GitHubProvider(Struct, frozen=True):
         asking = self._token_request(code_of(answer, self.settings), upstream_state)
         token = self._decoded((await fetched(asking, self.settings, "token")).body, _Token)
         authorization = f"Bearer {one_line(token.access_token)}"
-        asking = self.line.http.ask(f"{self._api}/user", authorization=authorization)
+        asking = self.line.http.get_authorized(f"{self._api}/user", authorization=authorization)
         person = self._decoded((await fetched(asking, self.settings, "user")).body, _Person)
         if person.id <= 0:
             raise unusable(self.settings, "user")
@@ -110,7 +110,9 @@ class GitHubProvider(Struct, frozen=True):
         return self.line.http.post_form(url, fields, accept=JSON)
 
     async def _address(self, authorization: str) -> str:
-        asking = self.line.http.ask(f"{self._api}/user/emails", authorization=authorization)
+        asking = self.line.http.get_authorized(
+            f"{self._api}/user/emails", authorization=authorization
+        )
         try:
             answered = await asking
         except Unfetchable:

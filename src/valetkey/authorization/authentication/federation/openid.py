@@ -160,7 +160,9 @@ class OpenIdProvider:
         if not metadata.userinfo_endpoint or not token:
             return {}
         authorization = f"Bearer {one_line(token)}"
-        asking = self.line.http.ask(metadata.userinfo_endpoint, authorization=authorization)
+        asking = self.line.http.get_authorized(
+            metadata.userinfo_endpoint, authorization=authorization
+        )
         try:
             answered = await fetched(asking, self.settings, "userinfo")
         except Refused:

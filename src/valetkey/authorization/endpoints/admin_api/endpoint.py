@@ -64,7 +64,7 @@ class Problems(Struct, frozen=True):
         self, request: Request, refusal: Refusal, path: str, faults: Sequence[MetadataError] = ()
     ) -> Response:
         """Return the problem response; its reason is stored under the reference."""
-        reference = self.decisions.put(refusal, endpoint=path, at=request.at)
+        reference = self.decisions.enqueue(refusal, endpoint=path, at=request.at)
         status = refusal.code.status
         problem: dict[str, object] = {
             "type": f"{self.issuer}/errors/{refusal.code.value}",

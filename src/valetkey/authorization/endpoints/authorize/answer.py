@@ -31,7 +31,7 @@ from valetkey.authorization.protocol.authorization_request import (
     parse,
     require_client,
 )
-from valetkey.authorization.protocol.authorization_response import prove
+from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.claims import OPENID, ClaimsRequest, claims_of_scope
 from valetkey.authorization.protocol.interaction import (
     DENIED,
@@ -226,7 +226,7 @@ def _judged(
     ended = found is not None and begun.browser and found.generation != begun.client_generation
     client = require_client(None if ended else found)
     parameters = begun.parameters
-    returns = prove(parameters, client, pending.also)
+    returns = verify_return_address(parameters, client, pending.also)
     apis = server.apis.requested_in(tx, split(parameters.get(RESOURCE, "")), client)
     try:
         asked = parse(parameters, client, returns, apis)

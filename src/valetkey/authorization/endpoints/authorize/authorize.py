@@ -11,10 +11,10 @@ from valetkey.authorization.endpoints.authorize.answer import ClientError, Issue
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     address,
+    check_interaction,
     decides_again,
     find_and_prove,
     find_client,
-    judge,
     open_interaction,
 )
 from valetkey.authorization.endpoints.authorize.server import Server
@@ -116,7 +116,7 @@ class Authorize(Struct, frozen=True):
         )
 
     async def _go_on(self, request: Request, interaction: Interaction) -> Response:
-        pending = await judge(self.server, request, interaction)
+        pending = await check_interaction(self.server, request, interaction)
         if not isinstance(pending.step, Respond | Refuse):
             return self._ask(request, pending, pending.step)
         if isinstance(pending.step, Refuse) and not interaction.browser:

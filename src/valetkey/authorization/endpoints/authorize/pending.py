@@ -14,7 +14,10 @@ from valetkey.authorization.protocol.authorization_request import (
     plausible_client_id,
     require_client,
 )
-from valetkey.authorization.protocol.authorization_response import ReturnAddress, prove
+from valetkey.authorization.protocol.authorization_response import (
+    ReturnAddress,
+    verify_return_address,
+)
 from valetkey.authorization.protocol.interaction import (
     Interaction,
     InteractionState,
@@ -58,14 +61,14 @@ async def find_client(server: Server, client_id: str | None) -> Client:
 async def find_and_prove(
     server: Server, parameters: Mapping[str, str], also: str = ""
 ) -> tuple[Client, ReturnAddress]:
-    """Return the client and its redirect URI; refused like `find_client` and `prove`."""
+    """Return the client and its redirect URI; refused if either is unknown."""
     client = await find_client(server, parameters.get("client_id"))
     try:
-        return client, prove(parameters, client, also)
+        return client, verify_return_address(parameters, client, also)
     except Refused:
         # It may have registered the address a moment ago, with another process.
         client = require_client(await server.directory.find_again(client.id))
-        return client, prove(parameters, client, also)
+        return client, verify_return_address(parameters, client, also)
 
 
 def sealed_in(request: Request) -> str:
@@ -107,10 +110,10 @@ async def open_pending(server: Server, request: Request) -> Pending:
     interaction = open_interaction(server, request, sealed_in(request))
     if not interaction.browser:
         raise _refused("the address is incomplete; go back to the app and start again", "unbound")
-    return await judge(server, request, interaction)
+    return await check_interaction(server, request, interaction)
 
 
-async def judge(server: Server, request: Request, interaction: Interaction) -> Pending:
+async def check_interaction(server: Server, request: Request, interaction: Interaction) -> Pending:
     """Check everything about an interaction again. Raises Interrupt and Refused as above."""
     also = await _own_callback(server, request, interaction.parameters)
     client, returns = await find_and_prove(server, interaction.parameters, also)

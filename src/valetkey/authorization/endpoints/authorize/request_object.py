@@ -116,7 +116,7 @@ class RequestObjects(Struct, frozen=True):
                 return jwt.parse_unsigned(token, TYPES).payload
             if header.alg == mac.ALGORITHM and registered in {"", mac.ALGORITHM}:
                 secrets = self.shared.of(client, now)
-                return mac.prove_shared(token, secrets, typ=TYPES).payload
+                return mac.verify_shared_signature(token, secrets, typ=TYPES).payload
             algorithms = tuple(a for a in Algorithm if registered in {"", a})
             return await self._signed(token, client, now, algorithms, header.kid)
         except Refused as refused:
@@ -138,14 +138,14 @@ class RequestObjects(Struct, frozen=True):
     ) -> bytes:
         keys = await self.keys.signing(client, now, kid=kid)
         try:
-            return jwt.prove(token, keys, typ=TYPES, algorithms=algorithms).payload
+            return jwt.verify_signature(token, keys, typ=TYPES, algorithms=algorithms).payload
         except Refused as refused:
             if refused.refusal.check not in _WORTH_NEW_KEYS:
                 raise
             again = await self.keys.signing_again(client, now)
             if again is keys:
                 raise
-        return jwt.prove(token, again, typ=TYPES, algorithms=algorithms).payload
+        return jwt.verify_signature(token, again, typ=TYPES, algorithms=algorithms).payload
 
 
 _NOT_SUPPORTED = {

@@ -82,7 +82,7 @@ class Server(Browsers, frozen=True):
         self, returns: ReturnAddress, refusal: Refusal, client: Client, at: Instant
     ) -> Response:
         """Send an error response to the client; the reference is for its developers."""
-        reference = self.decisions.put(refusal, endpoint=AUTHORIZE, at=at, client_id=client.id)
+        reference = self.decisions.enqueue(refusal, endpoint=AUTHORIZE, at=at, client_id=client.id)
         pairs = error_answer(returns, self.issuer, refusal, reference)
         return self._carry(returns, pairs, client)
 

@@ -68,7 +68,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
             asked = self.client_auth.read(request)
             named = asked.parameters.get("client_id")
             await self.documents.learn(named, request.address, request.at)
-            proven = await self.client_auth.prove(request, asked)
+            proven = await self.client_auth.authenticate(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, GrantTypeName.DEVICE_CODE)

@@ -85,7 +85,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         client_id = None
         try:
             asked = self.client_auth.read(request)
-            proven = await self.client_auth.prove(request, asked)
+            proven = await self.client_auth.authenticate(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             _require_confidential(proven)
@@ -117,7 +117,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         ask = self.store.read_one if takes_one else self.store.read
         said, found = await ask(lambda tx: self._say(tx, caller, token, read, now))
         if found is not None:
-            self.known.keep(token, number, found, now)
+            self.known.add(token, number, found, now)
         return said
 
     async def _signed(

@@ -194,7 +194,7 @@ class ManageEndpoint(Struct, frozen=True):
             token = _token(request)
 
             def remove_client(tx: Transaction) -> None:
-                client = self.registrar.prove(tx, client_id, token, to_change=True)
+                client = self.registrar.authenticate(tx, client_id, token, to_change=True)
                 self.registrar.remove(tx, client, request.at)
 
             await self.store.write(remove_client, done_by=by_client(client_id))
@@ -218,7 +218,7 @@ class ManageEndpoint(Struct, frozen=True):
         fresh = draw(self.random)
 
         def change_client(tx: Transaction) -> Registered:
-            current = self.registrar.prove(tx, client_id, token, to_change=True)
+            current = self.registrar.authenticate(tx, client_id, token, to_change=True)
             return self.registrar.change(tx, current, said, fresh, now)
 
         registered = await self.store.write(change_client, done_by=by_client(client_id))
@@ -227,7 +227,7 @@ class ManageEndpoint(Struct, frozen=True):
     async def _find(self, request: Request, token: str) -> Client:
         client_id = request.arguments["client_id"]
         return await self.store.read(
-            lambda tx: self.registrar.prove(tx, client_id, token, to_change=False)
+            lambda tx: self.registrar.authenticate(tx, client_id, token, to_change=False)
         )
 
 

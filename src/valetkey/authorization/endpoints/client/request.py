@@ -60,7 +60,7 @@ class ClientRequestAuthentication(Struct, frozen=True):
             )
         return ClientRequest(query, in_query=True)
 
-    async def prove(self, request: Request, asked: ClientRequest) -> Authenticated:
+    async def authenticate(self, request: Request, asked: ClientRequest) -> Authenticated:
         """Return the authenticated client. Raises Refused.
 
         One-time assertions are redeemed and the use of a secret in a URL is recorded, whatever the
@@ -228,7 +228,7 @@ class ClientRefusal(Struct, frozen=True):
     ) -> Response:
         """Return the response and record the reason. `client_id` is authenticated."""
         endpoint = request.path if self.keeps_path else ""
-        reference = self.decisions.put(
+        reference = self.decisions.enqueue(
             refusal,
             endpoint=endpoint,
             at=request.at,

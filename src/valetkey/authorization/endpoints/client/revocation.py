@@ -35,7 +35,7 @@ class RevocationEndpoint(Struct, frozen=True):
         client_id = None
         try:
             asked = self.client_auth.read(request)
-            proven = await self.client_auth.prove(request, asked)
+            proven = await self.client_auth.authenticate(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             token = token_parameter(asked)

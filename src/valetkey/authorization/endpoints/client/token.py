@@ -70,7 +70,7 @@ class TokenEndpoint(Struct, frozen=True):
         try:
             asked = self.client_auth.read(request)
             grant_type = self._grant_type(asked)
-            proven = await self.client_auth.prove(request, asked)
+            proven = await self.client_auth.authenticate(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, grant_type.name)

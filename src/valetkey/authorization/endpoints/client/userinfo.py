@@ -163,7 +163,7 @@ class UserInfoEndpoint(Struct, frozen=True):
                     lambda tx: self.userinfo.requested_claims(tx, token, read, now)
                 )
             )
-        self.known.keep(token, number, told, now)
+        self.known.add(token, number, told, now)
         return told
 
     async def _protected(

@@ -38,7 +38,9 @@ class ResourceServerAuthentication(Struct, frozen=True):
 
     async def api(self, request: Request) -> Api:
         """Return the API that sent the request. Refused with `invalid_client` for other clients."""
-        proven = await self.client_auth.prove(request, ClientRequest(Form({}), in_query=False))
+        proven = await self.client_auth.authenticate(
+            request, ClientRequest(Form({}), in_query=False)
+        )
         api = await self.apis.of_credential(proven.client)
         if api is None:
             raise Refused(not_proven("resource_server", "an API", "another client"))
@@ -46,7 +48,9 @@ class ResourceServerAuthentication(Struct, frozen=True):
 
     async def require(self, request: Request) -> None:
         """Require the resource server as the caller. Refused with `invalid_client` otherwise."""
-        proven = await self.client_auth.prove(request, ClientRequest(Form({}), in_query=False))
+        proven = await self.client_auth.authenticate(
+            request, ClientRequest(Form({}), in_query=False)
+        )
         if proven.client.id != RESOURCE_SERVER:
             raise Refused(not_proven("resource_server", RESOURCE_SERVER, "another client"))
 

@@ -94,7 +94,7 @@ class UsesEndpoint(Struct, frozen=True):
             await self.store.write(partial(self._note, api.id, uses[start : start + _BATCH]))
         # Only the server's own API: another could fill the list of any app.
         if api.is_default:
-            self.samples.put([_sample(each, now) for each in report.requests])
+            self.samples.add_samples([_sample(each, now) for each in report.requests])
         return Response(204, b"", (("cache-control", "no-store"),))
 
     def _note(self, api_id: str, uses: Sequence[ScopeUse], tx: Transaction) -> None:

@@ -137,7 +137,7 @@ class ScimErrors(Struct, frozen=True):
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """Return the SCIM error response."""
-        reference = self.decisions.put(refusal, endpoint=request.path, at=request.at)
+        reference = self.decisions.enqueue(refusal, endpoint=request.path, at=request.at)
         headers: list[tuple[str, str]] = [_TYPE, _NO_STORE]
         if refusal.code.status == _UNAUTHORIZED:
             headers.append(("www-authenticate", 'Bearer realm="scim", error="invalid_token"'))

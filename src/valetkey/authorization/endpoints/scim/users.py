@@ -7,7 +7,7 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.roles import person
+from valetkey.authorization.actions.admin.roles import user_to_change
 from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.actions.users import Faults, UserRecord
@@ -163,7 +163,7 @@ class Users(Struct, frozen=True):
             raise not_found()
         # First: the credential is locked before any user.
         require(tx, caller.actor, Permission.USERS)
-        user = person(tx, uid, caller.actor)
+        user = user_to_change(tx, uid, caller.actor)
         require(tx, caller.actor, Permission.USERS, user)
         found = _rows(tx, caller).find(uid)
         if found is None:

@@ -64,7 +64,7 @@ def claims(presented: Presented) -> str:
     return issuer if isinstance(issuer, str) else ""
 
 
-def judge(
+def verify_assertion(
     presented: Presented,
     client: Client,
     means: ProofInputs,
@@ -129,7 +129,9 @@ def _proves_secret_jwt(
             leeway=LEEWAY,
         )
 
-    return judge(presented, client, means, AuthenticationMethod.CLIENT_SECRET_JWT, verify)
+    return verify_assertion(
+        presented, client, means, AuthenticationMethod.CLIENT_SECRET_JWT, verify
+    )
 
 
 CLIENT_SECRET_JWT = Method(
@@ -164,7 +166,7 @@ def _proves_private_key_jwt(
             leeway=LEEWAY,
         )
 
-    return judge(presented, client, means, AuthenticationMethod.PRIVATE_KEY_JWT, verify)
+    return verify_assertion(presented, client, means, AuthenticationMethod.PRIVATE_KEY_JWT, verify)
 
 
 PRIVATE_KEY_JWT = Method(

@@ -10,7 +10,7 @@ from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     Permission,
     UserActor,
-    powers_of,
+    permissions_of,
 )
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.model.account.user import User
@@ -138,7 +138,7 @@ class AdminRequest(VisitorRequest, frozen=True, kw_only=True):
 
     user: User
     actor: UserActor
-    powers: ActorPermissions
+    permissions: ActorPermissions
 
     @property
     def viewer(self) -> User | None:
@@ -174,7 +174,9 @@ def administrator_for(
         if found is None:
             if asked.path != ADMIN and not browsers.cookies.session(asked):
                 raise page_not_found()
-        elif found.user.role is None or not powers_of(found.user.role).allow(permission(asked)):
+        elif found.user.role is None or not permissions_of(found.user.role).allow(
+            permission(asked)
+        ):
             raise page_not_found()
         request = signed_in_request(visit, found)
         headers = await _enter(browsers, request, polled=polled)
@@ -189,7 +191,7 @@ def administrator_for(
             request.form,
             user=request.user,
             actor=UserActor(request.user.uid, request.session.id),
-            powers=powers_of(request.user.role),
+            permissions=permissions_of(request.user.role),
         )
 
     return requirement

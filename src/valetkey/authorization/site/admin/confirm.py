@@ -328,9 +328,9 @@ class Confirmation(Struct, Generic[R], frozen=True):
 
     def page(self) -> Page[R]:
         """Return the page."""
-        return Page(self.path, self.requires, self.ask, Act(self.run))
+        return Page(self.path, self.requires, self.show_confirmation, Act(self.run))
 
-    async def ask(self, request: R) -> Outcome:
+    async def show_confirmation(self, request: R) -> Outcome:
         """Show the confirmation page."""
         return await self._ask(request, request.query)
 

@@ -131,9 +131,9 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     def page(self) -> Page[R]:
         """Return the page."""
         act = Act(self.run, opaque=self.opaque)
-        return Page(self.path, self.requires, self.ask, act, title=self.title)
+        return Page(self.path, self.requires, self.show_form, act, title=self.title)
 
-    async def ask(self, request: R) -> Outcome:
+    async def show_form(self, request: R) -> Outcome:
         """Show the form."""
         subject = await self.subject(request)
         return self._show(request, subject)

@@ -115,7 +115,7 @@ class SavedFilterForms(Struct, frozen=True):
             tx.users.hold_alone(uid)
             require(tx, actor, Permission.READ)
             saved = SavedFilter(name, query)
-            if not query or not SavedFilters(tx.db).put(uid, list_name, saved, now):
+            if not query or not SavedFilters(tx.db).save(uid, list_name, saved, now):
                 raise Refused.because(
                     ErrorCode.INVALID_REQUEST,
                     "no more filters can be saved for this list; delete one first",

@@ -256,7 +256,7 @@ class DevicePages(Struct, frozen=True):
                 retry_after=found,
             )
         if found is None:
-            self.server.decisions.put(_NOT_VALID, endpoint=DEVICE, at=request.now)
+            self.server.decisions.enqueue(_NOT_VALID, endpoint=DEVICE, at=request.now)
             return self._enter(request, shown_user_code(code))
         return found
 

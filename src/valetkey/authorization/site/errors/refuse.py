@@ -129,7 +129,7 @@ class RefuseWithPage(Struct, frozen=True):
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """Return the problem page, with a reference to the record of the failed check."""
         endpoint = request.path if self.keeps_path and _OURS.fullmatch(request.path) else ""
-        reference = self.decisions.put(refusal, endpoint=endpoint, at=request.at)
+        reference = self.decisions.enqueue(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(
             refusal.code,
             "" if refusal.check == NO_ROUTE else refusal.description,

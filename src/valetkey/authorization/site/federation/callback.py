@@ -23,7 +23,11 @@ from valetkey.authorization.authentication.session import (
     find_still_signed_in,
 )
 from valetkey.authorization.email.notices import SignInMethod
-from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction, open_pending
+from valetkey.authorization.endpoints.authorize.pending import (
+    check_interaction,
+    open_interaction,
+    open_pending,
+)
 from valetkey.authorization.layout.addresses import SIGN_IN, WITH, safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.authorization_request import Prompt
@@ -151,7 +155,7 @@ class ProviderCallback(Struct, frozen=True):
         server = self.federation.server
         interaction = open_interaction(server, request, pending_sign_in.interaction)
         return ReturnTarget(
-            pending_sign_in.interaction, "", await judge(server, request, interaction)
+            pending_sign_in.interaction, "", await check_interaction(server, request, interaction)
         )
 
     async def _connect(
@@ -175,7 +179,7 @@ class ProviderCallback(Struct, frozen=True):
         declined, reference = refusal.check == "federation.declined", ""
         if not declined:
             endpoint = f"{WITH}/{provider.settings.id}/callback"
-            reference = self.federation.server.decisions.put(refusal, endpoint=endpoint, at=now)
+            reference = self.federation.server.decisions.enqueue(refusal, endpoint=endpoint, at=now)
         back = (
             CONNECTIONS
             if pending_sign_in.errand is UpstreamPurpose.CONNECT

@@ -105,7 +105,7 @@ class ResetPassword(Struct, frozen=True):
         if not name or not outbox.is_on:
             return self._ask(request, name, empty=not name)
         language = language_of(came, None, self.brands.current.languages).tag
-        wait = await self.reset.ask(name, came.address, language, request.now)
+        wait = await self.reset.request_reset(name, came.address, language, request.now)
         if wait:
             return self._ask(request, name, wait=wait)
         box = mailbox_of(outbox)
@@ -120,13 +120,13 @@ class ResetPassword(Struct, frozen=True):
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its form is sent."""
         link = link_in(request)
-        user = await self.reset.look(link, request.now)
+        user = await self.reset.find_user(link, request.now)
         return _DEAD if user is None else _form(request, link, user.username)
 
     async def choose(self, request: VisitorRequest) -> Outcome:
         """Set the new password."""
         link, new = request.form.get("link") or "", request.form.get("new") or ""
-        user = await self.reset.look(link, request.now)
+        user = await self.reset.find_user(link, request.now)
         if user is None:
             return _DEAD
         done = await self.reset.choose(link, new, new, request.now)

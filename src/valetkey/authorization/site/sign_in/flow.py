@@ -215,13 +215,13 @@ class SignInFlow(Struct, frozen=True):
         known = self.server.known_browser(request).with_account(entered.uid, self.server.random)
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
-            cookies.familiar.keep(known, FAMILIAR),
+            cookies.familiar.set(known, FAMILIAR),
         )
         if cookies.step.read(request):
             headers = (*headers, cookies.step.drop())
         if entered.device is not None and entered.device.cookie:
             left = entered.device.expires_at - request.at
-            headers = (*headers, cookies.device.keep(entered.device.cookie, left))
+            headers = (*headers, cookies.device.set(entered.device.cookie, left))
         if target.pending is None:
             return SeeOther(target.to or HOME, headers)
         interaction = target.pending.interaction
@@ -256,7 +256,7 @@ class SignInFlow(Struct, frozen=True):
             password=wanted.password,
         )
         sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
-        return SeeOther(target.leads(SECOND_FACTOR), (self.server.cookies.step.keep(sealed),))
+        return SeeOther(target.leads(SECOND_FACTOR), (self.server.cookies.step.set(sealed),))
 
     def step(self, request: Request, target: ReturnTarget) -> Step | None:
         """Return the proof of the first factor for this browser and target; None without one."""

@@ -89,14 +89,14 @@ class SecondFactor(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
-        prove = Act(self.prove, opaque=_OPAQUE)
+        prove = Act(self.verify_factor, opaque=_OPAQUE)
         return (Page(SECOND_FACTOR, self._begun, self.show, prove, head=False),)
 
     async def show(self, request: StepRequest) -> Outcome:
         """Show the form for the second factor."""
         return self._page(request)
 
-    async def prove(self, request: StepRequest) -> Outcome:
+    async def verify_factor(self, request: StepRequest) -> Outcome:
         """Verify the second factor and sign in."""
         flow, target, form = self.flow, request.target, request.form
         if target.pending is not None and form.get("decision") == "deny":
@@ -109,7 +109,7 @@ class SecondFactor(Struct, frozen=True):
         )
         looked: VerifiedPasskey | None = None
         if shown.credential:
-            looked = await flow.factors.look(
+            looked = await flow.factors.find_passkey(
                 flow.server.store, shown.credential, PURPOSE, step.browser, now, uid
             )
         fresh = flow.fresh(came)
@@ -120,7 +120,7 @@ class SecondFactor(Struct, frozen=True):
             user = flow.still(tx, step)
             if user is None:
                 return None
-            proof = flow.factors.prove(tx, user, shown, looked, familiar, "page", now)
+            proof = flow.factors.verify_factor(tx, user, shown, looked, familiar, "page", now)
             if isinstance(proof, VerificationFailed):
                 return proof
             if proof.left is not None:
@@ -146,7 +146,7 @@ class SecondFactor(Struct, frozen=True):
             raise Interrupt(flow.again(target).response)
         it = visitor_request(visit, form, PURPOSE, target.about, str(step.uid))
 
-        def look(tx: Transaction) -> StepRequest | None:
+        def read_state(tx: Transaction) -> StepRequest | None:
             user = flow.still(tx, step)
             if user is None:
                 return None
@@ -164,7 +164,7 @@ class SecondFactor(Struct, frozen=True):
                 has_recovery=tx.credentials.recovery_codes_of(user.uid).left > 0,
             )
 
-        found = await flow.server.store.read(look)
+        found = await flow.server.store.read(read_state)
         if found is None:
             raise Interrupt(flow.again(target).response)
         return found
@@ -173,7 +173,7 @@ class SecondFactor(Struct, frozen=True):
         factors, target, step = self.flow.factors, request.target, request.step
         keys, passkey = request.passkeys, ""
         if keys and factors.passkeys.domain:
-            passkey = factors.passkeys.ask(
+            passkey = factors.passkeys.authentication_options(
                 PURPOSE, step.browser, request.now, uid=step.uid, of=keys
             )
         page = SecondFactorPage(

@@ -143,7 +143,7 @@ class SignIn(Struct, frozen=True):
         flow, came, now = self.flow, request.request, request.now
         store = flow.server.store
         bound = flow.server.cookies.browser_fingerprint(request.browser) or ""
-        looked = await flow.factors.look(store, credential, PURPOSE, bound, now)
+        looked = await flow.factors.find_passkey(store, credential, PURPOSE, bound, now)
         if looked is None:
             return self._page(request, "", _NO_PASSKEY)
         found, fresh = looked, flow.fresh(came)
@@ -174,7 +174,9 @@ class SignIn(Struct, frozen=True):
             username=username,
             failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
             passkey_failed=refusal is _NO_PASSKEY,
-            passkey=passkeys.ask(PURPOSE, bound, request.now) if passkeys.domain else "",
+            passkey=passkeys.authentication_options(PURPOSE, bound, request.now)
+            if passkeys.domain
+            else "",
             wait=wait,
             forgotten_url=FORGOTTEN,
             sign_up_url=target.leads(SIGN_UP) if self.sign_up is SignUp.OPEN else "",

@@ -19,7 +19,7 @@ from valetkey.authorization.protocol.logout import (
     LogoutDecision,
     LogoutRequest,
     NotRedirected,
-    judge,
+    decide_logout,
 )
 from valetkey.authorization.site.page import (
     Act,
@@ -267,7 +267,7 @@ class Logout(Struct, frozen=True):
             "" if client is None else " or ".join(client.openid.post_logout_redirect_uris),
             said["post_logout_redirect_uri"],
         )
-        reference = self.server.decisions.put(
+        reference = self.server.decisions.enqueue(
             refusal,
             endpoint=LOGOUT,
             at=now,
@@ -278,7 +278,7 @@ class Logout(Struct, frozen=True):
     async def _judge(self, asked: LogoutRequest, now: Instant) -> LogoutDecision:
         client = await self._only_client(asked)
         good = client is not None and await self._is_good(asked.id_token_hint, client, now)
-        return judge(asked, client, hint_is_good=good)
+        return decide_logout(asked, client, hint_is_good=good)
 
     async def _only_client(self, asked: LogoutRequest) -> Client | None:
         named = tuple(asked.named_clients)

@@ -18,7 +18,7 @@ from valetkey.authorization.actions.account.sign_up import (
 )
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
-from valetkey.authorization.endpoints.authorize.pending import judge, open_interaction
+from valetkey.authorization.endpoints.authorize.pending import check_interaction, open_interaction
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
@@ -175,14 +175,14 @@ class CreateAccount(Struct, frozen=True):
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its button is pressed."""
         link = link_in(request)
-        found = await self.sign_up.look(link, self._browser(request), request.now)
+        found = await self.sign_up.find_link(link, self._browser(request), request.now)
         return _dead() if found is None else _finish(request, link, found)
 
     async def finish(self, request: VisitorRequest) -> Outcome:
         """Create the account and sign its user in."""
         flow, came, now = self.flow, request.request, request.now
         link, browser = request.form.get("link") or "", self._browser(request)
-        found = await self.sign_up.look(link, browser, now)
+        found = await self.sign_up.find_link(link, browser, now)
         if found is None:
             return _dead()
         fresh, entered = flow.fresh(came), list[SignInComplete]()
@@ -225,7 +225,7 @@ class CreateAccount(Struct, frozen=True):
             return ReturnTarget("", to)
         try:
             interaction = open_interaction(server, request, found.interaction)
-            pending = await judge(server, request, interaction)
+            pending = await check_interaction(server, request, interaction)
         except (Refused, Interrupt):
             # If the app's request is invalid now, the app gets the error when it is repeated.
             return ReturnTarget("", to)

@@ -83,14 +83,14 @@ class Area(Struct, Generic[R], frozen=True):
     words: Words
     most: int
     actor: Callable[[R], Actor]
-    powers: Callable[[R], ActorPermissions]
+    permissions_of: Callable[[R], ActorPermissions]
     head: Callable[[R], AppHead | None]
     #: The heading of the navigation above it, "" for none.
     section: str = ""
 
     def may(self, request: R) -> bool:
         """Return whether the user may change webhooks."""
-        return self.powers(request).allow(Permission.SETTINGS)
+        return self.permissions_of(request).allow(Permission.SETTINGS)
 
     def at(self, request: R, webhook_id: str = "") -> str:
         """Return the address of the list or of a webhook."""
@@ -125,7 +125,7 @@ CONSOLE: Area[AdminRequest] = Area(
     _WORDS,
     MOST_WEBHOOKS,
     lambda request: request.actor,
-    lambda request: request.powers,
+    lambda request: request.permissions,
     lambda _: None,
     section=SERVER,
 )

@@ -113,13 +113,13 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         area, actor = self.area, self.area.actor(request)
         client_id = app_of(actor)
 
-        def look(tx: Transaction) -> Sequence[Webhook]:
+        def read_state(tx: Transaction) -> Sequence[Webhook]:
             require_access(tx, actor, changes=False)
             return (
                 tx.webhooks.of_operator() if client_id is None else tx.webhooks.of_client(client_id)
             )
 
-        found = await self.services.store.read(look)
+        found = await self.services.store.read(read_state)
         full = len(found) >= area.most
         page = WebhooksPage(
             area.frame,
@@ -136,11 +136,11 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         """Show a webhook with its delivery log."""
         area, now, may = self.area, request.now, self.area.may(request)
 
-        def look(tx: Transaction) -> tuple[Webhook, int, Sequence[WebhookAttempt]]:
+        def read_state(tx: Transaction) -> tuple[Webhook, int, Sequence[WebhookAttempt]]:
             webhook = area.found(tx, request)
             return webhook, tx.webhooks.waiting(webhook.id), tx.webhooks.attempts(webhook.id, SHOWN)
 
-        webhook, waiting, attempts = await self.services.store.scan(look)
+        webhook, waiting, attempts = await self.services.store.scan(read_state)
         enabled = webhook.disabled_at is None
         place = area.at(request, webhook.id)
         page = WebhookPage(
@@ -155,7 +155,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             failing=None if webhook.failing_since is None else When(webhook.failing_since, now),
             failures=webhook.failures,
             waiting=waiting,
-            ways=BUTTONS.offers(webhook, area.powers(request), place),
+            ways=BUTTONS.offers(webhook, area.permissions_of(request), place),
             edit_url=f"{place}/edit" if may else "",
             attempts=tuple(
                 attempt_line(each, now, f"{place}/replay" if may and enabled else "", whole=may)

@@ -128,7 +128,7 @@ class ApiRoles(Struct, frozen=True):
             role=role,
         )
         if removed:
-            Applied(self.db).forget(AppliedKind.ROLE, api_id, role_part(role, uid))
+            Applied(self.db).release(AppliedKind.ROLE, api_id, role_part(role, uid))
             change_memberships(self.db, uid, self.random)
         return removed == 1
 
@@ -154,7 +154,7 @@ class ApiRoles(Struct, frozen=True):
             role=role,
         )
         if removed:
-            Applied(self.db).forget(AppliedKind.ROLE, api_id, role_part(role, group.id))
+            Applied(self.db).release(AppliedKind.ROLE, api_id, role_part(role, group.id))
             touch(self.db)
         return removed == 1
 

@@ -205,7 +205,7 @@ class Groups(Struct, frozen=True):
             "DELETE FROM group_members WHERE uid = :uid AND group_id = :id", uid=uid, id=group.id
         )
         if removed:
-            Applied(self.db).forget(AppliedKind.MEMBER, group.id, member_part(uid))
+            Applied(self.db).release(AppliedKind.MEMBER, group.id, member_part(uid))
             change_memberships(self.db, uid, self.random)
         return removed == 1
 

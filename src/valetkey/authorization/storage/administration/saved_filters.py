@@ -36,7 +36,7 @@ class SavedFilters(Struct, frozen=True):
             limit=MOST,
         )
 
-    def put(self, uid: Uid, list_name: str, saved: SavedFilter, now: Instant) -> bool:
+    def save(self, uid: Uid, list_name: str, saved: SavedFilter, now: Instant) -> bool:
         """Save a filter, in place of the one of this name. False if the user has `MOST` others.
 
         The caller holds the user, so that two requests cannot exceed the limit.

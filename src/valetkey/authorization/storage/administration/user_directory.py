@@ -78,7 +78,7 @@ class UserDirectory(Struct, frozen=True):
 
     db: Connection
 
-    def put(self, uid: Uid, username: str, email: str, name: str) -> None:
+    def index_user(self, uid: Uid, username: str, email: str, name: str) -> None:
         """Replace the user's search words by those of the current record."""
         self.db.send("DELETE FROM people_words WHERE uid = :uid", uid=uid)
         for word in search_words(username, email, name):
@@ -188,7 +188,7 @@ class UserDirectory(Struct, frozen=True):
         )
         return row is not None
 
-    def put_more(self, limit: int) -> int:
+    def index_more(self, limit: int) -> int:
         """Index at most `limit` users from before search existed; return how many."""
         row = self.db.row("SELECT taken FROM turns WHERE name = 'people_words'")
         last = 0 if row is None else int(row[0])
@@ -208,7 +208,7 @@ class UserDirectory(Struct, frozen=True):
         if not moved:
             return 0
         for uid, username, email, name in rows:
-            self.put(uid, username, email, name)
+            self.index_user(uid, username, email, name)
         return len(rows)
 
     def count(self, most: int) -> int:

@@ -45,7 +45,7 @@ class Applied(Struct, frozen=True):
             self.db, "SELECT * FROM applied WHERE file = :file ORDER BY kind, id, part", file=file
         )
 
-    def put(self, each: AppliedObject) -> None:
+    def claim(self, each: AppliedObject) -> None:
         """Let the object belong to the file, and to no other one."""
         self.db.send(
             "INSERT INTO applied (kind, id, part, file, pruned_at)"
@@ -58,7 +58,7 @@ class Applied(Struct, frozen=True):
             pruned_at=each.pruned_at,
         )
 
-    def forget(self, kind: AppliedKind, object_id: str, part: str = "") -> None:
+    def release(self, kind: AppliedKind, object_id: str, part: str = "") -> None:
         """Let the object belong to no file: it was deleted, and may be created by hand."""
         self.db.send(
             "DELETE FROM applied WHERE kind = :kind AND id = :id AND part = :part",

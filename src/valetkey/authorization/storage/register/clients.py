@@ -139,7 +139,7 @@ class Clients(Struct, frozen=True):
         added = _CLIENTS.run(
             self.db, "INSERT INTO clients (*) VALUES (*) ON CONFLICT (id) DO NOTHING", client
         )
-        Logos(self.db).want(client.id)
+        Logos(self.db).enqueue(client.id)
         return added == 1
 
     def hold_all(self) -> None:
@@ -151,7 +151,7 @@ class Clients(Struct, frozen=True):
         self.hold_all()
         self.touch()
         changed = _CLIENTS.run(self.db, "UPDATE clients SET * WHERE id = :id", client)
-        Logos(self.db).want(client.id)
+        Logos(self.db).enqueue(client.id)
         return changed == 1
 
     def verify(self, client_id: str, now: Instant) -> bool:
@@ -163,7 +163,7 @@ class Clients(Struct, frozen=True):
             now=now,
         )
         # The logo of an app that registered itself was not fetched until now.
-        Logos(self.db).want(client_id)
+        Logos(self.db).enqueue(client_id)
         return verified == 1
 
     def unverify(self, client_id: str) -> bool:
@@ -203,7 +203,7 @@ class Clients(Struct, frozen=True):
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
         Usage(self.db).forget_client(client_id)
-        Logos(self.db).forget(client_id)
+        Logos(self.db).delete(client_id)
         self.db.send("DELETE FROM removals WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM registrations WHERE client_id = :id", id=client_id)

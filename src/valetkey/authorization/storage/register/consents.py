@@ -53,7 +53,7 @@ class Consents(Struct, frozen=True):
             limit=limit,
         )
 
-    def put(self, consent: Consent) -> str:
+    def save(self, consent: Consent) -> str:
         """Insert or replace the consent, keeping the old id; return its id."""
         row = self.db.row(
             "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims, id,"
@@ -69,7 +69,7 @@ class Consents(Struct, frozen=True):
         )
         return consent.id if row is None else str(row[0])
 
-    def forget(self, uid: Uid, client_id: str) -> bool:
+    def delete(self, uid: Uid, client_id: str) -> bool:
         """Delete the consent. False if there was none."""
         forgotten = self.db.run(
             "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id"

@@ -32,7 +32,7 @@ class Declarations(Struct, frozen=True):
         """Return the declared attributes by name; at most `MOST_ATTRIBUTES`."""
         return [Attribute.decode(text) for text in self._all("attribute")]
 
-    def put_attribute(self, attribute: Attribute, now: Instant) -> None:
+    def save_attribute(self, attribute: Attribute, now: Instant) -> None:
         """Declare or change an attribute. Call `hold_all` first."""
         self._put("attribute", attribute.name, attribute.encode(), now)
 
@@ -44,7 +44,7 @@ class Declarations(Struct, frozen=True):
         """Return the declared claims by name; at most `MOST_CLAIMS`."""
         return [DeclaredClaim.decode(text) for text in self._all("claim")]
 
-    def put_claim(self, claim: DeclaredClaim, now: Instant) -> None:
+    def save_claim(self, claim: DeclaredClaim, now: Instant) -> None:
         """Declare or change a claim. Call `hold_all` first."""
         self._put("claim", claim.name, claim.encode(), now)
 
@@ -73,7 +73,7 @@ class Declarations(Struct, frozen=True):
         removed = self.db.run(
             "DELETE FROM declarations WHERE kind = :kind AND name = :name", kind=kind, name=name
         )
-        self.applied.forget(AppliedKind(kind), name)
+        self.applied.release(AppliedKind(kind), name)
         return removed == 1
 
 
@@ -92,7 +92,7 @@ class BrandChanges(Struct, frozen=True):
         known = {each.value: each for each in BrandField}
         return {known[field]: value for field, value in rows if field in known}
 
-    def put(self, field: BrandField, value: str, now: Instant) -> None:
+    def set(self, field: BrandField, value: str, now: Instant) -> None:
         """Set a part."""
         self.db.send(
             "INSERT INTO brand (field, value, changed_at) VALUES (:field, :value, :now)"

@@ -23,7 +23,7 @@ class Logos(Struct, frozen=True):
 
     db: Connection
 
-    def want(self, client_id: str) -> None:
+    def enqueue(self, client_id: str) -> None:
         """Queue the client's logo, unless its logo_uri is unchanged."""
         self.db.send(
             "DELETE FROM client_logos WHERE client_id = :id"
@@ -58,7 +58,7 @@ class Logos(Struct, frozen=True):
         )
         return [PendingLogo(*row) for row in rows]
 
-    def keep(self, wanted: PendingLogo, name: str, image: bytes) -> bool:
+    def store(self, wanted: PendingLogo, name: str, image: bytes) -> bool:
         """Store the copy under a new name. False if there is one or the logo_uri has changed."""
         kept = self.db.run(
             "UPDATE client_logos SET name = :name, image = :image, due_at = NULL, failure = ''"
@@ -116,7 +116,7 @@ class Logos(Struct, frozen=True):
         row = self.db.row("SELECT image FROM client_logos WHERE name = :name", name=name)
         return None if row is None else b64decode(row[0])
 
-    def forget(self, client_id: str) -> None:
+    def delete(self, client_id: str) -> None:
         """Delete everything about this client's logo."""
         self.db.send("DELETE FROM client_logos WHERE client_id = :client_id", client_id=client_id)
 
@@ -126,7 +126,7 @@ class Pictures(Struct, frozen=True):
 
     db: Connection
 
-    def keep(self, uid: Uid, name: str, image: bytes) -> None:
+    def store(self, uid: Uid, name: str, image: bytes) -> None:
         """Store the picture under a new name, in place of the previous one."""
         self.db.run(
             "INSERT INTO user_pictures (uid, name, image) VALUES (:uid, :name, :image)"
@@ -150,6 +150,6 @@ class Pictures(Struct, frozen=True):
         )
         return None if row is None else b64decode(row[0])
 
-    def forget(self, uid: Uid) -> None:
+    def delete(self, uid: Uid) -> None:
         """Delete the user's picture."""
         self.db.send("DELETE FROM user_pictures WHERE uid = :uid", uid=uid)

@@ -162,7 +162,7 @@ class Credentials(Struct, frozen=True):
         removed = self.db.run("DELETE FROM credentials WHERE uid = :uid AND kind = 'totp'", uid=uid)
         return removed == 1
 
-    def put_recovery_codes(
+    def replace_recovery_codes(
         self, uid: Uid, codes: Sequence[tuple[str, Fingerprint]], now: Instant
     ) -> None:
         """Replace all recovery codes by these fingerprints, each with an id."""
@@ -293,7 +293,7 @@ class Identities(Struct, frozen=True):
         )
         return gone == 1
 
-    def forget(self, uid: Uid) -> int:
+    def unlink_all(self, uid: Uid) -> int:
         """Unlink all of one user."""
         return self.db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
 

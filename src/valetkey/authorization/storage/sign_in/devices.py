@@ -57,7 +57,7 @@ class RememberedDevices(Struct, frozen=True):
         )
         return exchanged == 1
 
-    def forget(self, uid: Uid, device_id: str) -> bool:
+    def delete(self, uid: Uid, device_id: str) -> bool:
         """Forget this device; False if the user has no such device."""
         forgotten = self.db.run(
             "DELETE FROM remembered_devices WHERE id = :id AND uid = :uid", id=device_id, uid=uid

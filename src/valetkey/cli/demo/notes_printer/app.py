@@ -183,16 +183,18 @@ class NotesPrinter(ThreadingHTTPServer):
 
     def _bearer(self, visit: Visit, name: str) -> Reply:
         access_token = str(visit.tokens.get("access_token", ""))
-        return ask(f"{self.api_url}/v2/{name}", {"Authorization": f"Bearer {access_token}"})
+        return request_json(
+            f"{self.api_url}/v2/{name}", {"Authorization": f"Bearer {access_token}"}
+        )
 
     def _token(self, **form: str) -> Reply:
         pair = f"{quote(self.client_id, safe='')}:{quote(self.secret, safe='')}"
         basic = base64.b64encode(pair.encode()).decode()
         url = f"{self.auth_url}/oauth/token"
-        return ask(url, {"Authorization": f"Basic {basic}"}, urlencode(form).encode())
+        return request_json(url, {"Authorization": f"Basic {basic}"}, urlencode(form).encode())
 
 
-def ask(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
+def request_json(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
     """Return the JSON object of the response. Raises Refused."""
     try:
         with urlopen(Request(url, body, headers), timeout=10) as answer:  # noqa: S310 - our servers

@@ -88,11 +88,11 @@ def changes_itself(stage: WalkContext) -> None:
         story.right("both are changed")
 
         asked, state = stage.authorize_url(PRINTER, elsewhere, scope="notes:read")
-        code = stage.code(stage.ada.ask(asked), elsewhere, state)
+        code = stage.code(stage.ada.authorize(asked), elsewhere, state)
         stage.token(stage.exchange(code, elsewhere), "notes:read", uid=UID)
 
         asked, _ = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
-        page = stage.ada.ask(asked)
+        page = stage.ada.authorize(asked)
         story.check("status", page.status, 400)
         story.check("sent to", page.location, "")
         story.right("Ada is not sent to the old address: she reads what is wrong instead")
@@ -116,7 +116,7 @@ def lets_an_app_in(stage: WalkContext) -> None:
         "authorization_code S5 S10 S11 S14 S17",
     ):
         asked, state = stage.authorize_url(PRINTER, site.callback, scope=scope)
-        code = stage.code(stage.ada.ask(asked), site.callback, state)
+        code = stage.code(stage.ada.authorize(asked), site.callback, state)
 
         answer = stage.exchange(code, site.callback)
         got = stage.got[PRINTER] = stage.token(answer, scope, uid=UID)
@@ -152,7 +152,7 @@ def without_a_secret(stage: WalkContext) -> None:
             code_challenge=challenge,
             code_challenge_method="S256",
         )
-        code = stage.code(stage.ada.ask(asked), callback, state)
+        code = stage.code(stage.ada.authorize(asked), callback, state)
         form = {
             "grant_type": "authorization_code",
             "client_id": POCKET,
@@ -183,7 +183,7 @@ def implicit(stage: WalkContext) -> None:
         "implicit S6",
     ):
         asked, state = stage.authorize_url(VIEWER, _VIEWER_URI, response_type="token")
-        page = stage.ada.ask(asked)
+        page = stage.ada.authorize(asked)
         told = stage.sent_back(page, _VIEWER_URI, state)
         story.check("anything in the query", "?" in page.location, False)
         story.check("token_type", told.get("token_type"), "bearer")
@@ -211,7 +211,7 @@ def example_app(stage: WalkContext) -> None:
         answer = wire.send("GET", f"{site.app_url}/sign-in")
         story.check("status", answer.status, 303)
         cookie = answer.header("Set-Cookie").partition(";")[0]
-        page = stage.ada.ask(answer.header("Location"))
+        page = stage.ada.authorize(answer.header("Location"))
         story.check("the browser is sent on", page.status, 303)
         story.need(
             "back to the app", page.location.startswith(site.app_url), site.app_url, page.location
@@ -242,7 +242,7 @@ def with_an_account(stage: WalkContext) -> None:
         story.right("one document names every endpoint, and the keys that sign")
 
         asked, state = stage.authorize_url(CLUB, CLUB_CALLBACK, scope=scope, nonce=nonce)
-        code = stage.code(stage.ada.ask(asked), CLUB_CALLBACK, state)
+        code = stage.code(stage.ada.authorize(asked), CLUB_CALLBACK, state)
         credentials = b64encode(f"{CLUB}:{site.secret(CLUB)}".encode()).decode()
         answer = wire.send(
             "POST",
@@ -272,7 +272,7 @@ def with_an_account(stage: WalkContext) -> None:
         page = stage.ada.submit(page, "sign-out")
         story.check("back at the app", page.location, f"{CLUB_BACK}?state=bye")
         asked, _ = stage.authorize_url(CLUB, CLUB_CALLBACK, scope="openid", prompt="none")
-        told = stage.ada.ask(asked).redirect_parameters
+        told = stage.ada.authorize(asked).redirect_parameters
         story.check("asked without a page", told.get("error"), "login_required")
         story.right("after a button of ours she is back at the app, and signed in no more")
 

@@ -83,7 +83,7 @@ def replayed(stage: WalkContext) -> None:
         "authorization_code S18",
     ):
         asked, state = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
-        code = stage.code(stage.ada.ask(asked), site.callback, state)
+        code = stage.code(stage.ada.authorize(asked), site.callback, state)
         got = stage.token(stage.exchange(code, site.callback), "notes:read", uid=UID)
         stage.read("notes", got["access_token"])
         story.right("the first exchange is good, and its token reads")
@@ -142,7 +142,7 @@ def partly(stage: WalkContext) -> None:
         asked, state = stage.authorize_url(
             PRINTER, site.callback, scope="notes:read notes:write", prompt="consent"
         )
-        page = stage.ada.ask(asked, allows=("notes:read",))
+        page = stage.ada.authorize(asked, allows=("notes:read",))
         code = stage.code(page, site.callback, state)
         got = stage.token(stage.exchange(code, site.callback), "notes:read", uid=UID)
 
@@ -178,7 +178,7 @@ def no(stage: WalkContext) -> None:
         asked, state = stage.authorize_url(
             PRINTER, site.callback, scope="notes:write", prompt="consent"
         )
-        page = stage.ada.ask(asked, denies=True)
+        page = stage.ada.authorize(asked, denies=True)
         told = stage.sent_back(page, site.callback, state)
         story.check("error", told.get("error"), "access_denied")
         story.check("a code", "code" in told, False)
@@ -214,7 +214,7 @@ def takes_its_own_tokens(stage: WalkContext) -> None:
         asked, state = stage.authorize_url(
             PRINTER, site.callback, scope=scope, resource=site.calendar
         )
-        code = stage.code(stage.ada.ask(asked), site.callback, state)
+        code = stage.code(stage.ada.authorize(asked), site.callback, state)
         answer = stage.exchange(code, site.callback, resource=site.calendar)
         got = stage.got[CALENDAR] = stage.token(answer, scope, uid=UID)
         token = bearer(str(got["access_token"]))
@@ -253,7 +253,7 @@ def members_may_do_more(stage: WalkContext) -> None:
         asked, state = stage.authorize_url(
             PRINTER, site.callback, scope=scope, resource=site.calendar
         )
-        code = stage.code(grace.ask(asked), site.callback, state)
+        code = stage.code(grace.authorize(asked), site.callback, state)
         answer = stage.exchange(code, site.callback, resource=site.calendar)
         got = stage.token(answer, scope, uid=OWNER_UID)
         token = bearer(str(got["access_token"]))
@@ -264,11 +264,11 @@ def members_may_do_more(stage: WalkContext) -> None:
         asked, state = stage.authorize_url(
             CLUB, CLUB_CALLBACK, scope="openid groups", nonce="any-value"
         )
-        told = stage.sent_back(grace.ask(asked), CLUB_CALLBACK, state)
+        told = stage.sent_back(grace.authorize(asked), CLUB_CALLBACK, state)
         story.check("error", told.get("error"), "access_denied")
         story.right("Grace is no member: Reading Club gets access_denied and no code")
 
-        code = stage.code(stage.ada.ask(asked), CLUB_CALLBACK, state)
+        code = stage.code(stage.ada.authorize(asked), CLUB_CALLBACK, state)
         form = {
             "grant_type": "authorization_code",
             "code": code,

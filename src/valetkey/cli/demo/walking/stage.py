@@ -26,7 +26,9 @@ class Browser(UserAgent):
         self._wire = wire
         self._account = username, password
 
-    def ask(self, url: str, *, allows: tuple[str, ...] | None = None, denies: bool = False) -> Page:
+    def authorize(
+        self, url: str, *, allows: tuple[str, ...] | None = None, denies: bool = False
+    ) -> Page:
         """Follow an app's authorization request to its end, signing in when required.
 
         On the consent page: allow what is checked, or `allows` alone, or deny everything.

@@ -85,7 +85,7 @@ def _check_fields(declared: ResourceObject) -> None:
     try:
         fields = declared.fields
         taken = [name for name in fields.names if name in RESERVED]
-        errors, _ = fields.judge(fields.defaults)
+        errors, _ = fields.validate(fields.defaults)
         schema = fields.schema
     except (TypeError, NameError, ValueError, NotLocal, msgspec.MsgspecError) as reason:
         raise InvalidDeclaration(

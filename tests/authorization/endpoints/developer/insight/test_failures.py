@@ -46,7 +46,7 @@ def refused(
 ) -> str:
     """The reference of one."""
     refusal = Refusal(code, "no, in fixed words", check, expected, received)
-    return it.server.decisions.put(
+    return it.server.decisions.enqueue(
         refusal, endpoint="/oauth/token", at=it.clock.now, client_id=client_id, proven=True
     )
 
@@ -203,14 +203,14 @@ def test_failures_with_a_claimed_client_id_do_not_displace_those_of_the_client()
     queue = DecisionQueue(SYSTEM.random)
     no = Refusal(ErrorCode.INVALID_CLIENT, "no", "client.secret", about="web1")
     for _ in range(1_000):
-        queue.put(no, endpoint="/oauth/token", at=NOON)
+        queue.enqueue(no, endpoint="/oauth/token", at=NOON)
     mine = Refusal(ErrorCode.INVALID_GRANT, "no", "code.expired")
-    queue.put(mine, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
+    queue.enqueue(mine, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
     named = [each for each in queue.waiting if each.client_id == "web1"]
     assert len(named) == 61
     assert named[-1].check == "code.expired"
     later = Instant(NOON + days(1))
-    queue.put(no, endpoint="/oauth/token", at=later)
+    queue.enqueue(no, endpoint="/oauth/token", at=later)
     assert queue.waiting[-1].client_id == "web1"
 
 

@@ -64,7 +64,7 @@ def test_pages_of_people_follow_each_other_without_gap(tmp_path: Path, database_
                 user = _another(2_000 + each)
                 assert tx.users.register(user)
                 consent = Consent(user.uid, "web1", Scope.of("read"), "", it.clock.now)
-                tx.consents.put(consent)
+                tx.consents.save(consent)
 
         await it.store.write(connect)
         await grant_of(it, "web1", Scope.of("read"))
@@ -94,7 +94,7 @@ def test_ad_03_a_place_in_the_list_tells_nobodys_uid_and_cannot_be_made_up(
             for uid in uids:
                 user = _another(uid)
                 assert tx.users.register(user)
-                tx.consents.put(Consent(user.uid, "web1", Scope.of("read"), "", it.clock.now))
+                tx.consents.save(Consent(user.uid, "web1", Scope.of("read"), "", it.clock.now))
 
         await it.store.write(connect)
         browser = await signed_in(it)

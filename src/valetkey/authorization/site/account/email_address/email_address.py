@@ -112,10 +112,10 @@ class Email(Struct, frozen=True):
         if request.form.get("verify") is not None:
             if user.email_verified_at is not None:
                 return SeeOther(EMAIL)
-            wait = await self.change.ask_to_verify(user, now)
+            wait = await self.change.request_verification(user, now)
             return self._form(request, wait=wait, sent_to="" if wait else user.email)
         typed = (request.form.get("email") or "").strip()
-        done = await self.change.ask(request.signed_in, typed, now)
+        done = await self.change.request_change(request.signed_in, typed, now)
         if isinstance(done, EmailFault):
             return self._form(request, typed, done.value)
         return self._form(request, wait=done, sent_to="" if done else typed)
@@ -159,7 +159,7 @@ class EmailLink(Struct, frozen=True):
     async def show(self, request: VisitorRequest) -> Outcome:
         """Show what the link does; nothing changes before its button is pressed."""
         link = link_in(request)
-        change = await self.change.look(self.kind, link, request.now)
+        change = await self.change.find_link(self.kind, link, request.now)
         if change is None:
             return self._dead()
         page = EmailLinkPage(

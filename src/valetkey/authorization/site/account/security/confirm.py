@@ -17,7 +17,7 @@ from valetkey.authorization.authentication.factors.proof import (
 from valetkey.authorization.authentication.session import (
     NewSession,
     find_still_signed_in,
-    prove,
+    record_authentication,
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.layout.addresses import HOME, safe_return_path
@@ -78,7 +78,7 @@ class RecentProof(Struct, frozen=True):
             return False
         cookie = self.browsers.cookies.session(self.request.request)
         key = self.browsers.keyring.fingerprint_key
-        return prove(tx, cookie, self.new, asking, key, now, methods=methods)
+        return record_authentication(tx, cookie, self.new, asking, key, now, methods=methods)
 
     @property
     def cookies(self) -> Pairs:
@@ -158,13 +158,13 @@ class Confirm(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the page of this feature."""
-        return (Page(CONFIRM, signed_in, self.show, Act(self.prove, opaque=_OPAQUE)),)
+        return (Page(CONFIRM, signed_in, self.show, Act(self.verify_factor, opaque=_OPAQUE)),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the form that asks for the password or another proof."""
         return await self._form(request)
 
-    async def prove(self, request: SignedInRequest) -> Outcome:
+    async def verify_factor(self, request: SignedInRequest) -> Outcome:
         """Verify the factor, and redirect to the page that required it."""
         user, form = request.user, request.form
         guarded = await self.store.read(lambda tx: tx.users.has_second_factor(user.uid))
@@ -197,21 +197,21 @@ class Confirm(Struct, frozen=True):
         looked: VerifiedPasskey | None = None
         if shown.credential:
             bound = self.browsers.cookies.browser_fingerprint(request.browser) or ""
-            looked = await self.factors.look(
+            looked = await self.factors.find_passkey(
                 self.store, shown.credential, PURPOSE, bound, now, user.uid
             )
         recent = RecentProof.of(self.browsers, request)
         familiar = self.browsers.known_browser(request.request).mark(user.uid)
 
-        def judge(tx: Transaction) -> bool | VerificationFailed:
-            proof = self.factors.prove(tx, user, shown, looked, familiar, "confirm", now)
+        def verify(tx: Transaction) -> bool | VerificationFailed:
+            proof = self.factors.verify_factor(tx, user, shown, looked, familiar, "confirm", now)
             if isinstance(proof, VerificationFailed):
                 return proof
             if proof.left is not None:
                 self.notices.recovery_code_used(tx, user, proof.left, now)
             return recent.note(tx, proof.methods)
 
-        noted = await self.store.write(judge, done_by=request.actor)
+        noted = await self.store.write(verify, done_by=request.actor)
         if isinstance(noted, VerificationFailed):
             wrong = "passkey" if shown.credential else "recovery" if shown.recovery else "code"
             return await self._form(request, wrong, noted.wait)
@@ -225,14 +225,16 @@ class Confirm(Struct, frozen=True):
             self.factors.passkeys,
         )
 
-        def look(tx: Transaction) -> tuple[frozenset[FactorKind], Sequence[Passkey]]:
+        def read_state(tx: Transaction) -> tuple[frozenset[FactorKind], Sequence[Passkey]]:
             return tx.credentials.kinds_of(user.uid), tx.credentials.passkeys_of(user.uid)
 
-        kinds, keys = await self.store.read(look)
+        kinds, keys = await self.store.read(read_state)
         guarded = bool(kinds & {FactorKind.PASSKEY, FactorKind.AUTHENTICATOR})
         question = ""
         if keys and passkeys.domain:
-            question = passkeys.ask(PURPOSE, bound, request.now, uid=user.uid, of=keys)
+            question = passkeys.authentication_options(
+                PURPOSE, bound, request.now, uid=user.uid, of=keys
+            )
         context = ConfirmPage(
             action=f"{CONFIRM}?to={to}" if to else CONFIRM,
             person=shown_user(request.signed_in),

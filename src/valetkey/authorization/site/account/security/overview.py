@@ -97,10 +97,10 @@ class Security(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the overview, and the form of its list of devices."""
-        forget = Page(DEVICES, confirmed_before(SECURITY), act=Act(self.forget))
+        delete_devices = Page(DEVICES, confirmed_before(SECURITY), act=Act(self.forget_devices))
         return (
             Page(SECURITY, signed_in, self.show, title=translatable("Security"), nav=True),
-            forget,
+            delete_devices,
         )
 
     async def show(self, request: SignedInRequest) -> Outcome:
@@ -109,7 +109,7 @@ class Security(Struct, frozen=True):
         done = request.query.get("done") or ""
         return Show(await self.store.scan(lambda tx: self._read(tx, request, here, done)))
 
-    async def forget(self, request: SignedInRequest) -> Outcome:
+    async def forget_devices(self, request: SignedInRequest) -> Outcome:
         """Forget the named remembered device, or all of them if none is named."""
         only = request.form.get("device")
 

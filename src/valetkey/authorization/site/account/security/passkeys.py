@@ -171,12 +171,12 @@ class Passkeys(Struct, frozen=True):
         """Show the confirmation before a passkey is removed."""
         passkey, user = await self._find(request), request.user
 
-        def look(tx: Transaction) -> tuple[bool, bool]:
+        def read_state(tx: Transaction) -> tuple[bool, bool]:
             others = len(tx.credentials.passkeys_of(user.uid)) > 1
             last = not others and tx.credentials.authenticator_of(user.uid) is None
             return last, is_only_sign_in_method(tx, user)
 
-        last, only = await self.store.read(look)
+        last, only = await self.store.read(read_state)
         action = REMOVE.replace("{id}", passkey.id)
         return Show(
             RemovePage(

@@ -161,7 +161,7 @@ class ApiPages(Struct, frozen=True):
     async def _look(self, request: AdminRequest) -> _ApiState:
         api_id, actor, now = named(request), request.actor, request.now
 
-        def look(tx: Transaction) -> _ApiState:
+        def read_state(tx: Transaction) -> _ApiState:
             require(tx, actor, Permission.READ)
             api = tx.apis.find(api_id)
             if api is None:
@@ -170,7 +170,7 @@ class ApiPages(Struct, frozen=True):
             secrets = () if credential is None else credential.live_secrets(now)
             return _ApiState(api, secrets, tx.apis.reach(api.id, now))
 
-        return await self.services.store.scan(look)
+        return await self.services.store.scan(read_state)
 
 
 def named(request: AdminRequest) -> str:
@@ -183,7 +183,7 @@ def named(request: AdminRequest) -> str:
 
 def _page(seen: _ApiState, request: AdminRequest, done: str) -> ApiPage:
     api, now = seen.api, request.now
-    record, may = shown(api), request.powers.allow(Permission.CLIENTS)
+    record, may = shown(api), request.permissions.allow(Permission.CLIENTS)
     end_url = api_address(api.id, "end-secret") if may else ""
     return ApiPage(
         api=record,
@@ -194,7 +194,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ApiPage:
         apps=seen.reach.apps,
         authorizations=seen.reach.authorizations,
         secrets=secret_lines(seen.secrets, end_url, now),
-        ways=_BUTTONS.offers(api, request.powers, api_address(api.id)),
+        ways=_BUTTONS.offers(api, request.permissions, api_address(api.id)),
         edit_url=api_address(api.id, "edit") if may else "",
         protect_url=api_address(api.id, "protect"),
         done=done,

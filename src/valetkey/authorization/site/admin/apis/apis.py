@@ -135,7 +135,7 @@ class Apis(Struct, frozen=True):
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
         found = await value_of(call, ApiList)
         count = await self.services.store.scan(lambda tx: len(tx.apis.page("", MOST_COUNTED + 1)))
-        may = request.powers.allow(Permission.CLIENTS)
+        may = request.permissions.allow(Permission.CLIENTS)
         page = ApisPage(
             listed=tuple(row_of(each) for each in found.items),
             own=self.services.settings.audience,

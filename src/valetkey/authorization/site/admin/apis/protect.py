@@ -121,11 +121,11 @@ class ProtectApi(Struct, frozen=True):
         """Show the code for the framework `in`, or for the first one."""
         api_id, actor = named(request), request.actor
 
-        def look(tx: Transaction) -> Api | None:
+        def read_state(tx: Transaction) -> Api | None:
             require(tx, actor, Permission.READ)
             return tx.apis.find(api_id)
 
-        api = await self.services.store.read(look)
+        api = await self.services.store.read(read_state)
         if api is None:
             raise no_such_api()
         return Show(

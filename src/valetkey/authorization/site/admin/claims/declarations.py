@@ -109,7 +109,7 @@ class DeclarationPages(Struct, frozen=True):
         change = Act(self.change, opaque=kind.opaque, multiple=kind.multiple)
         return (
             Page(kind.place, administrator(), self.show, title=texts.title, nav=kind.section),
-            Page(f"{kind.place}/new", may, self.ask, create, title=texts.new),
+            Page(f"{kind.place}/new", may, self.show_form, create, title=texts.new),
             Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
             confirmation(
                 f"{below}/{{act}}",
@@ -123,7 +123,7 @@ class DeclarationPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the list of declarations."""
         kind, texts = self.kind, self.kind.texts
-        may = request.powers.allow(Permission.CLIENTS)
+        may = request.permissions.allow(Permission.CLIENTS)
         page = ListPage(
             title=texts.title,
             text=texts.text,
@@ -138,7 +138,7 @@ class DeclarationPages(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the form for a new declaration."""
         return await self._form(request, None, {})
 

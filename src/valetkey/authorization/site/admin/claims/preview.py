@@ -78,11 +78,11 @@ class ClaimsPreviewPages(Struct, frozen=True):
         }
         default = self.services.claims.default.identifier
 
-        def look(tx: Transaction) -> tuple[Sequence[User], tuple[str, ...]]:
+        def read_state(tx: Transaction) -> tuple[Sequence[User], tuple[str, ...]]:
             require(tx, actor, Permission.READ)
             return resolve_users(tx, said["person"]), (default, *tx.apis.identifiers(_MOST_APIS))
 
-        users, apis = await self.services.store.scan(look)
+        users, apis = await self.services.store.scan(read_state)
         page = PreviewPage(kinds.PREVIEW, kinds.CLAIMS, said, apis, {})
         if "person" not in query or "client" not in query:
             return Show(page)

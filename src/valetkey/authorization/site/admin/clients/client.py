@@ -191,12 +191,12 @@ class ClientPages(Struct, frozen=True):
     async def _look(self, request: AdminRequest) -> tuple[ClientWithUses, dict[int, str]]:
         client_id, actor, now = _named(request), request.actor, request.now
 
-        def look(tx: Transaction) -> tuple[ClientWithUses, dict[int, str]]:
-            held = clients.look(tx, actor, client_id, now)
+        def read_state(tx: Transaction) -> tuple[ClientWithUses, dict[int, str]]:
+            held = clients.find_details(tx, actor, client_id, now)
             users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
             return held, {uid: user.username for uid, user in users if user is not None}
 
-        return await self.services.store.scan(look)
+        return await self.services.store.scan(read_state)
 
 
 def _address(request: AdminRequest) -> str:
@@ -229,8 +229,8 @@ def _page(
     held: ClientWithUses, names: dict[int, str], request: AdminRequest, done: str
 ) -> ClientPage:
     client, now = held.client, request.now
-    may = request.powers.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
-    offers = _BUTTONS.offers(client, request.powers, client_address(client.id))
+    may = request.permissions.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
+    offers = _BUTTONS.offers(client, request.permissions, client_address(client.id))
     return ClientPage(
         row=ClientRow(
             name=client.name or client.id,

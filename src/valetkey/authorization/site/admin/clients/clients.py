@@ -142,7 +142,7 @@ class Clients(Struct, frozen=True):
             chosen=chosen,
             order=order.value,
             listed=tuple(row_of(line, request.now) for line in found.lines),
-            new_url=NEW if request.powers.allow(Permission.CLIENTS) else "",
+            new_url=NEW if request.permissions.allow(Permission.CLIENTS) else "",
             narrowed=bool(text) or any(chosen.values()),
             deleted="deleted" in query,
             paging=pages_beside(CLIENTS, said, query, cursor(found.after), total=total),

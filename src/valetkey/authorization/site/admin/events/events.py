@@ -137,7 +137,7 @@ class Events(Struct, frozen=True):
             Page(
                 EXPORT,
                 administrator(recent=True),
-                self.ask,
+                self.show_confirmation,
                 Act(self.export),
                 title=translatable("Export events"),
             ),
@@ -173,7 +173,7 @@ class Events(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def show_confirmation(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page of an export."""
         query = _query(request.query)
         said = {name: value for name, value in asdict(query).items() if value}

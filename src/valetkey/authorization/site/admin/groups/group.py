@@ -172,7 +172,7 @@ class GroupPages(Struct, frozen=True):
         name, actor = _named(request), request.actor
         wanted = uid_of(form.get("uid") or "")
 
-        def look(tx: Transaction) -> tuple[Group, User | None, Impact]:
+        def read_state(tx: Transaction) -> tuple[Group, User | None, Impact]:
             require(tx, actor, Permission.READ)
             group = tx.groups.find(name)
             if group is None:
@@ -182,7 +182,7 @@ class GroupPages(Struct, frozen=True):
             apps = tx.client_search.requiring_group(group.name)
             return group, user, Impact(members=members, closed_apps=len(apps))
 
-        group, user, ends = await self.services.store.scan(look)
+        group, user, ends = await self.services.store.scan(read_state)
         facts: tuple[str, ...] = (group.description,) if group.description else ()
         if confirmed.operation is REMOVE_GROUP_MEMBER:
             if user is None:
@@ -203,7 +203,7 @@ class GroupPages(Struct, frozen=True):
         name, actor, now = _named(request), request.actor, request.now
         after = uid_of(request.query.get("after") or "") or 0
 
-        def look(tx: Transaction) -> _GroupState:
+        def read_state(tx: Transaction) -> _GroupState:
             require(tx, actor, Permission.READ)
             group = tx.groups.find(name)
             if group is None:
@@ -218,8 +218,8 @@ class GroupPages(Struct, frozen=True):
                 declared_roles(tx),
             )
 
-        seen = await self.services.store.scan(look)
-        may, place = request.powers.allow(Permission.USERS), group_address(seen.group.name)
+        seen = await self.services.store.scan(read_state)
+        may, place = request.permissions.allow(Permission.USERS), group_address(seen.group.name)
         last = seen.members[SHOWN - 1] if len(seen.members) > SHOWN else None
         page = GroupPage(
             name=seen.group.name,
@@ -231,7 +231,7 @@ class GroupPages(Struct, frozen=True):
                 Link(name or client_id, client_address(client_id)) for client_id, name in seen.apps
             ),
             members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
-            ways=_BUTTONS.offers(seen.group, request.powers, place),
+            ways=_BUTTONS.offers(seen.group, request.permissions, place),
             add_action=f"{place}/members" if may else "",
             new_url=with_query(NEW, {"in": seen.group.name})
             if may and not seen.group.parent

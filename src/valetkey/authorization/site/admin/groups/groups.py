@@ -120,7 +120,7 @@ class Groups(Struct, frozen=True):
             action=GROUPS,
             text=text,
             listed=tuple(_row(each) for each in found.items),
-            new_url=NEW if request.powers.allow(Permission.USERS) else "",
+            new_url=NEW if request.permissions.allow(Permission.USERS) else "",
             paging=pages_beside(
                 GROUPS,
                 {"q": text},

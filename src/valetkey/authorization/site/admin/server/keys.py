@@ -96,7 +96,7 @@ class SigningKeys(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the signing keys with the meaning of their dates."""
-        may, done = request.powers.allow(Permission.KEYS), request.query.get("done")
+        may, done = request.permissions.allow(Permission.KEYS), request.query.get("done")
         page = KeysPage(
             algorithms=tuple(_groups(await self._records(request), request.now, may=may)),
             lifetime=self.services.settings.tokens.signing_key_lifetime // _DAY,

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.authentication.federation.provider import UpstreamState
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.layout.addresses import WITH
@@ -117,5 +117,5 @@ class UpstreamProviders(Struct, frozen=True):
             )
             for each in (provider.settings for provider in self.providers)
         )
-        may_test = powers_of(request.user.role).allow(Permission.SETTINGS)
+        may_test = permissions_of(request.user.role).allow(Permission.SETTINGS)
         return Show(ProvidersPage(lines, may_test))

@@ -171,7 +171,7 @@ class Registration(Struct, frozen=True):
     ) -> Outcome:
         actor, now = request.actor, request.now
         live = await self.services.store.read(lambda tx: registration.live(tx, actor, now))
-        may = request.powers.allow(Permission.CLIENTS)
+        may = request.permissions.allow(Permission.CLIENTS)
         settings = self.services.settings
         page = RegistrationPage(
             action=REGISTRATION,

@@ -122,7 +122,7 @@ class ScimCredentials(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the SCIM credentials."""
-        may = request.powers.allow(Permission.KEYS)
+        may = request.permissions.allow(Permission.KEYS)
         page = ScimPage(
             listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),
             endpoint=self._endpoint,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import server
-from valetkey.authorization.actions.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.actions.admin.server import brand_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
@@ -116,7 +116,7 @@ class SettingsPages(Struct, frozen=True):
         editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and color")
         return (
             Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=SERVER),
-            Page(BRAND, editor, self.ask, Act(self.change), title=brand),
+            Page(BRAND, editor, self.show_form, Act(self.change), title=brand),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -129,7 +129,7 @@ class SettingsPages(Struct, frozen=True):
                 continue
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
         file = self.services.settings.source.file
-        may = request.powers.allow(Permission.SETTINGS)
+        may = request.permissions.allow(Permission.SETTINGS)
         page = SettingsPage(
             sections=tuple(SettingSection(name, tuple(each)) for name, each in sections.items()),
             file="" if file is None else str(file),
@@ -139,7 +139,7 @@ class SettingsPages(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the form with the current brand."""
         base = brand_of(self.services.settings.brand)
         own = await self.services.store.read(lambda tx: tx.brand.all())
@@ -261,7 +261,7 @@ class Mail(Struct, frozen=True):
             waiting=state.waiting,
             sent=_lines(state.sent, request.now),
             given_up=_lines(state.given_up, request.now),
-            may_test=powers_of(user.role).allow(Permission.SETTINGS),
+            may_test=permissions_of(user.role).allow(Permission.SETTINGS),
             tested=tested if tested in _TESTED else "",
         )
         return Show(page)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.permissions import Permission, powers_of
+from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import ApiToken, User
 from valetkey.authorization.operations.operation import (
@@ -154,7 +154,7 @@ class ApiTokens(Struct, frozen=True):
         make = Act(self.make, multiple=("permission",))
         return (
             Page(TOKENS, administrator(), self.show, title=_TITLE, nav=SERVER),
-            Page(NEW, maker, self.ask, make, title=NEW_TOKEN),
+            Page(NEW, maker, self.show_form, make, title=NEW_TOKEN),
             confirmation(_ACT, _BUTTONS, self.services, self._subject, done_at(TOKENS)),
         )
 
@@ -170,7 +170,7 @@ class ApiTokens(Struct, frozen=True):
             return found, count, {uid: user.username for uid, user in users.items() if user}
 
         found, count, names = await self.services.store.scan(find_tokens)
-        may = request.powers.allow(Permission.KEYS)
+        may = request.permissions.allow(Permission.KEYS)
         last = found[SHOWN - 1] if len(found) > SHOWN else None
         page = TokensPage(
             listed=tuple(_line(each, names, request.now, may=may) for each in found[:SHOWN]),
@@ -187,7 +187,7 @@ class ApiTokens(Struct, frozen=True):
         )
         return Show(page)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the form for a new token."""
         return self._form(request)
 
@@ -249,7 +249,7 @@ class ApiTokens(Struct, frozen=True):
 
 
 def _choices(user: User) -> tuple[tuple[str, str], ...]:
-    may = powers_of(user.role).permissions
+    may = permissions_of(user.role).permissions
     return tuple((each.value, words) for each, words in PERMISSION_WORDS.items() if each in may)
 
 

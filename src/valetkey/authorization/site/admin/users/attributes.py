@@ -82,7 +82,7 @@ class UserAttributesPage(Struct, frozen=True):
     async def _look(self, request: AdminRequest) -> tuple[User, Sequence[Attribute]]:
         uid, actor = uid_of(request.arguments["uid"]), request.actor
 
-        def look(tx: Transaction) -> tuple[User, Sequence[Attribute]]:
+        def read_state(tx: Transaction) -> tuple[User, Sequence[Attribute]]:
             user, declared = (
                 None if uid is None else tx.users.find(uid),
                 tx.declarations.attributes(),
@@ -92,7 +92,7 @@ class UserAttributesPage(Struct, frozen=True):
             require(tx, actor, Permission.USERS, user)
             return user, declared
 
-        return await self.services.store.scan(look)
+        return await self.services.store.scan(read_state)
 
 
 def _text(attribute: Attribute, value: object) -> str:

@@ -123,7 +123,7 @@ class UserImports(Struct, frozen=True):
             Page(
                 IMPORT,
                 recent,
-                self.ask,
+                self.show_form,
                 Act(self.upload, upload=self.settings.import_upload),
                 title=title,
             ),
@@ -135,7 +135,7 @@ class UserImports(Struct, frozen=True):
     def _uploads(self) -> ImportUpload:
         return ImportUpload(self.store, self.random, self.settings.import_users)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the upload form and recent imports."""
         return await self._form(request)
 

@@ -112,7 +112,7 @@ class RoleHolders(Struct, frozen=True):
         several: Sequence[User] = (),
     ) -> Outcome:
         actor, me = request.actor, request.user
-        gives = request.powers.allow(Permission.ROLES)
+        gives = request.permissions.allow(Permission.ROLES)
 
         def find_holders(tx: Transaction) -> tuple[RoleHolder, ...]:
             require(tx, actor, Permission.READ)

@@ -62,9 +62,9 @@ class SelectedUsers(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the confirmation, whose form leads to the results."""
         act = Act(self.run, multiple=("uid",))
-        return (Page(f"{SELECTED}/{{act}}", _BUTTONS.requirement, self.ask, act),)
+        return (Page(f"{SELECTED}/{{act}}", _BUTTONS.requirement, self.show_empty, act),)
 
-    async def ask(self, request: AdminRequest) -> Outcome:
+    async def show_empty(self, request: AdminRequest) -> Outcome:
         """Show that no users are selected: a change of the language leads here."""
         return Show(self._page(request, ()))
 
@@ -94,11 +94,11 @@ class SelectedUsers(Struct, frozen=True):
         permission = _BUTTONS.of(request.request).operation.permission
         uids = [uid for text in form.all("uid")[:SHOWN] if (uid := uid_of(text)) is not None]
 
-        def look(tx: Transaction) -> Sequence[User]:
+        def read_state(tx: Transaction) -> Sequence[User]:
             require(tx, request.actor, permission)
             return list(_existing(tx, dict.fromkeys(uids)))
 
-        found = await self.services.store.read(look)
+        found = await self.services.store.read(read_state)
         return [
             SelectedUser(
                 user.uid, user.name or user.username, user.username, user_address(user.uid)

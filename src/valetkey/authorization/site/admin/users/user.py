@@ -154,7 +154,7 @@ class UserPages(Struct, frozen=True):
         said = request.query.get("done") or ""
         done = _BUTTONS.by_slug.get(said)
 
-        def look(tx: Transaction) -> tuple[UserState, _Extras, str]:
+        def read_state(tx: Transaction) -> tuple[UserState, _Extras, str]:
             details = user_details(tx, actor, uid, now)
             directory = tx.scim_credentials.find(details.user.disabled_by)
             name = "" if directory is None else directory.name
@@ -175,13 +175,13 @@ class UserPages(Struct, frozen=True):
             was_done = tx.user_directory.did(actor.done_by, event, uid, since)
             return state, extras, done.button.done if was_done else ""
 
-        may_edit = request.powers.allow(Permission.USERS)
+        may_edit = request.permissions.allow(Permission.USERS)
 
-        state, extras, message = await self.services.store.scan(look)
-        may_assign = request.powers.allow(Permission.USERS, state.user)
+        state, extras, message = await self.services.store.scan(read_state)
+        may_assign = request.permissions.allow(Permission.USERS, state.user)
         place = user_address(uid)
         page = replace(
-            _page(state, extras.names, request.powers, now, message),
+            _page(state, extras.names, request.permissions, now, message),
             attributes=shown_attributes(state.user, extras.declared),
             groups=tuple(map(group_link, extras.groups)),
             disabled_by=extras.directory,
@@ -196,7 +196,7 @@ class UserPages(Struct, frozen=True):
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
         uid, actor, now = _uid(request), request.actor, request.now
 
-        def look(tx: Transaction) -> Subject:
+        def read_state(tx: Transaction) -> Subject:
             user = tx.users.find(uid)
             if user is None or is_gone(user):
                 raise page_not_found()
@@ -227,7 +227,7 @@ class UserPages(Struct, frozen=True):
                 ),
             )
 
-        return await self.services.store.scan(look)
+        return await self.services.store.scan(read_state)
 
     async def _finish(
         self, request: AdminRequest, confirmed: Confirmed, _result: object

@@ -126,11 +126,11 @@ class Users(Struct, frozen=True):
             paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
             saved=saved,
             deleted=deleted,
-            import_url=IMPORT if request.powers.allow(Permission.USERS) else "",
+            import_url=IMPORT if request.permissions.allow(Permission.USERS) else "",
             ways=tuple(
                 (each.button.title, f"{SELECTED}/{slug}")
                 for slug, each in Buttons.below("/users/{uid}").by_slug.items()
-                if slug in BULK and request.powers.allow(each.operation.permission)
+                if slug in BULK and request.permissions.allow(each.operation.permission)
             ),
         )
         return Show(page)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.people import (
+from valetkey.authorization.actions.developer.app_users import (
     ConnectedUser,
     ConnectedUsers,
-    connected_users,
+    users_of_app,
 )
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, usage_of
 from valetkey.authorization.layout.contexts import When
@@ -215,7 +215,7 @@ class AppUsers(Struct, frozen=True):
         subjects, since = Subjects(self.keyring.fingerprint_key), day_of(now) - ACTIVE_DAYS + 1
 
         def read(tx: Transaction) -> tuple[ConnectedUsers, Sequence[Api], int]:
-            crowd = connected_users(tx, client, subjects, place, SHOWN + 1, now)
+            crowd = users_of_app(tx, client, subjects, place, SHOWN + 1, now)
             apis = tx.apis.of_scopes(name for each in crowd.people for name in each.scope)
             return crowd, apis, tx.usage.active_since(client.id, since)
 

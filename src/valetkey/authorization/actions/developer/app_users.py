@@ -37,7 +37,7 @@ class ConnectedUsers(Struct, frozen=True):
     people: Sequence[ConnectedUser]
 
 
-def connected_users(
+def users_of_app(
     tx: Transaction,
     client: Client,
     subjects: Subjects,
