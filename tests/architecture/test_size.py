@@ -11,7 +11,6 @@ MOST_FOLDERS = 4
 CROWDED = {
     "tests",  # one folder for each of src, and one for each kind of test
     "src/valetkey/authorization/storage/schema",  # one file for each step, never taken back
-    "src/valetkey/cli/commands",  # one file for each command
     "tests/cli/commands",
     "docs/decisions",  # one page for each, never taken back
 }

@@ -17,8 +17,11 @@ from tests.documents.pages import Block, text
 _KIND = re.compile(r"^### An? (?P<kind>.+)\n(?P<body>(?:(?!^##).*\n)*)", re.MULTILINE)
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+_NOT_EXECUTED = {"database engine"}
+"""The rows of the table that no block executes; ARCHITECTURE.md names them."""
+
 _LOOK = """
-import json, sys
+import contextlib, io, json, sys
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -101,6 +104,51 @@ def field(servers, user, grace):
     }
 
 
+def method(servers, metadata, grace):
+    name = "job_ticket"
+    machine = ("client_credentials",)
+    # A client that authenticates so has no secret.
+    job = ClientMetadata("Job", grant_types=machine, authentication_method=name)
+    servers.register_client(job, "job")
+    form, url = "grant_type=client_credentials&client_id=job", servers.auth_url + "/oauth/token"
+    with_ticket = form + "&job_ticket=x"
+    choice = next(each for each in create.params if each.name == "authentication_method")
+    return {
+        "announced": name in metadata["token_endpoint_auth_methods_supported"],
+        "refused": "invalid_client" in ask(url, with_ticket.encode())[1],
+        "two methods": "invalid_request" in ask(url, f"{with_ticket}&client_secret=x".encode())[1],
+        "other method": "invalid_client" in ask(url, f"{form}&client_secret=x".encode())[1],
+        "option": name in choice.type.choices,
+        "registration": name in ask(
+            servers.auth_url + "/oauth/register",
+            json.dumps({"redirect_uris": [], "token_endpoint_auth_method": "x"}).encode(),
+            "application/json",
+        )[1],
+    }
+
+
+def pages(servers, grace):
+    clock = ask(servers.auth_url + "/notices/clock")
+    scopes, languages, settings = (
+        grace.open(servers.auth_url + path)
+        for path in ("/developer/scopes", "/admin/languages", "/admin/settings")
+    )
+    return {
+        "visitors": clock[0] == 200 and "Clock" in clock[1],
+        "portal": "bookmarks:read" in scopes.text,
+        "portal navigation": 'href="/developer/scopes"' in scopes.body,
+        "console": "Deutsch" in languages.text,
+        "console navigation": 'href="/admin/languages"' in settings.body,
+    }
+
+
+def command(servers):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = run(["issuer"])
+    return [code, out.getvalue().strip() == servers.auth_url]
+
+
 open_to_all = Settings(
     registration=RegistrationSettings(mode=RegistrationMode.OPEN),
     portal=PortalSettings(Registrants.EVERYONE),
@@ -128,6 +176,9 @@ with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
         "profile": profile.body,
         "events": [event.name for event in EVENTS],
         "field": field(servers, user, grace),
+        "method": method(servers, metadata, grace),
+        "pages": pages(servers, grace),
+        "command": command(servers),
         "grant in form": CIBA in grace.open(f"{console}/clients/new?kind=server").body,
         "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
     }
@@ -136,9 +187,9 @@ print(json.dumps(seen))
 
 
 def _kinds() -> Iterator[tuple[str, list[Block]]]:
-    page = "CONTRIBUTING.md"
-    for found in _KIND.finditer(text(page)):
-        yield found["kind"], [Block(page, *fence) for fence in _FENCE.findall(found["body"])]
+    for page in ("CONTRIBUTING.md", "CONTRIBUTING-PAGES.md"):
+        for found in _KIND.finditer(text(page)):
+            yield found["kind"], [Block(page, *fence) for fence in _FENCE.findall(found["body"])]
 
 
 def _apply(block: Block, root: Path) -> None:
@@ -182,6 +233,24 @@ def test_new_grant_type_is_announced_and_served(seen: dict[str, object]) -> None
     assert "the parameter auth_req_id is missing" in str(seen["no request id"])
 
 
+def test_new_client_authentication_method_is_announced_and_required(
+    seen: dict[str, object],
+) -> None:
+    method = seen["method"]
+    assert isinstance(method, dict)
+    assert [name for name, there in method.items() if not there] == []
+
+
+def test_new_page_of_each_other_area_is_shown(seen: dict[str, object]) -> None:
+    pages = seen["pages"]
+    assert isinstance(pages, dict)
+    assert [name for name, there in pages.items() if not there] == []
+
+
+def test_new_command_runs(seen: dict[str, object]) -> None:
+    assert seen["command"] == [0, True]
+
+
 def test_new_resource_object_is_served_with_its_scopes(seen: dict[str, object]) -> None:
     assert (seen["object"], seen["no object"]) == (401, 404)
     assert "bookmarks:read" in str(seen["scopes"])
@@ -217,6 +286,17 @@ def test_new_field_of_a_client_is_at_every_interface(seen: dict[str, object]) ->
 
 def test_new_setting_is_explained_with_its_default(seen: dict[str, object]) -> None:
     assert seen["setting"] == [5]
+
+
+def test_each_row_of_the_architecture_is_executed_or_named() -> None:
+    rows = re.findall(
+        r"^\| an? ([^|]+) \| [^|]+ \| [^|]+ \|$", text("ARCHITECTURE.md"), re.MULTILINE
+    )
+    assert len(rows) > 10
+    assert set(rows) - _NOT_EXECUTED == {kind for kind, _ in _kinds()}
+    for kind in _NOT_EXECUTED:
+        assert kind in rows
+        assert f"except {kind}" in " ".join(text("ARCHITECTURE.md").split())
 
 
 def test_each_thing_is_one_file_and_one_line_in_a_registry() -> None:

@@ -12,7 +12,7 @@ from valetkey.authorization.model.register.client import (
     client_without_rights,
 )
 from valetkey.authorization.model.voucher import Voucher
-from valetkey.authorization.protocol.client_authentication import METHODS
+from valetkey.authorization.protocol.client_authentication import METHODS, PARAMETERS, none
 from valetkey.authorization.protocol.client_authentication.method import (
     Authenticated,
     Method,
@@ -34,8 +34,6 @@ from valetkey.web.rate_limit import Buckets
 _MINUTE = 60
 _LONGEST_ID = 200
 """Longer than any client id."""
-_IN_BODY = frozenset({"client_secret", "client_assertion", "client_assertion_type"})
-"""The body parameters that authenticate a client."""
 
 
 class Failures(Struct, frozen=True):
@@ -82,9 +80,11 @@ class ClientAuthentication:
         methods at once, and `slow_down` for a failure after too many from one place.
         """
         now = presented.now
-        recognised = [method for method in METHODS if method.recognises(presented)]
+        recognised = [each for each in METHODS if each.recognises(presented)] or [none.METHOD]
         # Header and body may be one method and still are two places, also with an empty header.
-        twice = presented.basic is not None and not _IN_BODY.isdisjoint(presented.parameters.names)
+        twice = presented.basic is not None and not PARAMETERS.isdisjoint(
+            presented.parameters.names
+        )
         if len(recognised) != 1 or twice:
             raise Refused(_two_proofs())
         method = recognised[0]

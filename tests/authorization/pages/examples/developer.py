@@ -7,7 +7,7 @@ from valetkey.authorization.actions.developer.secrets import Overlap
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
@@ -116,12 +116,16 @@ def ago(seconds: int) -> When:
     return When(Instant(NOW - seconds), NOW)
 
 
+def _label(method: str) -> str:
+    return BY_NAME[method].label
+
+
 OVERVIEW = OverviewPage(
     HEAD,
     ISSUER,
     "server",
     "modern",
-    BY_NAME[AuthenticationMethod.CLIENT_SECRET].label,
+    _label("client_secret"),
     ("https://app.example/callback", "http://localhost:3000/callback"),
     ago(900_000),
     "Prints your notes on real paper.",
@@ -219,11 +223,17 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "own_apps_none_may": OwnAppsPage((), may_register=False),
         "own_apps_hostile": OwnAppsPage((OwnAppLine(head(hostile), hostile.domain, "modern"),)),
         "app": replace(OVERVIEW, verified=True),
-        "app_off": replace(OVERVIEW, app=replace(HEAD, disabled=True), proof="private_key_jwt"),
-        "app_device": replace(OVERVIEW, kind="device", proof="none", profile="classic"),
-        "app_browser": replace(OVERVIEW, kind="browser", proof="none"),
+        "app_off": replace(
+            OVERVIEW, app=replace(HEAD, disabled=True), proof=_label("private_key_jwt")
+        ),
+        "app_device": replace(OVERVIEW, kind="device", proof=_label("none"), profile="classic"),
+        "app_browser": replace(OVERVIEW, kind="browser", proof=_label("none")),
         "app_machine": replace(
-            OVERVIEW, kind="machine", proof="client_secret_jwt", redirect_uris=(), sentences=()
+            OVERVIEW,
+            kind="machine",
+            proof=_label("client_secret_jwt"),
+            redirect_uris=(),
+            sentences=(),
         ),
         "app_seen": replace(OVERVIEW, secret_seen=True),
         "app_without_secret": replace(OVERVIEW, without_secret=True, profile="fapi2"),

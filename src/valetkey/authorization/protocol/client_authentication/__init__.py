@@ -14,6 +14,9 @@ METHODS: tuple[Method, ...] = (
 )
 """The methods of this server: metadata, registration rules, settings and CLI derive from them."""
 
+PARAMETERS = frozenset(name for each in METHODS for name in each.parameters)
+"""The body parameters that authenticate a client."""
+
 BY_NAME: Mapping[str, Method] = MappingProxyType({each.name: each for each in METHODS})
 """The methods by the name that is stored with a client."""
 

@@ -24,6 +24,8 @@ from valetkey.kernel.words import translatable
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
+PARAMETERS = ("client_assertion", "client_assertion_type")
+
 TYPES = ("", "jwt", "client-authentication+jwt")
 """Accepted values of `typ`; that of a request object is not among them."""
 
@@ -39,8 +41,7 @@ _PARTS = 3
 
 def is_shown(presented: Presented) -> bool:
     """Return whether the request carries an assertion or a parameter that announces one."""
-    names = presented.parameters.names
-    return "client_assertion" in names or "client_assertion_type" in names
+    return any(name in presented.parameters for name in PARAMETERS)
 
 
 def is_shared(presented: Presented) -> bool:
@@ -141,6 +142,7 @@ CLIENT_SECRET_JWT = Method(
     _is_secret_jwt,
     claims,
     _proves_secret_jwt,
+    parameters=PARAMETERS,
     signing_algorithms=(mac.ALGORITHM,),
 )
 
@@ -177,5 +179,6 @@ PRIVATE_KEY_JWT = Method(
     claims,
     _proves_private_key_jwt,
     needs_keys=True,
+    parameters=PARAMETERS,
     signing_algorithms=tuple(each.value for each in Algorithm),
 )

@@ -105,4 +105,5 @@ METHOD = Method(
     _recognises,
     _claims,
     _proves,
+    parameters=("client_secret",),
 )

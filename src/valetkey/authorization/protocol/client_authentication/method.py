@@ -60,7 +60,8 @@ class Method(Struct, frozen=True):
     pages. `recognises` says whether a request uses this method, `claims` returns the client id that
     it names, and `proves` verifies it: the mark to redeem (or None), or the refusal. If it
     `needs_keys`, the client's public keys are fetched before; `proves` never waits.
-    `signing_algorithms` are those of which a client may register one.
+    `parameters` are the names of its body parameters, `signing_algorithms` those of which a client
+    may register one. The method `none` recognises nothing: it is that of all other requests.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Method(Struct, frozen=True):
     claims: Callable[[Presented], str]
     proves: Callable[[Presented, Client, ProofInputs], Voucher | Refusal | None]
     needs_keys: bool = False
+    parameters: tuple[str, ...] = ()
     signing_algorithms: tuple[str, ...] = ()
 
 
