@@ -28,6 +28,30 @@ STICKING_OUT_LEFT = """() => [...document.querySelectorAll('body *')]
     .filter(e => !e.closest('pre, svg, .bar ul, .ways-around ul') && e.checkVisibility())
     .filter(e => e.getBoundingClientRect().left < -1)
     .map(e => e.outerHTML)"""
+# Words that break after a few letters, because their column is too narrow.
+CRAMPED = """() => [...document.querySelectorAll('main *')]
+    .filter(e => e.checkVisibility() && !e.closest('.unseen, svg, pre'))
+    .flatMap(e => [...e.childNodes])
+    .filter(node => node.nodeType === Node.TEXT_NODE && node.data.trim().length > 2)
+    .filter(node => {
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const lines = new Set([...range.getClientRects()].map(rect => Math.round(rect.top))).size;
+        const words = node.data.trim().split(/\\s+/).length;
+        return lines > words && node.data.trim().length / lines < 8;
+    })
+    .map(node => node.parentElement.outerHTML)"""
+MOVING = """() => [...document.querySelectorAll('*')]
+    .map(e => [e, getComputedStyle(e)])
+    .filter(([_, style]) => [style.transitionDuration, style.animationDuration]
+        .some(times => times.split(',').some(time => parseFloat(time) > 0.01)))
+    .map(([e, _]) => e.outerHTML)"""
+# What colors alone show: the current page, the states of things, the bars of a chart.
+OUTLINED = """() => [...document.querySelectorAll('[aria-current], .badge')]
+    .filter(e => e.checkVisibility())
+    .map(e => [e, getComputedStyle(e)])
+    .filter(([_, style]) => parseFloat(style.borderTopWidth) < 1 && style.outlineStyle === 'none')
+    .map(([e, _]) => e.outerHTML)"""
 # A small phone, a phone and a desktop.
 WIDTHS = (320, 390, 1600)
 # Written from right to left, with words that are not: what is left behind is on the wrong side.
@@ -82,6 +106,8 @@ def test_nothing_sticks_out_and_everything_can_be_hit(tab: Page) -> None:
         for width in WIDTHS:
             tab.set_viewport_size({"width": width, "height": 700})
             found[name, width] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
+        if not name.endswith(("hostile", "long")):
+            found[name, width] += tab.evaluate(CRAMPED)
 
     assert len(found) > 100
     assert {page: elements for page, elements in found.items() if elements} == {}
@@ -99,6 +125,40 @@ def test_nothing_sticks_out_in_longer_words_and_from_right_to_left(
         tab.goto(f"{SERVER}/{name}")
         found[name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(STICKING_OUT_LEFT)]
     context.close()
+
+    assert {name: elements for name, elements in found.items() if elements} == {}
+
+
+def test_twice_as_large_text_stays_within_the_page(tab: Page) -> None:
+    tab.set_viewport_size({"width": 1280, "height": 700})
+    found: dict[str, list[str]] = {}
+    for name in ("sign_in", "consent", "apps", "app_settings", "usage", "admin_users", "admin_user"):
+        tab.goto(f"{SERVER}/{name}")
+        tab.evaluate("document.documentElement.style.fontSize = '200%'")
+        found[name] = tab.evaluate(STICKING_OUT)
+
+    assert {name: elements for name, elements in found.items() if elements} == {}
+
+
+def test_forced_colors_keep_what_only_colors_show(tab: Page) -> None:
+    tab.emulate_media(forced_colors="active")
+    found: dict[str, list[str]] = {}
+    for name in ("admin_users", "admin_user", "usage", "sessions", "health"):
+        tab.goto(f"{SERVER}/{name}")
+        found[name] = tab.evaluate(OUTLINED)
+        for bars in tab.locator(".chart .bars").all():
+            fill = bars.evaluate("e => getComputedStyle(e).fill")
+            assert fill != tab.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert {name: elements for name, elements in found.items() if elements} == {}
+
+
+def test_nothing_moves_for_visitors_who_asked_for_less_motion(tab: Page) -> None:
+    tab.emulate_media(reduced_motion="reduce")
+    found: dict[str, list[str]] = {}
+    for name in ("sign_in", "consent", "usage", "admin_users", "admin_events"):
+        tab.goto(f"{SERVER}/{name}")
+        found[name] = tab.evaluate(MOVING)
 
     assert {name: elements for name, elements in found.items() if elements} == {}
 

@@ -59,7 +59,7 @@ _PAGE = ApiPage(
         SecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", "2027-01-16 08:00:00 UTC"),
     ),
     ways=tuple(
-        Offer(slug, _BUTTONS[slug].title, f"{_PLACE}/{slug}")
+        Offer(slug, _BUTTONS[slug].title, f"{_PLACE}/{slug}", _BUTTONS[slug].danger)
         for slug in ("disable", "delete", "secret")
     ),
     edit_url=f"{_PLACE}/edit",

@@ -39,7 +39,7 @@ _PAGE = GroupPage(
     subgroups=tuple(Link(n, f"/admin/groups/{n}") for n in ("engineering", "support")),
     apps=(Link("Notes Printer", "/admin/clients/app_7f3k9qxmB2"),),
     members=_MEMBERS,
-    ways=(Offer("delete", "Delete group", f"{_PLACE}/delete"),),
+    ways=(Offer("delete", "Delete group", f"{_PLACE}/delete", danger=True),),
     add_action=f"{_PLACE}/members",
     new_url="/admin/groups/new?in=staff",
     edit_url="/admin/groups/staff/edit",

@@ -82,8 +82,8 @@ _CHOSEN = (
     ),
 )
 _WAYS = tuple(
-    Offer(slug, button.title, f"{_USER}/{slug}")
-    for slug, button in _BUTTONS.items()
+    Offer(slug, button.title, f"{_USER}/{slug}", button.danger)
+    for slug, button in sorted(_BUTTONS.items(), key=lambda it: it[1].danger)
     if slug not in {"end-app", "enable"}
 )
 _HERE = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5))

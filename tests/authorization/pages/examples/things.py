@@ -94,7 +94,7 @@ _PAGE = ClientPage(
     authorizations=1_301,
     seen_in_url=0,
     ways=tuple(
-        Offer(slug, _BUTTONS[slug].title, f"{_CLIENT}/{slug}")
+        Offer(slug, _BUTTONS[slug].title, f"{_CLIENT}/{slug}", _BUTTONS[slug].danger)
         for slug in ("unverify", "secret", "disable", "delete")
     ),
     events_url="/admin/events?client=app_7f3k9qxmB2",

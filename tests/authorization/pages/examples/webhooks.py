@@ -52,7 +52,7 @@ _PAGE = WebhookPage(
     failures=0,
     waiting=0,
     ways=tuple(
-        Offer(slug, each.button.title, f"{_ONE}/{slug}")
+        Offer(slug, each.button.title, f"{_ONE}/{slug}", each.button.danger)
         for slug, each in BUTTONS.by_slug.items()
         if slug not in {"enable", "replay"}
     ),

@@ -59,6 +59,7 @@ class Offer(Struct, frozen=True):
     slug: str
     title: str
     url: str
+    danger: bool = False
 
 
 class FieldShown(Struct, frozen=True):
@@ -261,12 +262,13 @@ class Buttons(Struct, frozen=True):
         address: str,
         about: User | None = None,
     ) -> tuple[Offer, ...]:
-        """Return the buttons that apply to this state and that the role allows."""
-        return tuple(
-            Offer(slug, it.button.title, f"{address}/{slug}")
+        """Return the buttons that apply to this state and that the role allows, dangerous last."""
+        offers = [
+            Offer(slug, it.button.title, f"{address}/{slug}", it.button.danger)
             for slug, it in self.by_slug.items()
             if it.button.offered(shown) and powers.allow(it.operation.permission, about)
-        )
+        ]
+        return tuple(sorted(offers, key=lambda offer: offer.danger))
 
     def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
         """Return the message after the operation behind this button; `others` are further ones."""

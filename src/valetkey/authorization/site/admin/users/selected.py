@@ -41,6 +41,7 @@ class SelectedPage(Struct, frozen=True):
     title: str
     text: str
     users: tuple[SelectedUser, ...]
+    danger: bool = False
     is_done: bool = False
     #: For how many users it was refused.
     failed: int = 0
@@ -116,6 +117,7 @@ class SelectedUsers(Struct, frozen=True):
             button.title,
             button.text,
             tuple(users),
+            button.danger,
             is_done,
             sum(bool(each.fault) for each in users),
         )
