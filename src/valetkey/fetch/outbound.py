@@ -55,7 +55,7 @@ ANYTHING = ("*/*",)
 """The `accept` of callers that take any media type."""
 
 _MOST_REMEMBERED = 1_000
-_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
+_TRUSTS_NOTHING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate
 _HEADERS = {"accept-encoding": "identity", "connection": "close", "user-agent": "valetkey"}
 _FORM = {"content-type": FORM}
 _JSON_BODY = {"content-type": "application/json"}
@@ -251,7 +251,7 @@ class OutboundHttp:
     ) -> Fetched:
         headers = {**_HEADERS, **headers}
         async with httpx2.AsyncClient(
-            verify=_NOBODY if web.scheme == "http" else await self.context(),
+            verify=_TRUSTS_NOTHING if web.scheme == "http" else await self.context(),
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             follow_redirects=False,
             trust_env=False,

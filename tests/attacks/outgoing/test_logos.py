@@ -243,7 +243,7 @@ def test_invalid_logo_is_not_shown_and_explained_in_the_portal(
     asked = world.images.asked.count(path)
     # The server remembers for five seconds that an address gave nothing.
     world.servers.clock.forward(world.servers.settings.tokens.access_token_lifetime)
-    person.submit(person.open(f"{health}/fetch-logo"), "mend")
+    person.submit(person.open(f"{health}/fetch-logo"), "fix")
     soon(lambda: bool(world.settled(client_id)[0]))
     assert world.images.asked.count(path) > asked
     assert "The logo could not be used" not in person.open(health).text

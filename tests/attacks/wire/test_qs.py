@@ -225,7 +225,7 @@ def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: LiveServers, query: 
     asked = _query("svc1", grant_type="client_credentials")
     with world.nothing_changes():
         for whole in (f"{asked}&{query}", f"{query}&{asked}"):
-            # As bytes: libraries mend what they are given.
+            # As bytes: libraries correct what they are given.
             reply = only(say(world.auth, request(world.auth, "POST", f"/token?{whole}")))
             assert (reply.status, reply.json["error"]) == (400, "invalid_request")
 

@@ -96,13 +96,13 @@ class ClientAuthentication:
             await self._renew(client_id, now)
         # An unknown client costs the same work as a wrong secret: two judgements and one look.
         client = await self._directory.remembered(client_id)
-        verdict = await self._judge(method, presented, client or _NOBODY)
+        verdict = await self._judge(method, presented, client or _UNKNOWN_CLIENT)
         if client is None or client.disabled_at or isinstance(verdict, Refusal):
             # Another process may have given it a secret, or enabled it, a moment ago.
             client = await self._directory.find_client(client_id)
             again = isinstance(verdict, Refusal) and self._may_fetch_again(client_id, place, now)
             before = verdict if isinstance(verdict, Refusal) and again else None
-            verdict = await self._judge(method, presented, client or _NOBODY, after=before)
+            verdict = await self._judge(method, presented, client or _UNKNOWN_CLIENT, after=before)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
         elif require_live(liveness_of(client), now):
@@ -110,7 +110,7 @@ class ClientAuthentication:
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
             wait = self._count(client_id, place, now)
-            told = wait or self._recorded(refusal, client or _NOBODY)
+            told = wait or self._recorded(refusal, client or _UNKNOWN_CLIENT)
             # Recorded for the developers of the client.
             raise Refused(replace(told, about="" if client is None else client.id))
         return Authenticated(client, method.name, verdict)
@@ -181,7 +181,7 @@ def spend_mark(tx: Transaction, proven: Authenticated) -> Refusal | None:
 _WORTH_NEW_KEYS = frozenset(
     f"client.assertion.{check}" for check in (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
 )
-_NOBODY = replace(
+_UNKNOWN_CLIENT = replace(
     client_without_rights("", Instant(0)),
     disabled_at=Instant(0),
     secrets=(ClientSecret("", Fingerprint("no secret has this fingerprint"), None),),

@@ -47,9 +47,7 @@ def refused(faults: Iterable[MetadataError]) -> OperatorError:
     lines = [f"{fault.field}: {fault.detail}" for fault in faults]
     if len(lines) == 1:
         return OperatorError(lines[0])
-    return OperatorError(
-        f"{len(lines)} things are to be mended:" + "".join(f"\n  {x}" for x in lines)
-    )
+    return OperatorError(f"{len(lines)} errors to fix:" + "".join(f"\n  {x}" for x in lines))
 
 
 async def chosen_user(opened: Opened, name: str) -> User:

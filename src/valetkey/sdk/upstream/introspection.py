@@ -254,7 +254,7 @@ class Introspection:
             return Refusal(
                 ErrorCode.INSUFFICIENT_SCOPE,
                 "this access token has no subject",
-                "introspection.nobody",
+                "introspection.subject",
             )
         try:
             scope = Scope.parse(said.scope)

@@ -1,4 +1,4 @@
-"""Health: every finding comes from facts, and goes away when it was mended."""
+"""Health: every finding comes from facts, and disappears once it is fixed."""
 
 from pathlib import Path
 

@@ -173,8 +173,8 @@ def test_invalid_values_are_reported_at_their_fields_and_input_is_kept(tmp_path:
             assert "<script>" not in page.body
         assert await it.count("memberships") == 0
         page = await alice.submit(form, "register", do="save", **{**WEB_APP, "logo_uri": "x"})
-        mended = await alice.submit(page, "register", do="save", logo_uri="")
-        assert mended.status == 200
+        corrected = await alice.submit(page, "register", do="save", logo_uri="")
+        assert corrected.status == 200
 
     run(tmp_path, story)
 

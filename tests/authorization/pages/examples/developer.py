@@ -242,9 +242,9 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         ),
         "choose_kind": ChooseKindPage(KINDS, CHOICE),
         **{
-            f"choose_kind_{name}": ChooseKindPage(KINDS, CHOICE, barrier, 20)
-            for name, barrier in (
-                ("disabled", "nobody"),
+            f"choose_kind_{name}": ChooseKindPage(KINDS, CHOICE, denial, 20)
+            for name, denial in (
+                ("disabled", "closed"),
                 ("unverified", "unverified"),
                 ("uninvited", "uninvited"),
                 ("full", "full"),
@@ -299,7 +299,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         ),
         **{
             f"team_{trouble}": team(trouble=trouble, typed="bob@example.com")
-            for trouble in ("nobody", "member", "twice", "full", "last_owner")
+            for trouble in ("invalid", "member", "twice", "full", "last_owner")
         },
         "team_hostile": team(
             replace(MEMBERS[1], name=hostile.name),

@@ -209,7 +209,7 @@ def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
 
 def _legacy(facts: _Facts) -> Sequence[Finding]:
     found: list[Finding] = []
-    for grant_type, unused, used, mended in (
+    for grant_type, unused, used, fix in (
         (
             GrantTypeName.IMPLICIT,
             FindingKind.IMPLICIT_UNUSED,
@@ -227,7 +227,7 @@ def _legacy(facts: _Facts) -> Sequence[Finding]:
             continue
         last = facts.last(grant_used(grant_type.value))
         if facts.is_unused(grant_used(grant_type.value)):
-            found.append(Finding(unused, Severity.WARNING, last=last, fix=mended))
+            found.append(Finding(unused, Severity.WARNING, last=last, fix=fix))
         else:
             found.append(Finding(used, Severity.WARNING, last=last, way="start"))
     return found

@@ -37,7 +37,7 @@ _BATCH = 100
 class RegistrationDenial(StrEnum):
     """Why a user may not register an app, or not one more."""
 
-    NOBODY = "nobody"
+    CLOSED = "closed"
     UNVERIFIED = "unverified"
     UNINVITED = "uninvited"
     FULL = "full"
@@ -81,7 +81,7 @@ class Portal(Struct, frozen=True):
         """Return why this user may not register another app; None if they may."""
         who = self.settings.who
         if who is Registrants.NOBODY or not self.kinds:
-            return RegistrationDenial.NOBODY
+            return RegistrationDenial.CLOSED
         if who is Registrants.VERIFIED and user.email_verified_at is None:
             return RegistrationDenial.UNVERIFIED
         if who is Registrants.INVITED and not tx.members.is_developer(user.uid):
@@ -128,8 +128,8 @@ class Portal(Struct, frozen=True):
         """Register an app owned by this user; or return why not, with nothing written."""
         # First the lock that serialises registrations: parallel ones would not count each other.
         tx.clients.touch()
-        if barrier := self.registration_denial(tx, user):
-            return barrier
+        if denial := self.registration_denial(tx, user):
+            return denial
         if faults := self._own_faults(metadata, None):
             return (*faults, *self.faults(metadata))
         made = self.registrar.register(tx, metadata, now, client_id=client_id, secret=secret)

@@ -39,7 +39,7 @@ class TeamError(StrEnum):
     """The reasons why a change of the team is refused."""
 
     GONE = "gone"  # no such app or user, or the visitor may not do this
-    NOBODY = "nobody"  # neither a username nor an address
+    INVALID = "invalid"  # neither a username nor an address
     NUMBER = "number"  # could be a uid or a username
     MEMBER = "member"  # the user is in the team already
     TWICE = "twice"  # the user has an open invitation
@@ -84,7 +84,7 @@ class Teams(Struct, frozen=True):
         if client is None or not _is_owner(inviter, team):
             return TeamError.GONE
         if not 0 < len(invited) <= _LONGEST or not invited.isprintable():
-            return TeamError.NOBODY
+            return TeamError.INVALID
         if fold(invited).isdigit():
             return TeamError.NUMBER
         kind, _, rest = invited.partition(":")
@@ -92,7 +92,7 @@ class Teams(Struct, frozen=True):
         address = rest if is_said and kind == "email" else "" if is_said else invited
         is_address = "@" in address
         if kind == "email" and is_said and not is_address:
-            return TeamError.NOBODY
+            return TeamError.INVALID
         user = next(iter(resolve_users(tx, invited)), None)
         if user is not None and any(one.uid == user.uid for one in team):
             return TeamError.MEMBER

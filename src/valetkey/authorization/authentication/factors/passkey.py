@@ -50,7 +50,7 @@ _LONGEST_PART = 6_000
 _LONGEST_HANDLE = 1_023  # WebAuthn section 6.5.1
 _ALGORITHMS = (-7, -8, -257)  # ES256, EdDSA, RS256
 _ALGORITHM = 3  # the label of `alg` in a COSE key
-_NOBODY = 0
+_ANY_USER = 0
 # Exceptions that the library and its dependencies raise for invalid bytes.
 _BROKEN = (
     ArithmeticError,
@@ -165,7 +165,7 @@ class Passkeys(Struct, frozen=True):
         browser: str,
         now: Instant,
         *,
-        uid: int = _NOBODY,
+        uid: int = _ANY_USER,
         of: Sequence[Passkey] = (),
     ) -> str:
         """Return the options for authenticating with a passkey, as JSON.
@@ -187,7 +187,7 @@ class Passkeys(Struct, frozen=True):
         browser: str,
         now: Instant,
         *,
-        uid: int = _NOBODY,
+        uid: int = _ANY_USER,
     ) -> VerifiedAssertion | None:
         """Verify a response to `authentication_options` for this passkey; None if it is invalid."""
         once = self._once(answer, purpose, uid, browser, now)

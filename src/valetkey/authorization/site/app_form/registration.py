@@ -46,7 +46,7 @@ R = TypeVar("R", bound=VisitorRequest)
 class ChooseKindPage(Struct, frozen=True):
     """Choose the kind of app. Context of choose_kind.html, here and in the console.
 
-    `barrier` says why the user may not register an app: nobody, unverified, uninvited, full.
+    `denial` says why the user may not register an app: closed, unverified, uninvited, full.
     """
 
     template: ClassVar[str] = "app_form/choose_kind.html"
@@ -54,7 +54,7 @@ class ChooseKindPage(Struct, frozen=True):
     kinds: tuple[str, ...]
     #: The presets of each of these kinds.
     presets: Mapping[str, tuple[Preset, ...]]
-    barrier: str = ""
+    denial: str = ""
     most: int = 0
     action: str = NEW_APP
     #: The template of the area.

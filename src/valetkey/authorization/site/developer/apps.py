@@ -68,7 +68,7 @@ class Apps(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the list of apps and invitations."""
         user = request.user
-        apps, barrier, offers = await self.store.scan(
+        apps, denial, offers = await self.store.scan(
             lambda tx: (
                 own_apps(tx, user.uid),
                 self.portal.registration_denial(tx, user),
@@ -78,7 +78,7 @@ class Apps(Struct, frozen=True):
         return Show(
             OwnAppsPage(
                 tuple(_line(app) for app in apps),
-                may_register=barrier is None,
+                may_register=denial is None,
                 offers=offers,
                 deleted="deleted" in request.query,
             )

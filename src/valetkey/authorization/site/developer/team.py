@@ -65,7 +65,7 @@ class InvitationLine(Struct, frozen=True):
 class TeamPage(Struct, frozen=True):
     """The context of team.html. Its forms post `csrf` and `do`, with the fields of that action.
 
-    `trouble` is the reason for a failure: nobody, number, member, twice, full, last_owner. `typed`
+    `trouble` is the reason for a failure: invalid, number, member, twice, full, last_owner. `typed`
     is the input of the form that failed.
     """
 

@@ -1,4 +1,4 @@
-"""The health list: what is found has a button, the button asks once, and then it is mended."""
+"""The health list: each finding has a button, which asks once and then fixes the problem."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ LEGACY = replace(
     requires_pkce=True,
     scope=Scope.of("read", "write", "notes:read"),
 )
-MEND = f"{WEB1}/health/drop-implicit"
+FIX = f"{WEB1}/health/drop-implicit"
 
 
 async def old(it: Harness) -> None:
@@ -39,10 +39,10 @@ def test_finding_is_fixed_by_a_button_with_confirmation(tmp_path: Path, database
         browser = await signed_in(it, "bob")
         page = await browser.get(f"{WEB1}/health")
         assert knows(page, "The implicit grant is enabled but unused for 90 days")
-        assert f'href="{MEND}"' in page.body
-        question = await browser.get(MEND)
+        assert f'href="{FIX}"' in page.body
+        question = await browser.get(FIX)
         assert knows(question, "The app can no longer get tokens with this grant")
-        answer = await browser.submit(question, "mend")
+        answer = await browser.submit(question, "fix")
         after = await browser.follow(answer)
         assert knows(after, "Saved.")
         assert "implicit grant" not in after.body
@@ -51,12 +51,12 @@ def test_finding_is_fixed_by_a_button_with_confirmation(tmp_path: Path, database
         assert "implicit" not in client.grant_types
         newest = await it.store.read(lambda tx: tx.events.newest(50))
         assert [each.done_by for each in newest if each.name == "client.changed"] == ["user 1002"]
-        # Pressed twice, it was mended once.
-        assert (await browser.submit(question, "mend")).status == 303
+        # Pressed twice, the fix is applied once.
+        assert (await browser.submit(question, "fix")).status == 303
         assert (await it.events()).count("client.changed") == 1
-        assert (await browser.get(MEND)).location == f"{WEB1}/health"
-        # Nothing is said to be mended that was not.
-        assert "Done." not in (await browser.get(f"{WEB1}/health", mended="x")).body
+        assert (await browser.get(FIX)).location == f"{WEB1}/health"
+        # An unknown fix is not reported as applied.
+        assert "Done." not in (await browser.get(f"{WEB1}/health", fixed="x")).body
 
     run(tmp_path, story, database_url)
 
@@ -64,9 +64,9 @@ def test_finding_is_fixed_by_a_button_with_confirmation(tmp_path: Path, database
 def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await old(it)
-        owner = await are_for_the_team_alone(it, f"{WEB1}/health", MEND)
+        owner = await are_for_the_team_alone(it, f"{WEB1}/health", FIX)
         stranger = await signed_in(it, "mallory")
-        action, fields = (await owner.get(MEND)).form("mend")
+        action, fields = (await owner.get(FIX)).form("fix")
         assert (await stranger.post(action, fields)).status in {403, 404}
         mine = re.search(
             r'name="csrf" value="([^"]+)"', (await stranger.get("/account/sessions")).body

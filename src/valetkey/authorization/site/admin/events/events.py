@@ -107,7 +107,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _UID = re.compile(r"(?:uid:)?([1-9][0-9]{0,15})", re.ASCII)
 _LONGEST = 200
 _LAST_SECOND = 86_399
-_NOBODY = translatable("No user has this uid, username or email address.")
+_UNKNOWN_USER = translatable("No user has this uid, username or email address.")
 _SEVERAL = translatable("This matches several users. Enter uid:1002 or name:1002.")
 _NO_EVENT = translatable("There is no event of this name. Choose one from the list.")
 _NO_DAY = translatable("Enter the date as 2026-11-21.")
@@ -212,7 +212,7 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
         meant = _uids(tx, query.person)
         uid = next(iter(meant), None)
         if len(meant) != 1:
-            faults.append(("person", _SEVERAL if meant else _NOBODY))
+            faults.append(("person", _SEVERAL if meant else _UNKNOWN_USER))
     if query.name and query.name not in KINDS:
         faults.append(("name", _NO_EVENT))
     days = {"since": _day(query.since), "until": _day(query.until)}

@@ -62,7 +62,7 @@ class RegistrationPage(Struct, frozen=True):
     """The registration policy, and the form for a new invitation.
 
     `mode` is `off`, `token` or `open`; `people` is who may register apps in the developer portal:
-    `nobody`, `invited`, `verified` or `everybody`.
+    `nobody`, `invited`, `verified` or `everyone`.
     """
 
     template: ClassVar[str] = "admin/server/registration.html"

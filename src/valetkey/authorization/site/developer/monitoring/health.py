@@ -80,7 +80,7 @@ class Health(Struct, frozen=True):
     async def show(self, request: AppRequest) -> Outcome:
         """Show the list of findings."""
         client, now = request.client, request.now
-        fixed = request.query.get("mended") or ""
+        fixed = request.query.get("fixed") or ""
         found = await self.store.scan(lambda tx: findings_of(tx, client, now))
         return Show(
             HealthPage(
@@ -122,7 +122,7 @@ class Health(Struct, frozen=True):
             return done is not None
 
         await self.store.write(fix, done_by=request.actor)
-        return SeeOther(f"{request.head.at('health')}?mended={wanted}")
+        return SeeOther(f"{request.head.at('health')}?fixed={wanted}")
 
 
 def _fix(request: AppRequest) -> Fix:
@@ -136,7 +136,7 @@ def _conflict() -> Refused:
     return Refused.because(
         ErrorCode.CONFLICT,
         "something else about this app must be fixed first; look at its settings",
-        "developer.mend",
+        "developer.fix",
     )
 
 
