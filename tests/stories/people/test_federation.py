@@ -68,10 +68,13 @@ def two(
     *,
     sign_up: SignUp = SignUp.OPEN,
     mail: MailSettings | None = None,
+    keep: tuple[str, ...] = (),
 ) -> Generator[Two]:
     """Both, running."""
     with Servers(directory / "other", with_resource=False) as other:
-        provider = ProviderSettings("other", "Other", ProviderKind.OPENID, other.auth_url, "us")
+        provider = ProviderSettings(
+            "other", "Other", ProviderKind.OPENID, other.auth_url, "us", keep_claims=keep
+        )
         given = Settings()
         settings = replace(
             given,
@@ -117,6 +120,31 @@ def test_a_newcomer_makes_an_account_and_signs_in_with_it(
         assert it.events().count("user.registered") == 1
         assert it.events().count("identity.linked") == 1
         assert it.events().count("session.started") == 2
+
+
+def test_kept_claims_follow_sign_up_link_and_sign_in(tmp_path: Path, database_url: str) -> None:
+    keep = ("preferred_username", "name")
+    with two(tmp_path, database_url, keep=keep) as it:
+        sign_in = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
+        arrived = it.travel(sign_in)
+        # The username is refused once: the claims wait for the next attempt.
+        assert it.here.submit(arrived, "make", {"username": "a/b"}).status == 400
+        it.here.submit(arrived, "make", {"username": "ada"})
+
+        def kept() -> dict[str, object]:
+            user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
+            assert user is not None
+            return dict(it.ours.write(lambda tx: tx.identities.claims_of(user.uid)))
+
+        said = {"preferred_username": "ada", "name": "Ada Lovelace"}
+        assert kept() == {it.other.auth_url: said}
+        ada = it.other.write(lambda tx: tx.users.find_by_name("ada"))
+        assert ada is not None
+        assert it.other.write(lambda tx: tx.users.change(replace(ada, name="Countess")))
+        again = Two(it.ours, it.other)
+        again.there = it.there
+        again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        assert kept() == {it.other.auth_url: {**said, "name": "Countess"}}
 
 
 def test_owner_tests_a_provider_from_the_console(tmp_path: Path) -> None:

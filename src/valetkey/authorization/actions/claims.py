@@ -1,7 +1,7 @@
 """Declare claims of tokens. The functions run inside a transaction."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
 from valetkey.authorization.model.register.claim import (
@@ -23,21 +23,26 @@ _MOST_LISTED = 100
 _LONGEST_CONSTANT = 1_000
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
 _SOURCES = (
-    "attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT or email_domain; "
-    "claims of other providers are not kept, so there is no upstream"
+    "attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT, email_domain or "
+    "upstream:PROVIDER:NAME"
 )
 
 
 def declare_claim(
-    tx: Transaction, claim: DeclaredClaim, default_api: str, now: Instant
+    tx: Transaction,
+    claim: DeclaredClaim,
+    default_api: str,
+    now: Instant,
+    kept: Collection[str] = (),
 ) -> bool | Faults:
     """Declare or change a claim. False if nothing changed; faults if it is invalid.
 
-    `default_api` is the identifier of the server's own API.
+    `default_api` is the identifier of the server's own API, `kept` the claims of providers as
+    `FederationSettings.kept_claims` names them.
     """
     tx.declarations.hold_all()
     declared = {each.name: each for each in tx.declarations.claims()}
-    if faults := (*_faults(claim), *_unknown(tx, claim, default_api)):
+    if faults := (*_faults(claim), *_unknown(tx, claim, default_api, kept)):
         return faults
     if declared.get(claim.name) == claim:
         return False
@@ -72,6 +77,7 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
         Source.ATTRIBUTE: bool(argument),
         Source.CONSTANT: 0 < len(argument) <= _LONGEST_CONSTANT,
         Source.EMAIL_DOMAIN: ":" not in claim.source,
+        Source.UPSTREAM: ":" in argument,
     }
     if kind not in set(Source) or not has_argument.get(Source(kind), True):
         yield MetadataError("from", _SOURCES)
@@ -84,7 +90,9 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
             yield MetadataError(name, f"at most {_MOST_LISTED}, or none for all")
 
 
-def _unknown(tx: Transaction, claim: DeclaredClaim, default_api: str) -> Iterator[MetadataError]:
+def _unknown(
+    tx: Transaction, claim: DeclaredClaim, default_api: str, kept: Collection[str]
+) -> Iterator[MetadataError]:
     """Return an error for each reference to something that does not exist.
 
     Otherwise the claim would be missing from every token without an error.
@@ -96,6 +104,8 @@ def _unknown(tx: Transaction, claim: DeclaredClaim, default_api: str) -> Iterato
             yield MetadataError("from", f"a declared attribute; there is no {argument[:40]}")
     if kind == Source.ROLES and argument and tx.apis.find_by_key(canonical(argument)) is None:
         yield MetadataError("from", "roles: and the identifier of a declared API")
+    if kind == Source.UPSTREAM and ":" in argument and argument not in kept:
+        yield MetadataError("from", "upstream: and a claim that keep_claims of a provider names")
     for client_id in sorted(claim.clients)[:_MOST_LISTED]:
         if not client_id.isprintable() or tx.clients.find(client_id) is None:
             yield MetadataError("clients", f"ids of clients; there is no {client_id[:80]!a}")

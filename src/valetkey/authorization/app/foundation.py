@@ -108,7 +108,8 @@ class Foundation(Struct, frozen=True):
 
     def token_claims(self) -> TokenClaims:
         """The builder of token claims, with a cache of declared claims."""
-        return TokenClaims(self.store, self.default_api, self.claims_file)
+        providers = self.settings.federation.providers
+        return TokenClaims(self.store, self.default_api, self.claims_file, providers)
 
     async def close(self) -> None:
         """Close the database, and end the process of the claims file."""

@@ -47,8 +47,8 @@ _Source = Annotated[
         pattern=NO_CONTROLS,
         min_length=1,
         max_length=1_100,
-        description="attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT or "
-        "email_domain.",
+        description="attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT, "
+        "email_domain or upstream:PROVIDER:NAME.",
     ),
 ]
 _Texts = Annotated[
@@ -124,7 +124,8 @@ def declare(tx: Transaction, call: Call) -> bool | Faults:
     )
     declared = {each.name: tag_of(_shown(each)) for each in tx.declarations.claims()}
     call.preconditions.check(declared.get(claim.name))
-    return declare_claim(tx, claim, call.services.settings.audience, call.now)
+    settings = call.services.settings
+    return declare_claim(tx, claim, settings.audience, call.now, settings.federation.kept_claims)
 
 
 def remove(tx: Transaction, call: Call) -> bool:

@@ -27,6 +27,7 @@ from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.id_token import Identity
+from valetkey.config.sections.federation import ProviderSettings
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -34,26 +35,35 @@ from valetkey.kernel.scope import Scope
 K = TypeVar("K")
 T = TypeVar("T")
 
-_OF_MEMBERSHIPS = (Source.GROUPS, Source.ROLES)
+_READ_APART = (Source.GROUPS, Source.ROLES, Source.UPSTREAM)
 _NO_MEMBERSHIPS = Memberships((), ())
 _MOST_MEMBERSHIPS = 10_000
 _MOST_TOKENS = 2_000  # their claims can have 8 KiB each
+_MOST_UPSTREAM = 2_000
 _Memberships = dict[tuple[Uid, int, str], Memberships]
+_Upstream = dict[tuple[Uid, int], Mapping[str, Claims]]
 _Tokens = dict[tuple[object, ...], "_OfTokens"]
 
 
 class TokenClaims:
     """The claims of each token, with the declarations as of the last known revision."""
 
-    def __init__(self, store: Store, default: Api, file: ClaimsFile | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        default: Api,
+        file: ClaimsFile | None = None,
+        providers: Sequence[ProviderSettings] = (),
+    ) -> None:
         """Read from `store`; `default` is the API of tokens that are for no other.
 
-        `file` is the operator's function, if there is one.
+        `file` is the operator's function, if there is one. `providers` are those whose claims may
+        be kept.
         """
         self.default = default
         self.file = file
         self._store = store
-        self._known = _CachedClaims(-1, -1, ())
+        self._known = _CachedClaims(-1, -1, (), {each.id: each for each in providers})
 
     def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
@@ -118,7 +128,7 @@ class TokenClaims:
         # Mostly without waiting: a round trip only after something changed.
         if failures != known.failures or not is_revision(tx.db, known.number):
             claims = tuple(tx.declarations.claims())
-            known = self._known = _CachedClaims(revision(tx.db), failures, claims)
+            known = self._known = _CachedClaims(revision(tx.db), failures, claims, known.providers)
         return known
 
     def _access_token(
@@ -163,7 +173,7 @@ class TokenClaims:
         if self.file is not None or GROUPS in scope:
             return False
         chosen = _chosen(declared, ClaimLocation.USERINFO, client_id, self.default, scope)
-        return all(each.kind not in _OF_MEMBERSHIPS for each in chosen)
+        return all(each.kind not in _READ_APART for each in chosen)
 
     def _found(
         self,
@@ -213,8 +223,23 @@ class _CachedClaims(Struct, frozen=True):
     number: int
     failures: int
     claims: Sequence[DeclaredClaim]
+    providers: Mapping[str, ProviderSettings]
     memberships: _Memberships = field(default_factory=_Memberships)
+    upstream: _Upstream = field(default_factory=_Upstream)
     tokens: _Tokens = field(default_factory=_Tokens)
+
+    def upstream_of(self, tx: Transaction, user: User, provider: str, name: str) -> object:
+        """Return what the provider said at the user's last sign-in there; None for nothing."""
+        settings = self.providers.get(provider)
+        # What is no longer to be kept counts no more, although it is stored until the next sign-in.
+        if settings is None or name not in settings.keep_claims:
+            return None
+        key = (user.uid, user.membership_number)
+        found = self.upstream.get(key)
+        if found is None:
+            found = tx.identities.claims_of(user.uid)
+            _keep(self.upstream, _MOST_UPSTREAM, key, found)
+        return found.get(settings.issuer, NO_CLAIMS).get(name)
 
     def memberships_of(self, tx: Transaction, user: User, api: Api) -> Memberships:
         """Return the user's memberships; read if they changed since they were read here."""
@@ -305,6 +330,10 @@ class _Values:
                 # An unverified address must not be taken for membership of its domain.
                 verified = self.user.email_verified_at is not None
                 return self.user.email.rpartition("@")[2].lower() if verified else None
+            case Source.UPSTREAM:
+                provider, _, name = argument.partition(":")
+                known = self._known_at(self._tx)
+                return known.upstream_of(self._tx, self.user, provider, name)
 
     def _at(self, api: Api) -> Memberships:
         if self.user is None:

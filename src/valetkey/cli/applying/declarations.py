@@ -12,6 +12,7 @@ from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Declared, Step, unfit
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 
 
@@ -33,7 +34,9 @@ def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     return Step(done, "attribute", attribute.name, declares=(owned,))
 
 
-def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now: Instant) -> Step:
+def declare_claims(
+    tx: Transaction, wanted: DeclaredEntry, settings: Settings, now: Instant
+) -> Step:
     """Declare or change a claim. Raises InvalidEntry if the rules do not allow it."""
     given = wanted.given
     places = cast("Sequence[str]", given.get("in", ()))
@@ -49,7 +52,8 @@ def declare_claims(tx: Transaction, wanted: DeclaredEntry, default_api: str, now
         frozenset(cast("Sequence[str]", given.get("apis", ()))),
     )
     is_new = all(each.name != claim.name for each in tx.declarations.claims())
-    changed = declare_claim(tx, claim, default_api, now)
+    kept = settings.federation.kept_claims
+    changed = declare_claim(tx, claim, settings.audience, now, kept)
     if isinstance(changed, tuple):
         raise unfit(wanted, changed)
     done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP

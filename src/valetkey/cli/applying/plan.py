@@ -164,7 +164,7 @@ def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     _hold_users(tx, prepared, owner)
     hooks = webhook.changes(opened)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
-    default = opened.settings.audience
+    settings = opened.settings
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
         *((x, partial(declarations.declare, tx, x, now)) for x in site.attributes),
         *((x.wanted, partial(api.apply_api, tx, keeper, x, now)) for x in prepared.apis),
@@ -172,7 +172,7 @@ def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
         *((x, partial(group.apply_group, tx, x, fresh, now)) for x, fresh in prepared.groups),
         *((x.wanted, partial(client.apply_client, tx, clients, x, now)) for x in prepared.clients),
         *((x, partial(group.assign_roles, tx, x, now)) for x in site.roles),
-        *((x, partial(declarations.declare_claims, tx, x, default, now)) for x in site.claims),
+        *((x, partial(declarations.declare_claims, tx, x, settings, now)) for x in site.claims),
         *((x.wanted, partial(webhook.apply_webhook, tx, hooks, x, now)) for x in prepared.webhooks),
     ]
     for wanted, do in todo:

@@ -28,7 +28,9 @@ MOST = 12
 
 _ID = re.compile(r"[a-z][a-z0-9-]{0,30}", re.ASCII)
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
+_CLAIM = re.compile(r"[!#-\[\]-~]{1,200}", re.ASCII)
 _LONGEST = 400
+_MOST_KEPT = 20
 
 
 class ProviderKind(StrEnum):
@@ -66,6 +68,9 @@ class ProviderSettings:
 
     sign_up: bool = True
     """Whether users without an account may create one, where sign-up is allowed at all."""
+
+    keep_claims: tuple[str, ...] = ()
+    """Claims of its ID token or userinfo that are kept for claims declared here; 8 KiB together."""
 
     identity_assertions: bool = False
     """Whether its identity assertions (ID-JAG) are accepted, with `tokens.identity_assertions`."""
@@ -112,7 +117,8 @@ def _provider(value: object) -> ProviderSettings:
         issuer=issuer,
         client_id=client_id,
         secret_file=_text(said, "secret_file"),
-        scopes=_scopes(said),
+        scopes=_names(said, "scopes", _SCOPE),
+        keep_claims=_names(said, "keep_claims", _CLAIM, _MOST_KEPT),
         sign_up=_flag(said, "sign_up", default=True),
         identity_assertions=trusted,
     )
@@ -139,14 +145,18 @@ def _flag(said: Mapping[str, object], name: str, *, default: bool) -> bool:
     return value
 
 
-def _scopes(said: Mapping[str, object]) -> tuple[str, ...]:
-    value = said.get("scopes", [])
+def _names(
+    said: Mapping[str, object], member: str, pattern: re.Pattern[str], most: int = _LONGEST
+) -> tuple[str, ...]:
+    value = said.get(member, [])
     if not isinstance(value, list):
-        raise InvalidValue("scopes is not a list")
+        raise InvalidValue(f"{member} is not a list")
     names = cast("list[object]", value)
-    found = tuple(each for each in names if isinstance(each, str) and _SCOPE.fullmatch(each))
+    found = tuple(each for each in names if isinstance(each, str) and pattern.fullmatch(each))
     if len(found) != len(names):
-        raise InvalidValue("scopes contains an invalid scope name")
+        raise InvalidValue(f"{member} contains an invalid name")
+    if len(found) > most:
+        raise InvalidValue(f"{member} contains {len(found)} names, {most} are allowed")
     return found
 
 
@@ -168,6 +178,7 @@ def _show(value: object) -> list[dict[str, object]]:
             "secret_file": each.secret_file,
             "scopes": list(each.scopes),
             "sign_up": each.sign_up,
+            "keep_claims": list(each.keep_claims),
             "identity_assertions": each.identity_assertions,
         }
         for each in cast("tuple[ProviderSettings, ...]", value)
@@ -196,3 +207,10 @@ class FederationSettings:
     secrets: Annotated[Secret | None, SECRET] = None
     """Client secrets by id, such as `google=…,github=…`, to pass them through the environment
     instead of files."""
+
+    @property
+    def kept_claims(self) -> frozenset[str]:
+        """The kept claims of all providers, as `google:hd`."""
+        return frozenset(
+            f"{each.id}:{name}" for each in self.providers for name in each.keep_claims
+        )

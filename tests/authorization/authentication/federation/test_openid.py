@@ -34,9 +34,13 @@ JOURNEY = UpstreamState("state", "the-nonce-of-this-trip", "v" * 43, CALLBACK)
 NOW = SYSTEM.now()
 
 
-def line(issuer: str, client_id: str = "us", secret: str = "s" * 40) -> ProviderConnection:
+def line(
+    issuer: str, client_id: str = "us", secret: str = "s" * 40, keep: tuple[str, ...] = ()
+) -> ProviderConnection:
     """To a provider on loopback."""
-    settings = ProviderSettings("other", "Other", ProviderKind.OPENID, issuer, client_id)
+    settings = ProviderSettings(
+        "other", "Other", ProviderKind.OPENID, issuer, client_id, keep_claims=keep
+    )
     door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: NOW)
     return ProviderConnection(settings, Secret(secret), door, lambda: NOW)
 
@@ -195,6 +199,35 @@ def test_claims_missing_in_the_id_token_come_from_userinfo(rogue: Pages) -> None
         rogue.at["/token"] = Page(json.dumps(answer).encode())
         provider = OpenIdProvider(line(rogue.url))
         assert asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).proven_email == proven
+
+
+def test_named_claims_are_kept_from_id_token_and_userinfo(rogue: Pages) -> None:
+    document = json.loads(rogue.at["/.well-known/openid-configuration"].body)
+    document["userinfo_endpoint"] = f"{rogue.url}/userinfo"
+    rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(document).encode())
+    more = {"sub": "248289761001", "hd": "of userinfo", "unit": [1], "secret": "x"}
+    rogue.at["/userinfo"] = Page(json.dumps(more).encode())
+
+    def kept(keep: tuple[str, ...], **said: object) -> object:
+        answer = {"id_token": signed(claims(rogue, **said)), "access_token": "at"}
+        rogue.at["/token"] = Page(json.dumps(answer).encode())
+        provider = OpenIdProvider(line(rogue.url, keep=keep))
+        return asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).kept
+
+    assert kept((), hd="a.example") is None
+    assert kept(("hd", "unit", "none"), hd="a.example") == {"hd": "a.example", "unit": [1]}
+    assert kept(("none",), hd="a.example") == {}
+    with pytest.raises(Refused) as refused:
+        kept(("hd",), hd="x" * 8_200)
+    assert refused.value.refusal.check == "federation.kept_claims"
+    # Another user's response is none; a failure must not end what was kept.
+    rogue.at["/userinfo"] = Page(json.dumps({**more, "sub": "another"}).encode())
+    assert kept(("unit",)) == {}
+    rogue.at["/userinfo"] = Page(status=502)
+    assert kept(("hd",), hd="a.example") == {"hd": "a.example"}
+    with pytest.raises(Refused) as refused:
+        kept(("unit",))
+    assert refused.value.refusal.check == "federation.userinfo"
 
 
 def test_an_answer_that_names_another_server_is_not_taken(rogue: Pages) -> None:

@@ -236,7 +236,6 @@ def test_declarations_that_could_deceive_or_never_hold_are_refused(tmp_path: Pat
             ("groups", "constant:x", {}, "from"),
             ("x", "attribute:nothing", {}, "from"),
             ("x", "attribute:", {}, "from"),
-            ("x", "upstream:hd", {}, "from"),
             ("x", "roles:https://other.example", {}, "from"),
             ("x", "email_domain:x", {}, "from"),
             ("roles", f"roles:{API}", {"in": ["access_token"]}, "from"),

@@ -68,6 +68,7 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
                 "shown_as": each.shown,
                 "linked_at": _moment(each.linked_at),
                 "last_used_at": _moment(each.last_used_at),
+                "kept_claims": msgspec.json.decode(each.claims or "{}"),
             }
             for each in tx.identities.of_user(user.uid)
         ],

@@ -4,6 +4,7 @@ An email address never identifies an account, not even a verified one: its holde
 signed-in user can link an identity, and only one that is not linked to another user.
 """
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
@@ -14,6 +15,7 @@ from valetkey.authorization.model.event.users import IdentityLinked, IdentityUnl
 from valetkey.authorization.protocol.register.client_metadata import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 
 def user_of_identity(tx: Transaction, claimed: ClaimedIdentity, now: Instant) -> User | None:
@@ -25,6 +27,8 @@ def user_of_identity(tx: Transaction, claimed: ClaimedIdentity, now: Instant) ->
     tx.users.hold_alone(identity.uid)
     if not tx.identities.touch(identity, now):
         return None
+    if claimed.kept is not None or identity.claims:
+        tx.identities.keep_claims(replace(identity, claims=_encoded(claimed)))
     return tx.users.find(identity.uid)
 
 
@@ -35,8 +39,13 @@ def connect(tx: Transaction, user: User, claimed: ClaimedIdentity, now: Instant)
     """
     shown = claimed.email or claimed.username or claimed.name or claimed.subject
     identity = Identity(claimed.issuer, claimed.subject, user.uid, shown, now, now)
+    if claimed.kept is not None:
+        # Before the row, as everywhere; the user's claims change below.
+        tx.users.hold_alone(user.uid)
     if not tx.identities.link(identity):
         return False
+    if claimed.kept is not None:
+        tx.identities.keep_claims(replace(identity, claims=_encoded(claimed)))
     tx.events.add(IdentityLinked(user.uid, claimed.issuer), now)
     return True
 
@@ -59,6 +68,10 @@ def has_other_sign_in_method(tx: Transaction, uid: Uid, issuer: str, subject: st
         return True
     others = [(each.issuer, each.subject) for each in tx.identities.of_user(uid)]
     return any(each != (issuer, subject) for each in others)
+
+
+def _encoded(claimed: ClaimedIdentity) -> str:
+    return msgspec.json.encode(claimed.kept).decode() if claimed.kept else ""
 
 
 class FederatedAccounts(Struct, frozen=True):

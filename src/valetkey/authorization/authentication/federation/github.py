@@ -15,6 +15,7 @@ from valetkey.authorization.authentication.federation.provider import (
     address,
     code_of,
     fetched,
+    kept_claims,
     one_line,
     only_code_refused,
     plain,
@@ -24,6 +25,7 @@ from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 
 _T = TypeVar("_T")
@@ -81,7 +83,8 @@ class GitHubProvider(Struct, frozen=True):
         token = self._decoded((await fetched(asking, self.settings, "token")).body, _Token)
         authorization = f"Bearer {one_line(token.access_token)}"
         asking = self.line.http.get_authorized(f"{self._api}/user", authorization=authorization)
-        person = self._decoded((await fetched(asking, self.settings, "user")).body, _Person)
+        body = (await fetched(asking, self.settings, "user")).body
+        person = self._decoded(body, _Person)
         if person.id <= 0:
             raise unusable(self.settings, "user")
         email = await self._address(authorization)
@@ -92,6 +95,7 @@ class GitHubProvider(Struct, frozen=True):
             email_verified=bool(email),
             name=plain(person.name),
             username=plain(person.login),
+            kept=kept_claims(self.settings, read_object(body) or {}),
         )
 
     async def probe(self, upstream_state: UpstreamState) -> None:

@@ -16,6 +16,7 @@ from valetkey.authorization.authentication.federation.provider import (
     address,
     code_of,
     fetched,
+    kept_claims,
     one_line,
     only_code_refused,
     plain,
@@ -141,9 +142,15 @@ class OpenIdProvider:
         if not 0 < len(subject) <= LONGEST_SUBJECT:
             raise unusable(self.settings, "sub")
         said: Mapping[str, object] = claims
-        if "email" not in claims:
+        kept = claims
+        misses_kept = any(name not in claims for name in self.settings.keep_claims)
+        if "email" not in claims or misses_kept:
             # Core section 5.4: with an access token, scope claims are at the UserInfo endpoint.
-            said = await self._userinfo(tokens.access_token, subject, metadata)
+            more = await self._userinfo(
+                tokens.access_token, subject, metadata, required=misses_kept
+            )
+            said = said if "email" in claims else more
+            kept = {**more, **claims}
         return ClaimedIdentity(
             issuer=metadata.issuer,
             subject=subject,
@@ -152,10 +159,11 @@ class OpenIdProvider:
             email_verified=said.get("email_verified") is True,
             name=plain(said.get("name")),
             username=plain(said.get("preferred_username")),
+            kept=kept_claims(self.settings, kept),
         )
 
     async def _userinfo(
-        self, token: str, subject: str, metadata: _Metadata
+        self, token: str, subject: str, metadata: _Metadata, *, required: bool
     ) -> Mapping[str, object]:
         if not metadata.userinfo_endpoint or not token:
             return {}
@@ -166,6 +174,9 @@ class OpenIdProvider:
         try:
             answered = await fetched(asking, self.settings, "userinfo")
         except Refused:
+            # Kept claims must not end because the provider fails for a moment.
+            if required:
+                raise
             # The identity is proven; its other claims are optional.
             return {}
         said = read_object(answered.body) or {}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.config.sections.federation import ProviderSettings
@@ -24,6 +25,9 @@ NEVER_ISSUED = "test"
 LONGEST_SUBJECT = 255
 """Maximum number of characters in a `sub` (OpenID Connect Core section 2)."""
 
+LARGEST_KEPT = 8_192
+"""Maximum size of the kept claims of one account in bytes of JSON."""
+
 _LONGEST_EMAIL = 254
 _LONGEST_NAME = 100
 
@@ -31,7 +35,8 @@ _LONGEST_NAME = 100
 class ClaimedIdentity(Struct, frozen=True):
     """The identity a provider asserts. `issuer` and `subject` together are unique.
 
-    `email` is "" if the provider sends none; `email_verified` is whether it has verified it.
+    `email` is "" if the provider sends none; `email_verified` is whether it has verified it. `kept`
+    are the claims that `keep_claims` names, None if it names none.
     """
 
     issuer: str
@@ -40,6 +45,7 @@ class ClaimedIdentity(Struct, frozen=True):
     email_verified: bool = False
     name: str = ""
     username: str = ""
+    kept: Mapping[str, object] | None = None
 
     @property
     def proven_email(self) -> str:
@@ -125,6 +131,22 @@ def plain(value: object, longest: int = _LONGEST_NAME) -> str:
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
         return ""
     return value.strip()
+
+
+def kept_claims(
+    provider: ProviderSettings, said: Mapping[str, object]
+) -> Mapping[str, object] | None:
+    """Return the claims that the provider's `keep_claims` names; None if it names none.
+
+    Refused above 8 KiB: a claim that decides what a user may do must not disappear silently.
+    """
+    if not provider.keep_claims:
+        return None
+    kept = {name: said[name] for name in provider.keep_claims if said.get(name) is not None}
+    size = len(msgspec.json.encode(kept))
+    if size > LARGEST_KEPT:
+        raise unusable(provider, "kept_claims", f"{size} bytes; at most {LARGEST_KEPT}")
+    return kept
 
 
 def address(value: object) -> str:

@@ -11,6 +11,7 @@ from valetkey.authorization.authentication.federation.provider import ClaimedIde
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, later, minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, to_base64url
 
@@ -20,6 +21,7 @@ LIFETIME = minutes(15)
 _PURPOSE = "federation.state"
 _TRIP = "federation.upstream_sign_in"
 _ARRIVAL = "federation.arrival"
+_KEPT = "federation.kept_claims"
 
 
 class UpstreamPurpose(StrEnum):
@@ -87,14 +89,47 @@ class UpstreamSignIns(Struct, frozen=True):
             return None
         return pending_sign_in if tx.vouchers.redeem(voucher, now) else None
 
+    def keep_claims(
+        self, tx: Transaction, claimed: ClaimedIdentity, state: str, now: Instant
+    ) -> ClaimedIdentity:
+        """Store the kept claims of an unlinked identity, which are too large for its cookie.
+
+        Return the identity without them.
+        """
+        if claimed.kept is None:
+            return claimed
+        sealed = self.sealer.seal(msgspec.json.encode(claimed.kept), _KEPT, self.random)
+        print_ = self.key.of(_KEPT, state)
+        tx.vouchers.issue(
+            Voucher(VoucherKind.FEDERATION, print_, "", "", sealed, later(now, LIFETIME))
+        )
+        return replace(claimed, kept=None)
+
+    def with_claims(
+        self, tx: Transaction, unlinked: "UnlinkedIdentity", now: Instant
+    ) -> ClaimedIdentity:
+        """Return the identity with its kept claims, while its cookie is valid."""
+        print_ = self.key.of(_KEPT, unlinked.state)
+        voucher = tx.vouchers.find(VoucherKind.FEDERATION, print_) if unlinked.state else None
+        if voucher is None or not voucher.is_live(LIFETIME, now):
+            return unlinked.claimed
+        plain = self.sealer.open(voucher.payload, _KEPT)
+        if plain is None:
+            return unlinked.claimed
+        return replace(unlinked.claimed, kept=msgspec.json.decode(plain, type=dict[str, object]))
+
 
 class UnlinkedIdentity(Struct, frozen=True):
-    """A user who returned without an account here; encrypted in a cookie."""
+    """A user who returned without an account here; encrypted in a cookie.
+
+    `state` finds the kept claims; "" if there are none.
+    """
 
     provider: str
     claimed: ClaimedIdentity
     browser: str
     at: Instant
+    state: str = ""
 
     def seal(self, sealer: Sealer, random: Callable[[int], bytes]) -> str:
         """Return the cookie's value."""

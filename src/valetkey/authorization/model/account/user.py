@@ -173,7 +173,7 @@ class Identity(Struct, frozen=True):
     """One account at an issuer, linked to one account here.
 
     `shown` is displayed to the user: an address or a username at the issuer. It is never used for a
-    lookup.
+    lookup. `claims` are the kept ones as JSON; "" for none.
     """
 
     issuer: str
@@ -182,6 +182,7 @@ class Identity(Struct, frozen=True):
     shown: str
     linked_at: Instant
     last_used_at: Instant | None = None
+    claims: str = ""
 
 
 class ApiToken(Struct, frozen=True):

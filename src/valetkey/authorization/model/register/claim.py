@@ -38,6 +38,7 @@ class Source(StrEnum):
     ROLES = "roles"  # the identifier of an API; none for that of the token
     CONSTANT = "constant"  # the text
     EMAIL_DOMAIN = "email_domain"
+    UPSTREAM = "upstream"  # the id of a provider, a colon, and the name of its kept claim
 
 
 class DeclaredClaim(Struct, frozen=True):

@@ -107,7 +107,8 @@ class UpstreamSignUp(Struct, frozen=True):
         fresh, begun = flow.fresh(came), list[SignInComplete]()
 
         def create_account(tx: Transaction) -> User | Faults | None:
-            made = newcomers.register(tx, unlinked.claimed, username, name, now)
+            claimed = self.federation.pending_sign_ins.with_claims(tx, unlinked, now)
+            made = newcomers.register(tx, claimed, username, name, now)
             if isinstance(made, User):
                 begun.append(flow.enter(tx, came, fresh, made, (FEDERATED,)))
             return made

@@ -114,7 +114,7 @@ class ProviderCallback(Struct, frozen=True):
         except Refused as refused:
             return self._failed(provider, pending_sign_in, refused.refusal, now)
         if pending_sign_in.errand is UpstreamPurpose.SIGN_IN:
-            return await self._sign_in(came, provider, pending_sign_in, claimed)
+            return await self._sign_in(came, provider, pending_sign_in, claimed, state)
         seen = await server.signed_in(came)
         if seen is None or seen.session.id != pending_sign_in.session_id:
             return SeeOther(SIGN_IN)
@@ -126,20 +126,29 @@ class ProviderCallback(Struct, frozen=True):
         provider: Provider,
         pending_sign_in: UpstreamSignIn,
         claimed: ClaimedIdentity,
+        state: str,
     ) -> Outcome:
         flow, now = self.federation.flow, request.at
         target = await self._target(request, pending_sign_in)
         fresh, by = flow.fresh(request), (FEDERATED,)
 
-        def admit_user(tx: Transaction) -> SignInComplete | SecondFactorNeeded | User | None:
+        def admit_user(
+            tx: Transaction,
+        ) -> SignInComplete | SecondFactorNeeded | User | ClaimedIdentity:
             user = user_of_identity(tx, claimed, now)
-            if user is None or user.disabled_at is not None:
+            if user is None:
+                return self.federation.pending_sign_ins.keep_claims(tx, claimed, state, now)
+            if user.disabled_at is not None:
                 return user
             return flow.admit(tx, request, target, fresh, user, by)
 
         met = await flow.server.store.write(admit_user)
-        if met is None:
-            unlinked = UnlinkedIdentity(provider.settings.id, claimed, pending_sign_in.browser, now)
+        if isinstance(met, ClaimedIdentity):
+            has_claims = claimed.kept is not None
+            unlinked = UnlinkedIdentity(
+                *(provider.settings.id, met, pending_sign_in.browser, now),
+                state=state if has_claims else "",
+            )
             to = with_place(ARRIVED, pending_sign_in.interaction, pending_sign_in.to)
             return SeeOther(to, (self.federation.remember(unlinked),))
         if isinstance(met, User):

@@ -144,9 +144,9 @@ class Connections(Struct, frozen=True):
         unlinked = self.federation.unlinked(request.request)
         if unlinked is None:
             return SeeOther(CONNECTIONS)
-        claimed = unlinked.claimed
 
         def link(tx: Transaction) -> bool:
+            claimed = self.federation.pending_sign_ins.with_claims(tx, unlinked, now)
             asking = find_still_signed_in(tx, session_id, self.federation.server.sessions, now)
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False

@@ -3,7 +3,7 @@
 Passwords are in `Users`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,7 @@ from valetkey.authorization.model.account.factors import (
     RecoveryCodes,
 )
 from valetkey.authorization.model.account.user import Identity, Uid
+from valetkey.authorization.storage.revision import change_memberships, change_token_state
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -244,6 +245,7 @@ class Identities(Struct, frozen=True):
     """One row for each identity; it belongs to one user."""
 
     db: Connection
+    random: Callable[[int], bytes]
 
     def link(self, identity: Identity) -> bool:
         """Link it. False if it is linked already; exactly one concurrent caller gets True."""
@@ -283,19 +285,49 @@ class Identities(Struct, frozen=True):
         )
         return touched == 1
 
+    def keep_claims(self, identity: Identity) -> None:
+        """Replace what the provider said about the user, who is held alone, by these claims.
+
+        Those of the user's other accounts at this provider are deleted.
+        """
+        changed = self.db.run(
+            "UPDATE identities SET claims = CASE WHEN subject = :subject THEN :claims ELSE '' END"
+            " WHERE uid = :uid AND issuer = :issuer"
+            " AND claims <> CASE WHEN subject = :subject THEN :claims ELSE '' END",
+            subject=identity.subject,
+            claims=identity.claims,
+            uid=identity.uid,
+            issuer=identity.issuer,
+        )
+        if changed:
+            self._change_claims(identity.uid)
+
+    def claims_of(self, uid: Uid) -> Mapping[str, Mapping[str, object]]:
+        """Return the kept claims of a user by issuer.
+
+        The result can be kept while `User.membership_number` is the same.
+        """
+        rows = self.db.rows(
+            "SELECT issuer, claims FROM identities WHERE uid = :uid AND claims <> ''", uid=uid
+        )
+        return {issuer: msgspec.json.decode(claims, type=_Claims) for issuer, claims in rows}
+
     def unlink(self, uid: Uid, issuer: str, subject: str) -> bool:
-        """Unlink it. False if it was not this user's."""
+        """Unlink it, with its kept claims. False if it was not this user's, who is held alone."""
         gone = self.db.run(
             "DELETE FROM identities WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
             issuer=issuer,
             subject=subject,
             uid=uid,
         )
+        if gone:
+            self._change_claims(uid)
         return gone == 1
 
-    def unlink_all(self, uid: Uid) -> int:
-        """Unlink all of one user."""
-        return self.db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
+    def _change_claims(self, uid: Uid) -> None:
+        change_memberships(self.db, uid, self.random)
+        change_token_state(self.db)
 
 
+_Claims = dict[str, object]
 _IDENTITIES = Record(Identity, "identities")

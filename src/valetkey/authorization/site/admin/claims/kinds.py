@@ -112,6 +112,7 @@ SOURCES = (
     ("roles:", translatable("Roles at the API whose identifier is below")),
     ("email_domain", translatable("Domain of the email address")),
     ("constant:", translatable("The text below, for all users")),
+    ("upstream:", translatable("Kept claim of a sign-in provider, as google:hd below")),
 )
 PLACE_WORDS = {
     "id_token": translatable("ID token"),
