@@ -114,7 +114,8 @@ DERIVED: Mapping[Tests, int] = {
         "E31 rotation of signing keys",
         "no client notices",
         [f"{_PROCESSES}/test_rotation.py"],
-    ): 10,
+        {"VALETKEY_ROTATIONS": "25"},
+    ): 1,
     Tests(
         "E34 other servers away",
         "mail, apps and their keys: tried again later, other requests do not wait",

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.ports import free_port
+from tests.reliability.acknowledged.aborts import aborted_transactions
+from tests.reliability.acknowledged.backups import backups_under_load
 from tests.reliability.acknowledged.everything import killed_everything
 from tests.reliability.acknowledged.failover import asynchronous_failover, failover
 from tests.reliability.acknowledged.workers import killed_workers, killed_workers_on_postgres
@@ -162,6 +164,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         failover: (1, 20),
         asynchronous_failover: (1, 20),
         clock_jumps: (1, 20),
+        aborted_transactions: (5, 200),
+        backups_under_load: (1, 10),
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),
         password_flood: (1, 30),

@@ -35,9 +35,15 @@ def configure(here: Path, *, url: str, listen: str, database: str, more: str = "
     )
 
 
-def register(here: Path, more: str = "") -> None:
-    """Make the clients and users of every story, and with them keyring and database."""
-    (here / "register.toml").write_text(REGISTER + more)
+def register(here: Path, more: str = "", *, rotates: bool = False) -> None:
+    """Make the clients and users of every story, and with them keyring and database.
+
+    If it `rotates`, the printer's refresh tokens do.
+    """
+    text = REGISTER
+    if rotates:
+        text = text.replace('id = "printer"', 'id = "printer"\nrotates_refresh_token = true')
+    (here / "register.toml").write_text(text + more)
     done = valetkey("apply", "register.toml", "--yes", here=here)
     assert done.code == 0, done.out + done.err
 

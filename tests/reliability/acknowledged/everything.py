@@ -44,7 +44,7 @@ def killed_everything(folder: Path, times: int, chance: random.Random) -> Outcom
         node = Node(folder / name)
         with own() as (url, kill, start):
             configure(node.here, url=f"http://{address}", listen=address, database=url)
-            register(node.here)
+            register(node.here, rotates=True)
             with stopped_in_the_end(node):
                 node.start()
                 these = clients(f"http://{address}")

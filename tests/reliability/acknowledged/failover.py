@@ -150,7 +150,7 @@ def _pair(folder: Path, begin: Callable[[Path], None]) -> Generator[tuple[str, _
         database = f"postgresql://{postgres.USER}@/postgres?{hosts}"
         begin(first)
         configure(node.here, url=url, listen=address, database=database)
-        register(node.here)
+        register(node.here, rotates=True)
         with stopped_in_the_end(node):
             node.start()
             yield url, _Pair(first, second, begin)

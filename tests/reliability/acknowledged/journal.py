@@ -132,6 +132,8 @@ class Redeeming(Client):
         super().__init__(url)
         self._person = person
         self._keeps = False
+        self.redeemed = 0
+        """How many codes, of whichever action."""
 
     def code(self) -> str:
         """Return a code for the signed-in user, who allowed it once; "" without an answer."""
@@ -147,6 +149,7 @@ class Redeeming(Client):
         """Get a code and redeem it; revoke every second time."""
         if not (code := self.code()) or (got := self.redeem(code)) is None:
             return False
+        self.redeemed += 1
         self._keeps = not self._keeps
         if self._keeps:
             self.journal.spent.append(code)

@@ -47,7 +47,7 @@ def _kills(folder: Path, times: int, chance: random.Random, engine: str) -> Outc
         file = node.here / "valetkey.toml"
         text = file.read_text().replace("[tokens]", "workers = 2\n[tokens]", 1)
         file.write_text(text.replace('"warning"', '"info"'))
-        register(node.here)
+        register(node.here, rotates=True)
         with stopped_in_the_end(node):
             node.start()
             these = clients(f"http://{address}")
