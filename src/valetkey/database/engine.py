@@ -257,6 +257,28 @@ class outermost:  # noqa: N801 - reads as the statement it stands in: `with oute
         _this_thread.in_transaction = False
 
 
+class OpenConnection(Connection, Protocol):
+    """A connection inside a begun transaction; `failure` is why it can only fail."""
+
+    failure: Exception | None
+
+    def end(self) -> None:
+        """Detach from the ended transaction, so that code keeping this object cannot use it."""
+        ...
+
+
+def run_work(connection: OpenConnection, work: Callable[[Connection], T]) -> T:
+    """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
+    try:
+        with outermost():
+            result = work(connection)
+    finally:
+        connection.end()
+    if connection.failure is not None:
+        raise connection.failure
+    return result
+
+
 @verify(UNIQUE)
 class Lock(StrEnum):
     """The SELECT that `Connection.share` and `Connection.exclude` are given for each lock.

@@ -15,17 +15,14 @@ from psycopg.pq.abc import PGresult
 
 from valetkey.database.engine import (
     NOTICES,
-    Connection,
     ConstraintViolated,
     DatabaseUnavailable,
     Lock,
     ReadOnly,
     Row,
-    T,
     TablesMissing,
     Timeouts,
     UnstorableValue,
-    outermost,
 )
 from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
@@ -361,15 +358,3 @@ class SingleStatement(PostgresConnection):
         channel = super()._send(sql, params)
         self.end()
         return channel
-
-
-def run_work(connection: PostgresConnection, work: Callable[[Connection], T]) -> T:
-    """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
-    try:
-        with outermost():
-            result = work(connection)
-    finally:
-        connection.end()
-    if connection.failure is not None:
-        raise connection.failure
-    return result

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import errors
 
-from valetkey.database.engine import NOTICES, DatabaseUnavailable, Lock, Row, Timeouts
+from valetkey.database.engine import NOTICES, DatabaseUnavailable, Lock, Row, Timeouts, run_work
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import (
     EXCLUDE,
@@ -23,7 +23,6 @@ from valetkey.database.postgres_connection import (
     limits_of_session,
     locking,
     open_channel,
-    run_work,
     translate_error,
 )
 from valetkey.database.queued import QueuedWork, deliver_outcomes

@@ -17,6 +17,7 @@ from valetkey.database.engine import (
     T,
     Timeouts,
     refuse_nesting,
+    run_work,
 )
 from valetkey.database.sqlite_connection import (
     LogIndex,
@@ -24,7 +25,6 @@ from valetkey.database.sqlite_connection import (
     SQLiteConnection,
     copy,
     open_reader,
-    run_work,
     translate_error,
 )
 from valetkey.database.sqlite_files import OpenFiles, create_file, files_of, require_private

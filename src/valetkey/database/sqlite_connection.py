@@ -15,14 +15,11 @@ import apsw
 
 from valetkey.database.engine import (
     NOTICES,
-    Connection,
     ConstraintViolated,
     DatabaseUnavailable,
     ReadOnly,
     Row,
-    T,
     UnstorableValue,
-    outermost,
 )
 from valetkey.database.sqlite_files import files_of, sync
 from valetkey.database.statement import storable
@@ -315,18 +312,6 @@ class SingleStatement(SQLiteConnection):
         found = super()._ask(sql, params)
         self.end()
         return found
-
-
-def run_work(connection: SQLiteConnection, work: Callable[[Connection], T]) -> T:
-    """Call `work` inside a begun transaction; raise its exception, or a failure that it caught."""
-    try:
-        with outermost():
-            result = work(connection)
-    finally:
-        connection.end()
-    if connection.failure is not None:
-        raise connection.failure
-    return result
 
 
 def replace_with_backup(backup: Path, path: Path, *, package: str, aside: str) -> None:

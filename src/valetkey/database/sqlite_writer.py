@@ -20,12 +20,12 @@ from valetkey.database.engine import (
     Row,
     Timeouts,
     WorkCancelled,
+    run_work,
 )
 from valetkey.database.queued import QueuedWork, Work, deliver_outcomes, group
 from valetkey.database.sqlite_connection import (
     SQLiteConnection,
     open_writer,
-    run_work,
     translate_error,
 )
 from valetkey.database.sqlite_files import OpenFiles

@@ -86,6 +86,9 @@ NO_HEADERS = Headers()
 NO_ARGUMENTS: Mapping[str, str] = MappingProxyType({})
 
 
+_BEARER = "bearer "
+
+
 class Request(msgspec.Struct, frozen=True):
     """A complete request; its repr shows only method and path, because the rest may be secret."""
 
@@ -128,6 +131,12 @@ class Request(msgspec.Struct, frozen=True):
                 return None
             found = value
         return found if found is not None and _COOKIE_VALUE.fullmatch(found) else None
+
+    @property
+    def bearer_token(self) -> str:
+        """The token of the Authorization header, "" for none (RFC 6750 section 2.1)."""
+        sent = self.headers.get("authorization") or ""
+        return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
 
     def __repr__(self) -> str:
         return f"Request({self.method} {self.path})"

@@ -4,7 +4,7 @@ Attempts are counted before they are verified, for the account and for the IP ad
 parallel guesses count too; a successful attempt is uncounted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -113,7 +113,7 @@ class PasswordSignIn(Struct, frozen=True):
         except Busy:
             # Nothing was verified, so nothing counts: otherwise an attacker's flood would lock
             # users out.
-            await self.store.write(lambda tx: _give_back(tx, attempt.buckets))
+            await self.store.write(lambda tx: tx.throttles.give_back(*attempt.buckets))
             raise
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
             return await self._fail(attempt, now)
@@ -152,7 +152,7 @@ class PasswordSignIn(Struct, frozen=True):
         wait = 0
         for bucket, limit in buckets.items():
             if wait := tx.throttles.take(bucket, limit, now):
-                _give_back(tx, taken)
+                tx.throttles.give_back(*taken)
                 break
             taken.append(bucket)
         stored = tx.users.password_hash(user.uid) if user else None
@@ -192,12 +192,7 @@ def _accept(
         return None
     if renewed is not None:
         tx.users.renew_password_hash(uid, stored, renewed)
-    _give_back(tx, buckets)
+    tx.throttles.give_back(*buckets)
     if then is not None:
         then(tx, user)
     return user
-
-
-def _give_back(tx: Transaction, buckets: Iterable[str]) -> None:
-    for bucket in buckets:
-        tx.throttles.give_back(bucket)

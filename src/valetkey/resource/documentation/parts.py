@@ -3,39 +3,11 @@
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
-from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.shapes.problem import problem_schema
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.requests.paging import LONGEST_CURSOR, MOST, USUAL
 
-PROBLEM: Document = {
-    "type": "object",
-    "description": "Why the request was refused (RFC 9457).",
-    "properties": {
-        "type": {"type": "string", "description": "A page that explains the code."},
-        "title": {"type": "string", "examples": ["Invalid Token Error"]},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"enum": sorted(code.value for code in ErrorCode)},
-        "reference": {
-            "type": "string",
-            "description": "The argument of `valetkey explain`.",
-            "examples": ["VK-7F3K-9QXM-2RTD"],
-        },
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "pointer": {"type": "string", "examples": ["/title"]},
-                    "detail": {"type": "string", "examples": ["this field is required"]},
-                },
-                "required": ["pointer", "detail"],
-            },
-        },
-    },
-    "required": ["type", "title", "status", "detail", "code", "reference"],
-}
-
+PROBLEM = problem_schema("/title")
 _TAGS = r'^(\*|(W/)?"[!#-~]*")$'
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
-from valetkey.authorization.actions.developer.snippets import snippets_of
+from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import (
@@ -17,7 +17,6 @@ from valetkey.authorization.site.developer.try_it.start import (
     ApiChoice,
     Parameter,
     QuickstartPage,
-    SnippetText,
     StartPage,
     Token,
 )
@@ -95,15 +94,14 @@ _NO = (
 )
 
 
-def _snippets() -> tuple[SnippetText, ...]:
+def _snippets() -> tuple[Snippet, ...]:
     client = replace(
         client_without_rights(HEAD.client_id, Instant(0)),
         redirect_uris=(_OWN,),
         grant_types=frozenset({"authorization_code"}),
         scope=Scope.of("openid", "notes:read"),
     )
-    found = snippets_of(client, ISSUER, "https://api.example")
-    return tuple(SnippetText(each.id, each.language, each.needs, each.code) for each in found)
+    return snippets_of(client, ISSUER, "https://api.example")
 
 
 def _quickstart(chosen: str, *, missing: bool = False) -> QuickstartPage:

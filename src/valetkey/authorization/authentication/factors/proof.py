@@ -1,6 +1,6 @@
 """Verify a second factor: a code, a recovery code, or a passkey."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -40,7 +40,7 @@ class Attempt(Struct, frozen=True):
 
     def give_back(self, tx: Transaction) -> None:
         """Uncount a successful attempt."""
-        _give_back(tx, self.buckets)
+        tx.throttles.give_back(*self.buckets)
 
 
 def count_attempt(
@@ -55,15 +55,10 @@ def count_attempt(
     for rung, limit in enumerate(LADDER):
         bucket = f"second_factor:{rung}:{key.of('throttle code', who)}"
         if wait := tx.throttles.take(bucket, limit, now):
-            _give_back(tx, taken)
+            tx.throttles.give_back(*taken)
             return Attempt((), wait)
         taken.append(bucket)
     return Attempt(tuple(taken), 0)
-
-
-def _give_back(tx: Transaction, buckets: Iterable[str]) -> None:
-    for bucket in buckets:
-        tx.throttles.give_back(bucket)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

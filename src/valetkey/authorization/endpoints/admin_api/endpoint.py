@@ -164,7 +164,6 @@ def _wrong_text(parameter: Parameter, value: str) -> str:
     return ""
 
 
-_BEARER = "bearer "
 _NOTED_EVERY = 60
 _NO_STORE = ("cache-control", "no-store")
 _NOT_MODIFIED = 304
@@ -189,7 +188,7 @@ class OperationEndpoint(Struct, frozen=True):
 
     async def _run(self, request: Request) -> Response:
         operation, store, now = self.operation, self.services.store, request.at
-        text = _bearer(request)
+        text = request.bearer_token
         key = self.services.fingerprints
         found = await store.read(lambda tx: authenticate(tx, key, text, now))
         if found is None:
@@ -241,11 +240,6 @@ class OperationEndpoint(Struct, frozen=True):
         if self.operation.gives is None:
             return Response(self.operation.status, b"", tuple(headers))
         return json_response(result.value, self.operation.status, tuple(headers))
-
-
-def _bearer(request: Request) -> str:
-    sent = request.headers.get("authorization") or ""
-    return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
 
 
 OPENAPI = f"{PREFIX}/openapi.json"

@@ -9,7 +9,7 @@ import msgspec
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.operations.table import AREAS, OPERATIONS
-from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.shapes.problem import problem_schema
 
 Document = dict[str, object]
 
@@ -24,34 +24,6 @@ _SEGMENT: Document = {"type": "string", "pattern": r"^[A-Za-z0-9._~-]{1,100}$"}
 _SEGMENTS: dict[str, Document] = {
     "uid": {"type": "integer", "minimum": 1, "maximum": LARGEST_UID},
     "grant_type": {"type": "string", "enum": ["implicit", "password"]},
-}
-_PROBLEM: Document = {
-    "type": "object",
-    "description": "Why the answer is no (RFC 9457).",
-    "properties": {
-        "type": {"type": "string", "description": "A page that explains the code."},
-        "title": {"type": "string", "examples": ["Invalid Token Error"]},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"enum": sorted(code.value for code in ErrorCode)},
-        "reference": {
-            "type": "string",
-            "description": "What `valetkey explain` takes.",
-            "examples": ["VK-7F3K-9QXM-2RTD"],
-        },
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "pointer": {"type": "string", "examples": ["/redirect_uris/0"]},
-                    "detail": {"type": "string"},
-                },
-                "required": ["pointer", "detail"],
-            },
-        },
-    },
-    "required": ["type", "title", "status", "detail", "code", "reference"],
 }
 
 
@@ -81,7 +53,7 @@ def document(issuer: str, name: str) -> Document:
                     "description": "A token of this API: `vka_…`.",
                 }
             },
-            "schemas": {"Problem": _PROBLEM, **components},
+            "schemas": {"Problem": problem_schema("/redirect_uris/0"), **components},
         },
     }
 

@@ -37,8 +37,6 @@ from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.json_body import read_json
 from valetkey.web.rate_limit import Buckets
 
-_BEARER = "bearer "
-
 
 class RegistrationAnswers(Struct, frozen=True):
     """Registration responses and refusals; never cached."""
@@ -70,12 +68,6 @@ class RegistrationAnswers(Struct, frozen=True):
     def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
         """Return the refusal."""
         return self.refusal(request, refusal, client_id)
-
-
-def bearer(request: Request) -> str:
-    """Return the token of the Authorization header, "" for none (RFC 6750 section 2.1)."""
-    sent = request.headers.get("authorization") or ""
-    return sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
 
 
 def read_members(request: Request) -> dict[str, object]:
@@ -131,7 +123,7 @@ class RegisterEndpoint(Struct, frozen=True):
         """Return the initial access token to spend; None if registration is open."""
         if self.mode == RegistrationMode.OPEN:
             return None
-        token = bearer(request)
+        token = request.bearer_token
         if self.mode != RegistrationMode.TOKEN or not well_formed(Prefix.INVITATION, token):
             refuse_token("registration.closed", "an initial access token")
         print_ = invitation_fingerprint(self.registrar.fingerprints, token)
@@ -232,7 +224,7 @@ class ManageEndpoint(Struct, frozen=True):
 
 
 def _token(request: Request) -> str:
-    token = bearer(request)
+    token = request.bearer_token
     if not well_formed(Prefix.REGISTRATION, token):
         refuse_token("registration.token", "the token of this registration")
     return token

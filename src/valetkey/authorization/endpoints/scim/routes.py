@@ -35,7 +35,6 @@ from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route
 
 PREFIX = "/scim/v2"
-_BEARER = "bearer "
 _NOTED_EVERY = 60
 _LEFT_OUT = ("Me", ".search")
 """Endpoints of RFC 7644 that this server does not implement."""
@@ -163,8 +162,7 @@ class _Scim(Struct, frozen=True):
         }
 
     async def _caller(self, request: Request) -> Caller:
-        sent = request.headers.get("authorization") or ""
-        text = sent[len(_BEARER) :].strip(" ") if sent[: len(_BEARER)].lower() == _BEARER else ""
+        text = request.bearer_token
         store, key, now = self.services.store, self.services.fingerprints, request.at
         found, declared = await store.read(
             lambda tx: (authenticate(tx, key, text, now), tx.declarations.attributes())

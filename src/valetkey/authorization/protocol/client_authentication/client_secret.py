@@ -12,6 +12,7 @@ from valetkey.authorization.protocol.client_authentication.method import (
     Method,
     Presented,
     ProofInputs,
+    claimed_id,
     not_proven,
 )
 from valetkey.kernel.refusal import Refusal, Refused
@@ -67,12 +68,6 @@ def _recognises(presented: Presented) -> bool:
     return by_header or "client_secret" in presented.parameters
 
 
-def _claims(presented: Presented) -> str:
-    if presented.basic is not None:
-        return presented.basic.client_id
-    return presented.parameters.get("client_id") or ""
-
-
 def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
     if presented.basic is not None:
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
@@ -103,7 +98,7 @@ METHOD = Method(
     (_IN_HEADER, _IN_BODY),
     translatable("Client secret"),
     _recognises,
-    _claims,
+    claimed_id,
     _proves,
     parameters=("client_secret",),
 )

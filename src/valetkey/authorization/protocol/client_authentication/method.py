@@ -32,6 +32,13 @@ class Presented(Struct, frozen=True):
     now: Instant
 
 
+def claimed_id(presented: Presented) -> str:
+    """Return the client id of the Authorization header, or of the form."""
+    if presented.basic is not None:
+        return presented.basic.client_id
+    return presented.parameters.get("client_id") or ""
+
+
 class ProofInputs(Struct, frozen=True):
     """What verification needs: the client's public keys, and the key of secrets' fingerprints.
 

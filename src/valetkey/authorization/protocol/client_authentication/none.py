@@ -11,6 +11,7 @@ from valetkey.authorization.protocol.client_authentication.method import (
     Method,
     Presented,
     ProofInputs,
+    claimed_id,
     not_proven,
 )
 from valetkey.kernel.refusal import Refusal
@@ -20,12 +21,6 @@ from valetkey.kernel.words import translatable
 def _recognises(presented: Presented) -> bool:
     # Whatever else a request has is recognised by the method that it belongs to.
     return False
-
-
-def _claims(presented: Presented) -> str:
-    if presented.basic is not None:
-        return presented.basic.client_id
-    return presented.parameters.get("client_id") or ""
 
 
 def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
@@ -39,6 +34,6 @@ METHOD = Method(
     ("none",),
     translatable("None: a public client, protected by PKCE"),
     _recognises,
-    _claims,
+    claimed_id,
     _proves,
 )

@@ -273,13 +273,13 @@ class DevicePages(Struct, frozen=True):
             ("user_codes", settings.wrong_codes_everywhere),
         ):
             if wait := tx.throttles.take(bucket, Limit(most, settings.code_lifetime), now):
-                _give_back(tx, taken)
+                tx.throttles.give_back(*taken)
                 return wait
             taken.append(bucket)
         found = tx.device_codes.find_by_user_code(key.of(USER_CODE, code))
         waiting = _waiting(tx, self.server, found, now)
         if waiting is not None:
-            _give_back(tx, taken)
+            tx.throttles.give_back(*taken)
         return waiting
 
     def _deny(self, found: _Entered, request: SignedInRequest, tx: Transaction) -> None:
@@ -358,11 +358,6 @@ def _record_participant(
     if OPENID not in scope or present.told:
         return True
     return tx.participants.add(present.signed_in.session.id, client.id, request.now)
-
-
-def _give_back(tx: Transaction, buckets: Sequence[str]) -> None:
-    for bucket in buckets:
-        tx.throttles.give_back(bucket)
 
 
 _NOT_VALID = Refusal(

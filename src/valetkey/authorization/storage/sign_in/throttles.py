@@ -68,13 +68,15 @@ class Throttles(Struct, frozen=True):
         above = row[0] - (now - row[1]) * limit.leak - (limit.attempts - 1) * _UNIT
         return max(1, -(-int(above) // limit.leak))
 
-    def give_back(self, bucket: str) -> None:
-        """Uncount a successful attempt."""
-        self.db.send(
-            "UPDATE throttles SET level = level - :unit WHERE bucket = :bucket AND level >= :unit",
-            bucket=bucket,
-            unit=_UNIT,
-        )
+    def give_back(self, *buckets: str) -> None:
+        """Uncount a successful attempt in each of the buckets."""
+        for bucket in buckets:
+            self.db.send(
+                "UPDATE throttles SET level = level - :unit"
+                " WHERE bucket = :bucket AND level >= :unit",
+                bucket=bucket,
+                unit=_UNIT,
+            )
 
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` buckets that are empty by the clock of every server."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstart, Quickstarts
 from valetkey.authorization.actions.developer.requests import plain_reference
-from valetkey.authorization.actions.developer.snippets import snippets_of
+from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
 from valetkey.authorization.actions.developer.trial import claims_in, shortened
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import Client, GrantTypeName
@@ -21,15 +21,6 @@ _TOKEN = "/oauth/token"
 _METADATA = "/.well-known/openid-configuration"
 
 
-class SnippetText(Struct, frozen=True):
-    """One program; `needs` is the command that installs its dependencies, "" for none."""
-
-    id: str
-    language: str
-    needs: str
-    code: str
-
-
 class StartPage(Struct, frozen=True):
     """The context of start.html. The program in the language `chosen` is shown."""
 
@@ -37,7 +28,7 @@ class StartPage(Struct, frozen=True):
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     app: AppHead
-    snippets: tuple[SnippetText, ...]
+    snippets: tuple[Snippet, ...]
     chosen: str
     #: The URLs of this server that a library may ask for.
     addresses: tuple[tuple[str, str], ...]
@@ -70,7 +61,7 @@ class Start(Struct, frozen=True):
         return Show(
             StartPage(
                 request.head,
-                tuple(SnippetText(e.id, e.language, e.needs, e.code) for e in snippets),
+                snippets,
                 chosen=wanted if wanted in ids else next(iter(ids), ""),
                 addresses=(
                     ("Server", issuer),
