@@ -27,7 +27,7 @@ from valetkey.resource.backends.records import LocalRecords
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import routes as documentation
 from valetkey.resource.forward_auth import ForwardAuth
-from valetkey.resource.objects.declared.directory import objects_of
+from valetkey.resource.objects.declared import objects_of
 from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances

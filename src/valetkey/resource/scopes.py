@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from valetkey.config.settings import Settings
 from valetkey.resource.objects import OBJECTS
-from valetkey.resource.objects.declared.directory import objects_of
+from valetkey.resource.objects.declared import objects_of
 from valetkey.resource.resource_object import OwnedBy, ResourceObject
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.documents.pages import blocks
 from valetkey.config.load import load
 from valetkey.resource.objects import OBJECTS
-from valetkey.resource.objects.declared.directory import objects_of
+from valetkey.resource.objects.declared import objects_of
 
 PAGE = "docs/how-to/apis/declare-an-object.md"
 

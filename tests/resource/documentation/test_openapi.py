@@ -17,7 +17,7 @@ from tests.sdk.issuer import API
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings, Source
 from valetkey.resource.documentation.openapi import ApiIdentity, document
-from valetkey.resource.objects.declared.directory import objects_of
+from valetkey.resource.objects.declared import objects_of
 from valetkey.resource.scopes import scopes_of
 
 _SITE = ApiIdentity("Acme", API, "https://auth.example")

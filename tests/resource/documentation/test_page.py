@@ -13,7 +13,7 @@ from valetkey.config.settings import Settings, Source
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import page, programs
 from valetkey.resource.documentation.schemas import actions
-from valetkey.resource.objects.declared.directory import objects_of
+from valetkey.resource.objects.declared import objects_of
 from valetkey.resource.resource_object import ResourceObject
 
 _SITE = ApiIdentity("Acme", "https://api.example", "https://auth.example")

@@ -9,7 +9,7 @@ from valetkey.config.load import OperatorErrors
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings, Source
 from valetkey.resource.objects import OBJECTS
-from valetkey.resource.objects.declared.directory import objects_of, read_directory
+from valetkey.resource.objects.declared import objects_of, read_directory
 from valetkey.resource.resource_object import Verb
 from valetkey.resource.scopes import scopes_of
 

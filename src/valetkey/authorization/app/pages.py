@@ -28,8 +28,8 @@ from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.account.activity import Activity
-from valetkey.authorization.site.account.apps.apps import App
-from valetkey.authorization.site.account.apps.apps import Apps as ConnectedApps
+from valetkey.authorization.site.account.apps import App
+from valetkey.authorization.site.account.apps import Apps as ConnectedApps
 from valetkey.authorization.site.account.email_address.email_address import Email, EmailLink
 from valetkey.authorization.site.account.overview import Overview as AccountOverview
 from valetkey.authorization.site.account.profile import Profile, ProfilePicture
@@ -43,10 +43,10 @@ from valetkey.authorization.site.account.security.overview import Security
 from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.sessions import Sessions
-from valetkey.authorization.site.admin.api_roles.roles import ApiRoleForms
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
+from valetkey.authorization.site.admin.apis.roles import ApiRoleForms
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, KINDS
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
@@ -87,7 +87,7 @@ from valetkey.authorization.site.developer.monitoring.health import Health
 from valetkey.authorization.site.developer.monitoring.requests import Failures, Requests
 from valetkey.authorization.site.developer.monitoring.usage import AppUsers, Usage
 from valetkey.authorization.site.developer.secrets import Secrets
-from valetkey.authorization.site.developer.settings.settings import RegisterApp, Settings
+from valetkey.authorization.site.developer.settings import RegisterApp, Settings
 from valetkey.authorization.site.developer.team import Team
 from valetkey.authorization.site.developer.try_it.start import QuickstartPages, Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt

@@ -19,7 +19,7 @@ from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Origin, Settings
 from valetkey.fetch.outbound import trust
 from valetkey.kernel.refusal import OperatorError
-from valetkey.resource.objects.declared.directory import read_directory
+from valetkey.resource.objects.declared import read_directory
 from valetkey.web.listen import tls_context
 
 _BOTH = ("authorization", "resource")

@@ -3,13 +3,16 @@
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
+from valetkey.authorization.actions.account.usernames import username_fault
+from valetkey.authorization.actions.admin.search import summary
 from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
 from valetkey.authorization.actions.inspection.check import Site
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.authorization.actions.inspection.table import in_database
-from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.storage.transaction import Store
+from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.cli.doctoring.health import Health, healths
-from valetkey.cli.doctoring.usernames import usernames
 from valetkey.cli.register.store import foundation_without_setup, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import ServerSettings, Settings
@@ -67,3 +70,26 @@ async def _other(settings: Settings, name: str, server: ServerSettings) -> Seque
         return await engine.scan(read_state)
     finally:
         await engine.close()
+
+
+_PER_PAGE = 500
+_MOST_NAMED = 20
+
+
+async def usernames(store: Store, settings: Settings) -> Sequence[Finding]:
+    """Report usernames that could be taken for a uid, an id or the operator; they keep working."""
+    brand, last, found = (settings.brand.name,), 0, list[User]()
+    while users := await store.scan(lambda tx, last=last: tx.users.page(last, _PER_PAGE)):  # type: ignore[misc]
+        last = users[-1].uid
+        # A deleted account has no email address.
+        found += [each for each in users if each.email and username_fault(each.username, brand)]
+        if len(found) >= _MOST_NAMED:
+            break
+    return [
+        warning(
+            f"user {summary(user)}",
+            f"not allowed for new accounts: it has to be {username_fault(user.username, brand)}",
+            f"Change it: valetkey user change uid:{user.uid} --username NAME",
+        )
+        for user in found[:_MOST_NAMED]
+    ]

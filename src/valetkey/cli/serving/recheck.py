@@ -22,7 +22,7 @@ from valetkey.config.paths import certificate_files, monitoring_token
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import OperatorError
 
-_DECLARED = "valetkey.resource.objects.declared.directory"
+_DECLARED = "valetkey.resource.objects.declared"
 
 
 def fixed(settings: Settings, names: Sequence[str]) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from valetkey.authorization.layout.contexts import (
 )
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
-from valetkey.authorization.site.account.apps.apps import (
+from valetkey.authorization.site.account.apps import (
     AppLine,
     AppPage,
     AppsPage,

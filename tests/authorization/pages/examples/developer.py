@@ -28,7 +28,7 @@ from valetkey.authorization.site.developer.secrets import (
     SecretsPage,
     new_secret_page,
 )
-from valetkey.authorization.site.developer.settings.settings import (
+from valetkey.authorization.site.developer.settings import (
     DropGrantTypePage,
     LegacySwitch,
     SettingsPage,

@@ -11,7 +11,7 @@ from valetkey.authorization.protocol.register.client_metadata import MetadataErr
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
 from valetkey.authorization.site.webhooks.area import BUTTONS, CONSOLE, PORTAL
-from valetkey.authorization.site.webhooks.contexts import (
+from valetkey.authorization.site.webhooks.webhooks import (
     AttemptLine,
     WebhookPage,
     WebhookRow,

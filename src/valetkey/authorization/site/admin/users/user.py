@@ -27,7 +27,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.admin.api_roles.roles import (
+from valetkey.authorization.site.admin.apis.roles import (
     MOST_SHOWN,
     NO_ROLES,
     RolesPart,

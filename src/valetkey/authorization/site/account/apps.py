@@ -83,7 +83,7 @@ class AppLine(Struct, frozen=True):
 class AppsPage(Struct, frozen=True):
     """The context of apps.html. `ended` is the name of the app whose access was just revoked."""
 
-    template: ClassVar[str] = "account/apps/apps.html"
+    template: ClassVar[str] = "account/apps.html"
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     apps: tuple[AppLine, ...]
@@ -95,7 +95,7 @@ class AppsPage(Struct, frozen=True):
 class EndAppPage(Struct, frozen=True):
     """The context of end_app.html. Its form posts `csrf` and `app`."""
 
-    template: ClassVar[str] = "account/apps/end_app.html"
+    template: ClassVar[str] = "account/end_app.html"
 
     action: str
     app: AppLine
@@ -104,7 +104,7 @@ class EndAppPage(Struct, frozen=True):
 class EndAppsPage(Struct, frozen=True):
     """The context of end_apps.html. Its form posts `csrf`."""
 
-    template: ClassVar[str] = "account/apps/end_apps.html"
+    template: ClassVar[str] = "account/end_apps.html"
 
     action: str
     apps: tuple[AppLine, ...]
@@ -280,7 +280,7 @@ class Connection(Struct, frozen=True):
 class AppPage(Struct, frozen=True):
     """The context of app.html."""
 
-    template: ClassVar[str] = "account/apps/app.html"
+    template: ClassVar[str] = "account/app.html"
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     app: AppLine

@@ -77,7 +77,7 @@ class SettingsPage(Struct, frozen=True):
     `others` are the labels of the fields that another member changed after the form was opened.
     """
 
-    template: ClassVar[str] = "developer/settings/settings.html"
+    template: ClassVar[str] = "developer/settings.html"
     scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
 
     app: AppHead
@@ -94,7 +94,7 @@ class SettingsPage(Struct, frozen=True):
 class DropGrantTypePage(Struct, frozen=True):
     """The context of drop_grant_type.html. Its form posts `csrf` and `grant_type`."""
 
-    template: ClassVar[str] = "developer/settings/drop_grant_type.html"
+    template: ClassVar[str] = "developer/drop_grant_type.html"
 
     app: AppHead
     action: str

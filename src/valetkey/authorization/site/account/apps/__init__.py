@@ -1,1 +1,0 @@
-"""Connected apps: the list, one app, and the pages that revoke access."""

@@ -1,1 +1,0 @@
-"""Roles at APIs on the pages of users and groups."""

@@ -1,1 +1,0 @@
-"""Register an app and change its settings: one form for both."""

@@ -1,1 +1,0 @@
-"""Objects that the operator declares, one file each, in the directory set in the settings."""
