@@ -5,7 +5,7 @@ from valetkey.sdk.bearer import NO_TOKEN, Challenge, read_bearer
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential
 from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
-from valetkey.sdk.protect import Memory, Protection, demand
+from valetkey.sdk.protect import Memory, Protection, demand, demand_role
 from valetkey.sdk.upstream.discovery import Issuer, find_issuer
 from valetkey.sdk.verify.logout import LoggedOut, LogoutTokens
 from valetkey.sdk.verify.webhook import InvalidWebhook, Webhook, verify_webhook
@@ -24,6 +24,7 @@ __all__ = [
     "Protection",
     "Webhook",
     "demand",
+    "demand_role",
     "find_issuer",
     "metadata_document",
     "metadata_path",

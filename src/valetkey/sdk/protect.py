@@ -112,15 +112,24 @@ class Protection:
             revocations=self._revocations,
         )
 
-    async def admit(self, authorization: Sequence[str], now: Instant, *needs: str) -> Caller:
+    async def admit(
+        self,
+        authorization: Sequence[str],
+        now: Instant,
+        *needs: str,
+        roles: Collection[str] = (),
+    ) -> Caller:
         """Return the caller, given the request's Authorization fields (all of them, as sent).
 
-        Any one scope in `needs` suffices; an empty `needs` accepts every live token. Raises
-        Refused: 400, 401 `invalid_token`, 403 `insufficient_scope`, 503.
+        Any one scope in `needs` suffices, and any one role in `roles`; an empty collection accepts
+        every live token. Raises Refused: 400, 401 `invalid_token`, 403 `insufficient_scope`, 403
+        `forbidden` without such a role, 503.
         """
         caller = await self.caller(read_bearer(authorization), now)
         if needs:
             demand(caller, *needs)
+        if roles:
+            demand_role(caller, *roles)
         if self._uses is not None:
             self._uses.note(caller, needs or ("",), now)
         return caller
@@ -190,4 +199,16 @@ def demand(caller: Caller, *needs: str) -> None:
             "scope.missing",
             " or ".join(needs),
             str(caller.scope) or "no scope",
+        )
+
+
+def demand_role(caller: Caller, *roles: str) -> None:
+    """Raise Refused (`forbidden`) unless the caller has one of these roles at the API."""
+    if not set(roles) & set(caller.roles):
+        raise Refused.because(
+            ErrorCode.FORBIDDEN,
+            f"this needs the role {' or '.join(roles)}",
+            "role.missing",
+            " or ".join(roles),
+            " ".join(caller.roles) or "no role",
         )

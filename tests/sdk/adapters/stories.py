@@ -46,6 +46,25 @@ def every_story(ask: Ask, mint: Mint, *, wide: bool = True) -> None:
         assert ask("/any", mint.headers("")).status == 200
 
 
+def role_story(ask: Ask, mint: Mint) -> None:
+    """`/editors` needs the scope `read`, and the role `editor` or `owner`."""
+
+    def asked(scope: str, roles: object) -> Answer:
+        token = mint.token(scope, claims={"roles": roles})
+        return ask("/editors", {"Authorization": f"Bearer {token}"})
+
+    for roles in (["editor"], ["reader", "owner"]):
+        assert asked("read", roles).status == 200
+    for other in ([], ["reader"], ["Editor"], "editor", ["editor", 1]):
+        answer = asked("read", other)
+        assert (answer.status, answer.json()["code"]) == (403, "forbidden")
+        assert answer.json()["detail"] == "this needs the role editor or owner"
+        # No other token would help.
+        assert not answer.header("www-authenticate")
+    assert asked("write", ["editor"]).json()["code"] == "insufficient_scope"
+    assert ask("/editors", mint.headers("read")).status == 403
+
+
 def _welcome(ask: Ask, mint: Mint) -> None:
     for headers in (
         mint.headers("notes:read"),

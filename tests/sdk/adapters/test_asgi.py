@@ -12,7 +12,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
-from tests.sdk.adapters.stories import AUDIENCE, METADATA, Answer, every_story, gate
+from tests.sdk.adapters.stories import AUDIENCE, METADATA, Answer, every_story, gate, role_story
 from valetkey.kernel.refusal import Refused
 from valetkey.sdk import demand
 from valetkey.sdk.adapters.asgi import Protected, caller_of
@@ -68,6 +68,19 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
         assert client.post(METADATA).status_code == 405
         two = client.get("/notes", headers=[("authorization", "Bearer a")] * 2)
         assert (two.status_code, two.json()["code"]) == (400, "invalid_request")
+
+
+def test_a_role_is_required_of_every_request() -> None:
+    at = gate()
+    app = Starlette(routes=[Route("/editors", _notes)])
+    guarded = Protected(app, at, ["read"], roles=["editor", "owner"])
+    with trusted(at) as mint, TestClient(guarded) as client:
+
+        def ask(path: str, headers: dict[str, str]) -> Answer:
+            answer = client.get(path, headers=headers)
+            return Answer(answer.status_code, dict(answer.headers), answer.content)
+
+        role_story(ask, mint)
 
 
 def test_websockets_are_let_in_and_refused_before_they_open() -> None:

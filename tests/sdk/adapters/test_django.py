@@ -8,7 +8,7 @@ from django.test import AsyncClient, Client, override_settings
 from django.urls import path
 
 from tests.sdk.adapters.django_site import site
-from tests.sdk.adapters.stories import Answer, Ask, every_story, gate
+from tests.sdk.adapters.stories import Answer, Ask, every_story, gate, role_story
 from valetkey.sdk import Caller, demand
 from valetkey.sdk.adapters.django import caller_of, protect
 from valetkey.sdk.testing import trusted
@@ -44,15 +44,26 @@ def _story(ask: Ask, *, asynchronous: bool) -> None:
         demand(caller, "admin")
         return JsonResponse({"number": number})
 
+    @require("read", roles=("editor", "owner"))
+    def plain_editors(request: HttpRequest, caller: Caller) -> HttpResponse:
+        return JsonResponse({"subject": caller.subject})
+
+    @require("read", roles=("editor", "owner"))
+    async def waiting_editors(request: HttpRequest, caller: Caller) -> HttpResponse:
+        return JsonResponse({"subject": caller.subject})
+
     notes, late = (waiting_notes, waiting_late) if asynchronous else (plain_notes, plain_late)
+    editors = waiting_editors if asynchronous else plain_editors
 
     @require()
     def any_token(request: HttpRequest, caller: Caller) -> HttpResponse:
         return JsonResponse({"subject": caller.subject})
 
     patterns = [path("notes", notes), path("any", any_token), path("late/<int:number>", late)]
+    patterns.append(path("editors", editors))
     with override_settings(ROOT_URLCONF=site(*patterns, *require.urls())), trusted(at) as mint:
         every_story(ask, mint)
+        role_story(ask, mint)
         assert ask("/late/7", mint.headers("read")).status == 403
         assert ask("/late/7", mint.headers("read admin")).json() == {"number": 7}
 

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from rest_framework.views import APIView
 
 from tests.sdk.adapters.django_site import site
-from tests.sdk.adapters.stories import Answer, every_story, gate
+from tests.sdk.adapters.stories import Answer, every_story, gate, role_story
 from valetkey.sdk import Caller
 from valetkey.sdk.adapters.drf import TokenUser, protect
 from valetkey.sdk.testing import trusted
@@ -48,7 +48,11 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
         def get_exception_handler(self) -> Any:
             return answer
 
+    class Editors(Notes):
+        permission_classes = (require("read", roles=("editor", "owner")),)
+
     patterns = [path("notes", Notes.as_view()), path("any", AnyToken.as_view()), *require.urls()]
+    patterns.append(path("editors", Editors.as_view()))
     client: Any = APIClient()
 
     def ask(path: str, headers: dict[str, str]) -> Answer:
@@ -57,6 +61,7 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
 
     with override_settings(ROOT_URLCONF=site(*patterns)), trusted(at) as mint:
         every_story(ask, mint)
+        role_story(ask, mint)
         assert ask("/any?missing", mint.headers()).json() == {"by": "the site"}
 
 

@@ -6,7 +6,7 @@ import pytest
 from fastapi import Depends, FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.testclient import TestClient
 
-from tests.sdk.adapters.stories import AUDIENCE, METADATA, Answer, every_story, gate
+from tests.sdk.adapters.stories import AUDIENCE, METADATA, Answer, every_story, gate, role_story
 from valetkey.sdk import Caller, demand
 from valetkey.sdk.adapters.fastapi import protect
 from valetkey.sdk.adapters.gate import Gate
@@ -24,6 +24,12 @@ def _app(gate: Gate) -> FastAPI:
 
     @app.get("/any")
     async def any_token(caller: Annotated[Caller, Depends(require())]) -> dict[str, str]:
+        return {"subject": caller.subject}
+
+    editor = require("read", roles=("editor", "owner"))
+
+    @app.get("/editors")
+    async def editors(caller: Annotated[Caller, Depends(editor)]) -> dict[str, str]:
         return {"subject": caller.subject}
 
     @app.get("/late")
@@ -58,6 +64,7 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
             return Answer(answer.status_code, dict(answer.headers), answer.content)
 
         every_story(ask, mint)
+        role_story(ask, mint)
         late = client.get("/late", headers=mint.headers("read"))
         assert (late.status_code, late.json()["code"]) == (403, "insufficient_scope")
 

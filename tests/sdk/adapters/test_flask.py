@@ -2,7 +2,7 @@
 
 from flask import Flask
 
-from tests.sdk.adapters.stories import Answer, every_story, gate
+from tests.sdk.adapters.stories import Answer, every_story, gate, role_story
 from valetkey.sdk import Caller, demand
 from valetkey.sdk.adapters.flask import Require, protect
 from valetkey.sdk.testing import trusted
@@ -23,6 +23,11 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
     def any_token(caller: Caller) -> dict[str, str]:
         return {"subject": caller.subject}
 
+    @app.get("/editors")
+    @require("read", roles=("editor", "owner"))
+    def editors(caller: Caller) -> dict[str, str]:
+        return {"subject": caller.subject}
+
     @app.get("/late/<int:number>")
     @require("read")
     def late(caller: Caller, number: int) -> dict[str, int]:
@@ -37,6 +42,7 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
             return Answer(answer.status_code, dict(answer.headers), answer.data)
 
         every_story(ask, mint)
+        role_story(ask, mint)
         assert client.get("/late/7", headers=mint.headers("read")).status_code == 403
         assert client.get("/late/7", headers=mint.headers("read admin")).json == {"number": 7}
 

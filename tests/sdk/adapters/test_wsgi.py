@@ -6,7 +6,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
-from tests.sdk.adapters.stories import Answer, every_story, gate
+from tests.sdk.adapters.stories import Answer, every_story, gate, role_story
 from valetkey.sdk import demand
 from valetkey.sdk.adapters.wsgi import Protected, caller_of
 from valetkey.sdk.testing import trusted
@@ -55,6 +55,13 @@ def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
         assert ask("/late", mint.headers("read")).status == 403
         head = _ask(app, "/notes", {}, "HEAD")
         assert (head.status, head.body) == (401, b"")
+
+
+def test_a_role_is_required_of_every_request() -> None:
+    at = gate()
+    app = Protected(_app, at, ["read"], roles=["editor", "owner"])
+    with trusted(at) as mint:
+        role_story(lambda path, headers: _ask(app, path, headers), mint)
 
 
 def test_a_refusal_after_the_answer_began_breaks_it_off() -> None:

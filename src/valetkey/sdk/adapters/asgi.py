@@ -24,8 +24,9 @@ _DENIAL = "websocket.http.response"
 class Protected:
     """Admit to an application only callers with one of the scopes in `needs`.
 
-    It serves the API's metadata itself, and `open_paths`, exact paths, need no token. `Refused`
-    that the application raises before its response began is answered with that error.
+    With `roles`, they need one of these roles at the API as well. It serves the API's metadata
+    itself, and `open_paths`, exact paths, need no token. `Refused` that the application raises
+    before its response began is answered with that error.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class Protected:
         gate: Gate,
         needs: Collection[str] = (),
         open_paths: Collection[str] = (),
+        roles: Collection[str] = (),
     ) -> None:
         """Wrap `app`."""
         gate.needs(needs)
         self._app = app
         self._gate = gate
         self._needs = tuple(needs)
+        self._roles = tuple(roles)
         self._open = frozenset(open_paths)
         self._running = Running(gate)
 
@@ -69,7 +72,8 @@ class Protected:
             await send(message)
 
         try:
-            scope[KEY] = await self._running.admit(authorization(scope), *self._needs)
+            fields = authorization(scope)
+            scope[KEY] = await self._running.admit(fields, *self._needs, roles=self._roles)
             await self._app(scope, receive, watched)
         except Refused as refused:
             if begun:

@@ -35,10 +35,13 @@ class Require:
         self.gate = gate
         self.background = Background(gate)
 
-    def __call__(self, *needs: str) -> Callable[[View[P, R]], Guarded[P, R]]:
+    def __call__(
+        self, *needs: str, roles: Collection[str] = ()
+    ) -> Callable[[View[P, R]], Guarded[P, R]]:
         """Return a decorator for sync and async views; it answers others with the error.
 
-        Any one scope in `needs` suffices; the challenge names the first. `Refused` that the view
+        Any one scope in `needs` suffices, and any one role in `roles`; the challenge names the
+        first scope. `Refused` that the view
         raises, by `demand` for example, is answered likewise.
         """
         self.gate.needs(needs)
@@ -47,14 +50,14 @@ class Require:
             # Django inspects the function too.
             if iscoroutinefunction(view):
                 waiting = cast("View[P, Awaitable[HttpResponse]]", view)
-                return cast("Guarded[P, R]", self._asynchronous(waiting, needs))
+                return cast("Guarded[P, R]", self._asynchronous(waiting, needs, roles))
 
             @wraps(view)
             def plain(
                 request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
             ) -> R | HttpResponse:
                 try:
-                    caller = self.background.admit(authorization(request), *needs)
+                    caller = self.background.admit(authorization(request), *needs, roles=roles)
                     return view(request, caller, *args, **kwargs)
                 except Refused as refused:
                     return respond(self.gate.deny(refused.refusal, needs))
@@ -76,7 +79,7 @@ class Require:
         return [path(self.gate.metadata_path.removeprefix("/"), metadata)]
 
     def middleware(
-        self, *needs: str, open_paths: Collection[str] = ()
+        self, *needs: str, roles: Collection[str] = (), open_paths: Collection[str] = ()
     ) -> Callable[[GetResponse], GetResponse]:
         """Return a middleware that requires a token for every view except `open_paths`.
 
@@ -90,7 +93,7 @@ class Require:
                 if request.path in passed:
                     return get_response(request)
                 try:
-                    caller = self.background.admit(authorization(request), *needs)
+                    caller = self.background.admit(authorization(request), *needs, roles=roles)
                 except Refused as refused:
                     return respond(self.gate.deny(refused.refusal, needs))
                 request.META[KEY] = caller
@@ -101,14 +104,18 @@ class Require:
         return install
 
     def _asynchronous(
-        self, view: View[P, Awaitable[HttpResponse]], needs: tuple[str, ...]
+        self,
+        view: View[P, Awaitable[HttpResponse]],
+        needs: tuple[str, ...],
+        roles: Collection[str],
     ) -> Callable[Concatenate[HttpRequest, P], Awaitable[HttpResponse]]:
         @wraps(view)
         async def guarded(
             request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
         ) -> HttpResponse:
             try:
-                caller = await self.background.admit_async(authorization(request), *needs)
+                fields = authorization(request)
+                caller = await self.background.admit_async(fields, *needs, roles=roles)
                 return await view(request, caller, *args, **kwargs)
             except Refused as refused:
                 return respond(self.gate.deny(refused.refusal, needs))

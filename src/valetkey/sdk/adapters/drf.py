@@ -5,7 +5,7 @@
 # pyright: reportOptionalSubscript=false, reportPrivateUsage=false, reportUnknownArgumentType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from valetkey.sdk.adapters.django import authorization, respond
 from valetkey.sdk.adapters.gate import Denial, Gate
 from valetkey.sdk.bearer import NO_TOKEN
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.protect import demand
+from valetkey.sdk.protect import demand, demand_role
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,12 @@ class Require:
         self.urls = self._plain.urls
         self.authentication = self._authentication()
 
-    def __call__(self, *needs: str) -> type[BasePermission]:
+    def __call__(self, *needs: str, roles: Collection[str] = ()) -> type[BasePermission]:
         """Return a permission for callers with any scope in `needs`; others get the error.
 
-        The challenge names the first scope. The permission raises its own response, so combine it
-        with others in a list, which means "and", not with `|`.
+        With `roles`, the caller needs one of these roles at the API as well. The challenge names
+        the first scope. The permission raises its own response, so combine it with others in a
+        list, which means "and", not with `|`.
         """
         gate = self._gate
         gate.needs(needs)
@@ -76,7 +77,7 @@ class Require:
 
             def has_permission(self, request: Request, view: APIView) -> bool:
                 try:
-                    _admit(request.auth, *needs)
+                    _admit(request.auth, needs, roles)
                 except Refused as refused:
                     raise _denied(gate, view, refused.refusal, needs) from None
                 return True
@@ -111,11 +112,13 @@ def protect(gate: Gate) -> Require:
     return Require(gate)
 
 
-def _admit(auth: object, *needs: str) -> None:
+def _admit(auth: object, needs: Collection[str], roles: Collection[str]) -> None:
     if not isinstance(auth, Caller):
         raise Refused(NO_TOKEN)
     if needs:
         demand(auth, *needs)
+    if roles:
+        demand_role(auth, *roles)
 
 
 def _denied(gate: Gate, view: APIView, refusal: Refusal, needs: tuple[str, ...] = ()) -> Denied:

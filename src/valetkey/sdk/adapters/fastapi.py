@@ -1,6 +1,6 @@
 """FastAPI: a dependency that gives the typed caller and fills the OpenAPI document."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, cast
 
@@ -60,10 +60,11 @@ class Require:
         self._running = running
         self._scheme = _Scheme(gate)
 
-    def __call__(self, *needs: str) -> Dependency:
+    def __call__(self, *needs: str, roles: Collection[str] = ()) -> Dependency:
         """Return a dependency that admits callers with any of the scopes in `needs`.
 
-        The challenge for others names the first scope; without scopes, a live token suffices.
+        The challenge for others names the first scope; without scopes, a live token suffices. With
+        `roles`, the caller needs one of these roles at the API as well.
         """
         self._gate.needs(needs)
         self._scheme.needs(needs)
@@ -73,7 +74,7 @@ class Require:
         async def caller(connection: HTTPConnection, _: Annotated[None, scheme]) -> Caller:
             fields = connection.headers.getlist("authorization")
             try:
-                return await self._running.admit(fields, *needs)
+                return await self._running.admit(fields, *needs, roles=roles)
             except Refused as refused:
                 if connection.scope["type"] == "websocket":
                     raise WebSocketException(_POLICY) from None

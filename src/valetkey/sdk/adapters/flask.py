@@ -1,6 +1,6 @@
 """Flask: a decorator that gives the view its typed caller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -24,11 +24,12 @@ class Require:
         self._background = Background(gate)
 
     def __call__(
-        self, *needs: str
+        self, *needs: str, roles: Collection[str] = ()
     ) -> Callable[[Callable[Concatenate[Caller, P], R]], Callable[P, R | Response]]:
         """Return a decorator that passes the caller to the view first, or answers with the error.
 
-        Any one scope in `needs` suffices; the challenge names the first. `Refused` that the view
+        Any one scope in `needs` suffices, and any one role in `roles`; the challenge names the
+        first scope. `Refused` that the view
         raises, by `demand` for example, is answered likewise.
         """
         self._gate.needs(needs)
@@ -38,7 +39,7 @@ class Require:
             def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
                 fields = request.headers.getlist("authorization")
                 try:
-                    caller = self._background.admit(fields, *needs)
+                    caller = self._background.admit(fields, *needs, roles=roles)
                     called: Callable[..., R] = current_app.ensure_sync(view)
                     return called(caller, *args, **kwargs)
                 except Refused as refused:

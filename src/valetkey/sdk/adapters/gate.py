@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.sdk.bearer import Challenge
 from valetkey.sdk.fetch import Credential
@@ -116,7 +116,8 @@ class Gate:
         if self.issuer.errors:
             problem["type"] = f"{self.issuer.errors}/{refusal.code}"
         headers = [("content-type", "application/problem+json"), ("cache-control", "no-store")]
-        if status in _CHALLENGED:
+        # A challenge invites clients to get another token, which gives no role.
+        if status in _CHALLENGED and refusal.code is not ErrorCode.FORBIDDEN:
             scope = next(iter(needs), "")
             headers.append(("www-authenticate", self._challenge.header(refusal, scope)))
         if refusal.retry_after:

@@ -10,15 +10,17 @@ from valetkey.sdk.adapters.asgi import App, Protected, Receive, Scope, Send, cal
 from valetkey.sdk.adapters.gate import Gate
 
 
-def protect(app: App, gate: Gate, needs: Collection[str] = ()) -> Protected:
-    """Admit to an MCP server only callers with one of the scopes in `needs`.
+def protect(
+    app: App, gate: Gate, needs: Collection[str] = (), roles: Collection[str] = ()
+) -> Protected:
+    """Admit to an MCP server only callers with one of the scopes in `needs`, and of the `roles`.
 
     `app` is its streamable HTTP application; the path of `gate.audience` is the one it is served
     at. Metadata and challenges are those that MCP clients discover the issuer by. Tools get the
     caller from the framework's `get_access_token`, and a session is bound to the caller that began
     it.
     """
-    return Protected(_Authenticated(app, gate), gate, needs)
+    return Protected(_Authenticated(app, gate), gate, needs, roles=roles)
 
 
 class _Authenticated:

@@ -4,7 +4,7 @@ import asyncio
 import atexit
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from threading import Lock, Thread
 from weakref import WeakSet
@@ -27,12 +27,15 @@ class Running:
         self._following: asyncio.Task[None] | None = None
         self._changes = 0
 
-    async def admit(self, authorization: Sequence[str], *needs: str) -> Caller:
+    async def admit(
+        self, authorization: Sequence[str], *needs: str, roles: Collection[str] = ()
+    ) -> Caller:
         """Return the caller, as `Protection.admit`. Raises Refused."""
         protection = self._protection
         if protection is None or self._is_stale():
             protection = await self.start()
-        return await protection.admit(authorization, self._gate.runtime.now(), *needs)
+        now = self._gate.runtime.now()
+        return await protection.admit(authorization, now, *needs, roles=roles)
 
     async def start(self) -> Protection:
         """Start following keys and revocations, unless that runs already."""
@@ -83,13 +86,17 @@ class Background:
         self._running = Running(gate)
         _everywhere.add(self)
 
-    def admit(self, authorization: Sequence[str], *needs: str) -> Caller:
+    def admit(
+        self, authorization: Sequence[str], *needs: str, roles: Collection[str] = ()
+    ) -> Caller:
         """Return the caller, as `Protection.admit`; blocks the calling thread. Raises Refused."""
-        return self._begin(authorization, needs).result()
+        return self._begin(authorization, needs, roles).result()
 
-    async def admit_async(self, authorization: Sequence[str], *needs: str) -> Caller:
+    async def admit_async(
+        self, authorization: Sequence[str], *needs: str, roles: Collection[str] = ()
+    ) -> Caller:
         """Admit the caller of a request, from any event loop. Raises Refused."""
-        return await asyncio.wrap_future(self._begin(authorization, needs))
+        return await asyncio.wrap_future(self._begin(authorization, needs, roles))
 
     def close(self) -> None:
         """End the thread; the next request starts again."""
@@ -105,11 +112,14 @@ class Background:
         thread.join()
         loop.close()
 
-    def _begin(self, authorization: Sequence[str], needs: Sequence[str]) -> Future[Caller]:
+    def _begin(
+        self, authorization: Sequence[str], needs: Sequence[str], roles: Collection[str]
+    ) -> Future[Caller]:
         loop = self._loop
         if loop is None:
             loop = self._start()
-        return asyncio.run_coroutine_threadsafe(self._running.admit(authorization, *needs), loop)
+        admitted = self._running.admit(authorization, *needs, roles=roles)
+        return asyncio.run_coroutine_threadsafe(admitted, loop)
 
     def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:

@@ -20,7 +20,8 @@ KEY = "valetkey.caller"
 class Protected:
     """Admit to an application only callers with one of the scopes in `needs`.
 
-    It serves the API's metadata itself, and `open_paths`, exact paths, need no token.
+    With `roles`, they need one of these roles at the API as well. It serves the API's metadata
+    itself, and `open_paths`, exact paths, need no token.
     """
 
     def __init__(
@@ -29,12 +30,14 @@ class Protected:
         gate: Gate,
         needs: Collection[str] = (),
         open_paths: Collection[str] = (),
+        roles: Collection[str] = (),
     ) -> None:
         """Wrap `app`."""
         gate.needs(needs)
         self._app = app
         self._gate = gate
         self._needs = tuple(needs)
+        self._roles = tuple(roles)
         self._open = frozenset(open_paths)
         self._background = Background(gate)
 
@@ -47,7 +50,8 @@ class Protected:
         if path in self._open:
             return self._app(environ, start_response)
         try:
-            environ[KEY] = self._background.admit(authorization(environ), *self._needs)
+            fields = authorization(environ)
+            environ[KEY] = self._background.admit(fields, *self._needs, roles=self._roles)
             return self._app(environ, start_response)
         except Refused as refused:
             denial = self._gate.deny(refused.refusal, self._needs)
