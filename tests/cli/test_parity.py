@@ -7,8 +7,8 @@ import pytest
 
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
-from valetkey.authorization.site.admin.api_roles import roles as api_roles
 from valetkey.authorization.site.admin.apis import api, apis
+from valetkey.authorization.site.admin.apis import roles as api_roles
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients
