@@ -1,7 +1,13 @@
-"""E21: the clock of a node jumps by an hour and by a day, forward and back, under its sessions."""
+"""E21: the clock of a node jumps by an hour and by a day and back; two nodes are 30 s apart."""
 
 import random
+import shutil
+import socket
+import socketserver
+import threading
 from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +18,14 @@ from tests.reliability.nodes import Node, configure, register, stopped_in_the_en
 from tests.reliability.outcome import Outcome
 from tests.reliability.shifted import ShiftedClock
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, Serving
+from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
 from valetkey.testing.browser import UserAgent
 
 _HOUR = 3_600
 _DAY = 24 * _HOUR
 _JUMPS = (_HOUR, _DAY)
+_SKEW = 30
 _CODE_LIFE = 60
 _ACCESS_LIFE = _HOUR
 _TOLERANCE = 60
@@ -74,6 +82,16 @@ class _Visit:
         """What redeeming a code is answered with."""
         return self.site.redeem(code).status_code
 
+    @property
+    def is_good(self) -> bool:
+        """Whether every check passed."""
+        return self.checks > 0 and not self.wrong.total()
+
+    def __str__(self) -> str:
+        """Return the counts for a row of the table."""
+        wrong = {what: count for what, count in self.wrong.items() if count}
+        return f"{self.checks} checks, {sum(wrong.values())} failed {wrong or ''}".rstrip()
+
     def is_ready(self) -> bool:
         """Whether the server says that it can serve."""
         return requests.get(f"{self.site.auth}/health/ready", timeout=CEILING).ok
@@ -123,26 +141,120 @@ def _forward_and_back(visit: _Visit, jump: int) -> None:
 
 
 def clock_jumps(folder: Path, times: int, chance: random.Random) -> Outcome:
-    """Jump by an hour and by a day and back again, `times` each."""
+    """Jump by an hour and by a day and back again, `times` each, on SQLite."""
+    return _jumps(folder, times, "E21 clock jumps", nullcontext("sqlite:///a/auth.db"))
+
+
+def clock_jumps_on_postgres(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """The same on PostgreSQL, whose own clock stays right."""
+    return _jumps(folder, times, "E21 clock jumps, PostgreSQL", postgres.database())
+
+
+def _jumps(folder: Path, times: int, name: str, own: AbstractContextManager[str]) -> Outcome:
     address = f"127.0.0.1:{free_port()}"
     node, clock = Node(folder / "node"), ShiftedClock(folder / "clock")
     node.environment = clock.environment
-    configure(node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db")
-    register(node.here)
-    with stopped_in_the_end(node):
-        node.start()
-        assert node.process is not None
-        site = Serving(f"http://{address}", "", node.process)
-        visit = _Visit(site, clock)
-        for _ in range(times):
-            for jump in _JUMPS:
-                _forward_and_back(visit, jump)
-                clock.ahead += _WINDOW
-        told = (node.here / "log").read_text().count('"clock.stepped"')
-    wrong = {what: count for what, count in visit.wrong.items() if count}
-    counts = (
-        f"{times * len(_JUMPS)} jumps by an hour or a day and back; {visit.checks} checks, "
-        f"{sum(wrong.values())} failed {wrong or ''}"
-    )
+    with own as database:
+        configure(node.here, url=f"http://{address}", listen=address, database=database)
+        register(node.here)
+        with stopped_in_the_end(node):
+            node.start()
+            assert node.process is not None
+            visit = _Visit(Serving(f"http://{address}", "", node.process), clock)
+            for _ in range(times):
+                for jump in _JUMPS:
+                    _forward_and_back(visit, jump)
+                    clock.ahead += _WINDOW
+            told = (node.here / "log").read_text().count('"clock.stepped"')
     promise = "no user is signed out or locked out, nothing works twice or longer than 60 s more"
-    return Outcome("E21 clock jumps", promise, counts.rstrip(), not wrong and told > 0)
+    counts = f"{times * len(_JUMPS)} jumps by an hour or a day and back; {visit}"
+    return Outcome(name, promise, counts, visit.is_good and told > 0)
+
+
+def skewed_nodes(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """Two nodes on one PostgreSQL, 30 s apart; each in turn goes on with what the other began."""
+    clocks = [ShiftedClock(folder / "right"), ShiftedClock(folder / "ahead")]
+    clocks[1].ahead = _SKEW
+    nodes = [Node(folder / "first"), Node(folder / "second")]
+    listens = [f"127.0.0.1:{free_port()}" for _ in nodes]
+    port = free_port()
+    with postgres.database() as database:
+        for node, listen, clock in zip(nodes, listens, clocks, strict=True):
+            node.environment = clock.environment
+            url = f"http://127.0.0.1:{port}"
+            configure(node.here, url=url, listen=listen, database=database)
+        register(nodes[0].here)
+        for file in ("valetkey.keyring", "authorization.last-seen"):
+            with suppress(FileNotFoundError):
+                shutil.copy2(nodes[0].here / file, nodes[1].here / file)
+        with stopped_in_the_end(*nodes), _switch(port, listens) as switch:
+            for node in nodes:
+                node.start()
+            assert nodes[0].process is not None
+            visit = _Visit(Serving(f"http://127.0.0.1:{port}", "", nodes[0].process), clocks[0])
+            for number in range(times):
+                _one_after_the_other(visit, switch, number % 2)
+    promise = "what one node issues works at the other at once, and works once"
+    counts = f"{times} visits that begin at one of two nodes {_SKEW} s apart; {visit}"
+    return Outcome("E21 skewed nodes, PostgreSQL", promise, counts, visit.is_good)
+
+
+def _one_after_the_other(visit: _Visit, switch: "_Switch", first: int) -> None:
+    """Do each step at another node than the one before."""
+    other = 1 - first
+    switch.to = first
+    visit.sign_in()
+    access = visit.tokens["access_token"]
+    switch.to = other
+    visit.expect(visit.is_active(access), True, "access token at the other node")
+    visit.expect(bool(code := visit.code()), True, "session at the other node")
+    switch.to = first
+    visit.expect(visit.status(code), 200, "code of the other node")
+    switch.to = other
+    visit.expect(visit.status(code), 400, "spent code at the other node")
+    visit.sign_in()
+    for node in (first, other, first):
+        switch.to = node
+        visit.refresh("at alternating nodes")
+        visit.expect(visit.is_active(visit.tokens["access_token"]), True, "fresh access token")
+
+
+@dataclass
+class _Switch:
+    """Which of the nodes new connections are passed to."""
+
+    to: int = 0
+
+
+@contextmanager
+def _switch(port: int, listens: Sequence[str]) -> Generator[_Switch]:
+    """Pass connections on to the chosen node, until the block ends."""
+    switch = _Switch()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            host, _, number = listens[switch.to].partition(":")
+            with (
+                socket.create_connection((host, int(number))) as node,
+                ThreadPoolExecutor(1) as one,
+            ):
+                back = one.submit(_pass_on, node, self.request)
+                _pass_on(self.request, node)
+                back.result()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield switch
+        finally:
+            server.shutdown()
+            thread.join(CEILING)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)

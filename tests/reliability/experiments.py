@@ -19,7 +19,7 @@ from tests.reliability.acknowledged.workers import killed_workers, killed_worker
 from tests.reliability.acme import certificates
 from tests.reliability.broken_servers import broken_servers
 from tests.reliability.changes import no_failure, replaced, wait_for_more
-from tests.reliability.clock_jumps import clock_jumps
+from tests.reliability.clock_jumps import clock_jumps, clock_jumps_on_postgres, skewed_nodes
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.exhaustion import exhausted_resources
@@ -164,6 +164,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         failover: (1, 20),
         asynchronous_failover: (1, 20),
         clock_jumps: (1, 20),
+        clock_jumps_on_postgres: (1, 20),
+        skewed_nodes: (2, 100),
         aborted_transactions: (5, 200),
         backups_under_load: (1, 10),
         anonymous_growth: (2_000, 500_000),
