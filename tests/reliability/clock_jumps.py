@@ -234,13 +234,11 @@ def _switch(port: int, listens: Sequence[str]) -> Generator[_Switch]:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             host, _, number = listens[switch.to].partition(":")
-            with (
-                socket.create_connection((host, int(number))) as node,
-                ThreadPoolExecutor(1) as one,
-            ):
-                back = one.submit(_pass_on, node, self.request)
+            with socket.create_connection((host, int(number))) as node:
+                back = threading.Thread(target=_pass_on, args=(node, self.request))
+                back.start()
                 _pass_on(self.request, node)
-                back.result()
+                back.join(CEILING)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", port), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
