@@ -27,7 +27,7 @@ before = Path(log).read_text(encoding="utf-8") if Path(log).exists() else ""
 tell("born")
 if behaviour == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-channel = socket.socket(fileno=own)
+channel = socket.socket(fileno=own.channel)
 channel.sendall(b"born %d\n" % os.getpid())
 told = channel.recv(64).decode().strip()
 tell(told)

@@ -1,5 +1,6 @@
 """A supervisor over stand-in children. Arguments: the log, then server=behaviour=workers each."""
 
+import os
 import socket
 import sys
 from pathlib import Path
@@ -19,7 +20,9 @@ def server(log: str, described: str) -> Server:
     program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     program.chmod(0o700)
     command = (str(program), str(CHILD), behaviour, log)
-    return Server(name, command, [listening.detach()], int(workers), {"PATH": "/bin"})
+    # The children import what their supervisor does, also from another source tree.
+    given = {"PATH": "/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return Server(name, command, [listening.detach()], int(workers), given)
 
 
 def announce() -> None:

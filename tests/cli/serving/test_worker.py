@@ -1,7 +1,11 @@
 """The processes that answer: what they do without until somebody needs it."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +13,7 @@ import pytest
 
 from bench.ports import free_port
 from tests.cli.running import PROGRAM, clean_environment, valetkey
-from tests.reliability.nodes import Node, configure, stopped_in_the_end
+from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
 
@@ -78,3 +82,39 @@ def test_open_file_limit_is_raised_and_connections_fitted_to_it(tmp_path: Path) 
         _, told = process.communicate(timeout=CEILING)
     assert '"event":"limits.connections"' in told
     assert '"used":172' in told
+
+
+def test_crash_loop_says_its_cause_in_the_log_and_in_doctor(tmp_path: Path) -> None:
+    here = tmp_path / "node"
+    node, address = Node(here), f"127.0.0.1:{free_port()}"
+    api = f'[resource]\nurl = "http://127.0.0.1:{free_port()}"\nobjects = "objects"\n'
+    database = f"sqlite:///{here}/a.db"
+    configure(here, url=f"http://{address}", listen=address, database=database, more=api)
+    file = here / "objects" / "tasks.json"
+    file.parent.mkdir()
+    file.write_text(
+        '{"type": "object", "properties": {"title": {"type": "string"}},'
+        ' "x-valetkey": {"reads": "read your tasks", "writes": "change your tasks"}}'
+    )
+    register(here)
+    with stopped_in_the_end(node):
+        node.start()
+        file.write_text("{")
+        os.kill(node.workers()[0], signal.SIGKILL)
+        said = wait_until(lambda: [each for each in _events(here / "log") if _failed(each)])
+        assert said[0]["server"] == "authorization"
+        assert "tasks.json" in str(said[0]["reason"])
+        found = json.loads(valetkey("doctor", "--json", here=here).out)["findings"]
+        texts = [each["found"] for each in found if each["about"] == "configuration"]
+        assert ["tasks.json" in text for text in texts] == [True]
+        # Nothing is wrong with the database.
+        about = [each["about"] for each in found if each["level"] == "error"]
+        assert "authorization database" not in about
+
+
+def _failed(event: Mapping[str, object]) -> bool:
+    return event["event"] == "worker.failed"
+
+
+def _events(log: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in _said(log).splitlines() if line.startswith("{")]

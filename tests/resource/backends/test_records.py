@@ -13,6 +13,7 @@ from tests.sdk.issuer import Clock
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, Engine, Row, T
 from valetkey.database.migrate import migrate
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
@@ -254,3 +255,29 @@ def test_a_record_is_what_was_written_between_the_fields_of_ours(
             await engine.close()
 
     asyncio.run(story())
+
+
+def test_reads_of_a_kept_record_are_counted(database_url: str, tmp_path: Path) -> None:
+    def counted() -> dict[tuple[str, ...], float]:
+        told = {labels: value for labels, (value,) in metrics.CACHE.samples()}
+        return {labels: value for labels, value in told.items() if labels[0] == "records"}
+
+    async def read() -> None:
+        engine = connect(database_url, directory=tmp_path)
+        await migrate(engine, _SCHEMA)
+        try:
+            records = _records(engine)
+            made = await records.create(_visit(), _NOTE, None)
+            await records.find(_visit(), made.id)
+            assert (await records.create(_visit(), _NOTE, None)).id != made.id
+            before = counted()
+            for _ in range(3):
+                await records.find(_visit(), made.id)
+            grown = {labels: n - before.get(labels, 0) for labels, n in counted().items()}
+            # PostgreSQL keeps none: it does not tell at once whether anything changed.
+            kept = {("records", "miss"): 1, ("records", "hit"): 2}
+            assert {k: n for k, n in grown.items() if n} == (kept if engine.mark() else {})
+        finally:
+            await engine.close()
+
+    asyncio.run(read())

@@ -28,6 +28,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.config.sections.federation import ProviderSettings
+from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -95,7 +96,11 @@ class TokenClaims:
         known = self._at(tx)
         found = known.tokens.get(key)
         # Whatever a claim is evaluated from is in the user's record or changes the revision.
-        if found is None or found.user != user:
+        if found is not None and found.user != user:
+            found = None
+        if self.file is None:
+            metrics.CACHE.add("claims", "miss" if found is None else "hit")
+        if found is None:
             values = _Values(tx, user, api, self._at)
             of_identity = self._id_token(tx, identity, values) if identity else NO_CLAIMS
             access_token = self._access_token(tx, client_id, scope, values)
@@ -245,6 +250,7 @@ class _CachedClaims(Struct, frozen=True):
         """Return the user's memberships; read if they changed since they were read here."""
         key = (user.uid, user.membership_number, api.id)
         found = self.memberships.get(key)
+        metrics.CACHE.add("memberships", "miss" if found is None else "hit")
         if found is None:
             found = tx.api_roles.memberships(user.uid, api.id)
             _keep(self.memberships, _MOST_MEMBERSHIPS, key, found)

@@ -1,6 +1,5 @@
 """`valetkey config`: check the configuration, and explain each setting."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
@@ -8,21 +7,12 @@ from typing import cast
 
 import click
 
-from valetkey.authorization.app.foundation import check_grant_types, check_scopes
-from valetkey.authorization.app.parts import brand_of
 from valetkey.cli import options, say
+from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.say import Exit
-from valetkey.config import rules
-from valetkey.config.agreement import Problem, missing_files
 from valetkey.config.catalogue import Explained, explain
 from valetkey.config.load import OperatorErrors
-from valetkey.config.settings import Origin, Settings
-from valetkey.fetch.outbound import trust
-from valetkey.kernel.refusal import OperatorError
-from valetkey.resource.objects.declared import read_directory
-from valetkey.web.listen import tls_context
-
-_BOTH = ("authorization", "resource")
+from valetkey.config.settings import Origin
 
 
 @click.group()
@@ -45,12 +35,7 @@ def check(config: Path | None, as_json: bool) -> int:
     """
     try:
         settings = options.settings_of(config)
-        problems = (
-            *missing_files(settings, _BOTH),
-            *read_directory(settings)[1],
-            *_read_as_serve_does(settings),
-            *_foreign_logo(settings),
-        )
+        problems = tuple(problems_of(settings))
     except OperatorErrors as errors:
         problems = errors.problems
     if as_json:
@@ -61,37 +46,6 @@ def check(config: Path | None, as_json: bool) -> int:
     else:
         say.line("The configuration is right. Next: valetkey serve")
     return Exit.INVALID if problems else Exit.OK
-
-
-def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
-    """Return the errors in files that the authorization server reads at start."""
-    folder, server = settings.source.directory, settings.authorization
-    tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
-    readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
-        ("grant_types", True, lambda: check_grant_types(settings)),
-        ("scopes", True, lambda: check_scopes(settings)),
-        ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
-        (
-            "authorization.tls_certificate",
-            all(tls) and all((folder / name).is_file() for name in tls),
-            lambda: tls_context(folder / tls[0], folder / tls[1]),
-        ),
-        ("fetch.ca_file", (folder / (ca_file or ".")).is_file(), lambda: trust(folder / ca_file)),
-    )
-    for setting, is_there, read in readers:
-        try:
-            if is_there:
-                read()
-        except OperatorError as error:
-            yield Problem(setting, error.message, "correct it, or leave the setting out")
-
-
-def _foreign_logo(settings: Settings) -> Iterator[Problem]:
-    """Report a logo on another server: pages do not show it, although the server starts."""
-    try:
-        rules.LOGO.read(settings.brand.logo_url)
-    except rules.InvalidValue as wrong:
-        yield Problem("brand.logo_url", str(wrong), f"write {rules.LOGO.expected}")
 
 
 @command.command("explain")

@@ -13,11 +13,12 @@ from valetkey.authorization.actions.inspection.table import on_machine, over_net
 from valetkey.authorization.site.documentation import address_of
 from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
+from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.cli.doctoring.reach import reach
 from valetkey.cli.say import Exit
-from valetkey.config.agreement import missing_files, servers
+from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
@@ -106,10 +107,10 @@ async def _everything(
 
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
-    missing = list(missing_files(settings, ("authorization", "resource")))
-    for problem in missing:
+    problems = list(problems_of(settings))
+    for problem in problems:
         yield error("configuration", str(problem))
-    if not missing:
+    if not problems:
         yield ok("configuration", str(settings.source.file or "every default"))
     cores = os.cpu_count() or 1
     for name, server in servers(settings):

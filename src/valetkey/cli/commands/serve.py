@@ -85,7 +85,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
                 part.workers,
                 *_words(name, urls, sockets, folder, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
-                tls=certificate_files(settings, part) is not None,
+                tls=tuple(map(str, certificate_files(settings, part) or ())),
             )
             for name, part in chosen
         ),

@@ -15,6 +15,7 @@ from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warn
 from valetkey.cli.doctoring.health import Health, healths
 from valetkey.cli.register.store import foundation_without_setup, open_database
 from valetkey.config.agreement import servers
+from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Connection, DatabaseUnavailable
 from valetkey.kernel.refusal import OperatorError
@@ -36,6 +37,9 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
             else:
                 for each in await _other(settings, name, server):
                     yield from_shared(each, console=False)
+        except OperatorErrors:
+            # Of the configuration, which is checked before.
+            continue
         except (DatabaseUnavailable, OperatorError) as reason:
             yield error(f"{name} database", str(reason), page=_PAGE)
 

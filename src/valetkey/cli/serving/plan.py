@@ -28,8 +28,8 @@ METRICS = "VALETKEY_METRICS"
 class ServerPlan(Struct, frozen=True):
     """One server: its name, the descriptors of its sockets, and its number of workers.
 
-    With `tls` the sockets speak TLS. The workers' environment includes the variables in `given` and
-    excludes those that `withheld` names.
+    The sockets speak TLS with the files `tls`: certificate chain and key. The workers' environment
+    includes the variables in `given` and excludes those that `withheld` names.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ServerPlan(Struct, frozen=True):
     withheld: tuple[str, ...] = ()
     passed: tuple[int, ...] = ()
     """Other descriptors to pass to the workers."""
-    tls: bool = False
+    tls: tuple[str, ...] = ()
 
 
 class Plan(Struct, frozen=True):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from valetkey.cli.serving.unavailable import Unavailable
 
 _FAILED = 1
-_FORK = b"f"
+_FORK, _FORK_AGAIN = b"f", b"a"
 _LAST_WORD = 1.0  # seconds
 
 
@@ -33,7 +33,7 @@ class Server:
 
     Two arguments are appended to `command`: the descriptors of the sockets, joined by commas, and
     that of the channel for orders. The first worker of each server is told to prepare the database,
-    after those of earlier servers. With `tls` clients expect a TLS handshake.
+    after those of earlier servers. `tls` are the files of certificate and key.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Server:
         environment: Mapping[str, str],
         *,
         passed: Sequence[int] = (),
-        tls: bool = False,
+        tls: Sequence[str] = (),
     ) -> None:
         """Set up the server; `listening` are descriptors of its sockets, `passed` any others."""
         self.name = name
@@ -77,14 +77,18 @@ class Server:
         self._orders: socket.socket | None = None
         self._passed = passed
 
-    def order(self, channel: socket.socket) -> None:
-        """Order a worker with this end of a channel; start the fork server if needed."""
+    def order(self, channel: socket.socket, *, again: bool = False) -> None:
+        """Order a worker with this end of a channel; start the fork server if needed.
+
+        `again`: it takes the place of one that was ready.
+        """
         # If the fork server ends at this moment, or the system is out of processes, the channel
         # closes, which reads as the worker's end: the supervisor tries again later.
         with suppress(OSError):
             if self._orders is None or self._forker is None or self._forker.poll() is not None:
                 self._orders = self._started()
-            socket.send_fds(self._orders, [_FORK], [channel.fileno()])
+            word = _FORK_AGAIN if again else _FORK
+            socket.send_fds(self._orders, [word], [channel.fileno()])
 
     def close(self) -> None:
         """Stop the fork server and close the listening sockets; workers keep theirs."""

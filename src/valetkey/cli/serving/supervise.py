@@ -202,7 +202,7 @@ class Supervisor:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
-            slot.server.order(theirs)
+            slot.server.order(theirs, again=(slot.server, slot.number) in self._were_ready)
         slot.ordered = True
         slot.channel = ours
         self._selector.register(ours, EVENT_READ, slot)
@@ -360,10 +360,9 @@ class Supervisor:
                 server.unavailable.answer()
             elif monotonic() >= self._unavailable_at(server):
                 module = import_module("valetkey.cli.serving.unavailable")
-                unavailable = module.Unavailable(server.listening, tls=server.tls)
+                unavailable = module.Unavailable(server.listening, server.tls)
                 server.unavailable = unavailable
-                for number in unavailable.listening:
-                    self._selector.register(number, EVENT_READ, server)
+                self._selector.register(unavailable, EVENT_READ, server)
 
     def _unavailable_at(self, server: Server) -> float:
         patience = _UNAVAILABLE_AFTER if self._announced else _UNAVAILABLE_AT_START
@@ -371,8 +370,7 @@ class Supervisor:
 
     def _take_back(self, server: Server) -> None:
         if server.unavailable is not None:
-            for number in server.unavailable.listening:
-                self._selector.unregister(number)
+            self._selector.unregister(server.unavailable)
             server.unavailable.close()
             server.unavailable = None
 

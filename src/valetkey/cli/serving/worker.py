@@ -5,6 +5,7 @@ nor the database of the other.
 """
 
 import asyncio
+import faulthandler
 import gc
 import os
 import signal
@@ -15,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_CORE, RLIMIT_NOFILE, getrlimit, setrlimit
 from time import monotonic
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
@@ -38,14 +39,21 @@ from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
 from valetkey.web.router import App
 
-ORDER = b"f"
-"""The message that requests a fork; the worker's end of its channel is sent with it."""
+_AGAIN = b"a"
 
 
-def await_fork(control: int) -> int | None:
+class Fork(NamedTuple):
+    """A fork: the descriptor of its channel, and whether it replaces a worker that was ready."""
+
+    channel: int
+    again: bool
+
+
+def await_fork(control: int) -> Fork | None:
     """Fork for each order on channel `control`; return in each fork with its own channel.
 
-    Return None when the supervisor closes its end of the channel. The worker is forked twice, so
+    An order is one byte, sent with the worker's end of its channel. Return None when the supervisor
+    closes its end of the channel for orders. The worker is forked twice, so
     that it is orphaned and adopted by the supervisor, which collects it (see `Plan.take_over`).
     """
     orders = socket.socket(fileno=control)
@@ -62,7 +70,7 @@ def await_fork(control: int) -> int | None:
             if _forked() != 0:
                 os._exit(0)
             orders.close()
-            return channels[0]
+            return Fork(channels[0], order == _AGAIN)
         for channel in channels:
             os.close(channel)
         if between is not None:
@@ -110,44 +118,68 @@ def run_worker(
     # Shown by `ps` and `top`, to tell a worker from its fork server.
     with suppress(OSError):
         Path("/proc/self/comm").write_text(NAME, encoding="ascii")
-    channel = Channel(socket.socket(fileno=own))
+    # Shows where a crash in native code happened, on standard error.
+    faulthandler.enable()
+    channel = Channel(socket.socket(fileno=own.channel))
     channel.say(b"born %d\n" % os.getpid())
     channel.watch()
     try:
-        settings = load(Path(file) if file else None, environment())
-        log.set_up(settings.log.level, settings.log.format)
-        NOTICES.begin(log.throttled, settings.log.slow_statement / 1000)
-        worker, prepares = channel.wait_to_go()
-        stop_traces = trace_export.begin(settings, name)
-        if prepares:
-            listen.run(
-                _retry_until_available(settings, lambda: _prepare(settings, channel, prepare))
-            )
-        server = settings.authorization if name == "authorization" else settings.resource
-
-        told = environment().get(METRICS)
-        scraping = Scraping.read(told) if told else None
-        if scraping is not None:
-            scrape.begin(scraping, monitoring_token(settings))
-
-        def ready() -> None:
-            if scraping is not None:
-                scrape.report(scraping, name, worker)
-            log.info("worker.ready", server=name, worker=worker)
-            channel.say(b"ready\n")
-
-        listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
-        stop_traces()
+        _work(name, Path(file) if file else None, listening, channel, prepare, build)
     except OperatorError as error:
         # The process ends anyway; if it were stopped because another failed, its exit code would be
         # 0.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        say.error(f"{name}: {error}")
+        _explain(name, own, str(error))
         return Exit.INVALID
     except DatabaseUnavailable as reason:
-        say.error(f"{name}: the database cannot be used: {reason}")
+        _explain(name, own, f"the database cannot be used: {reason}")
+        return Exit.FAILED
+    except Exception as bug:
+        if not own.again:
+            raise
+        log.error("worker.failed", bug, server=name)
         return Exit.FAILED
     return Exit.OK
+
+
+def _work(
+    name: str,
+    file: Path | None,
+    listening: str,
+    channel: "Channel",
+    prepare: Callable[[Settings], Awaitable[None]],
+    build: Callable[[Settings], Awaitable[App]],
+) -> None:
+    settings = load(file, environment())
+    log.set_up(settings.log.level, settings.log.format)
+    NOTICES.begin(log.throttled, settings.log.slow_statement / 1000)
+    worker, prepares = channel.wait_to_go()
+    stop_traces = trace_export.begin(settings, name)
+    if prepares:
+        listen.run(_retry_until_available(settings, lambda: _prepare(settings, channel, prepare)))
+    server = settings.authorization if name == "authorization" else settings.resource
+
+    told = environment().get(METRICS)
+    scraping = Scraping.read(told) if told else None
+    if scraping is not None:
+        scrape.begin(scraping, monitoring_token(settings))
+
+    def ready() -> None:
+        if scraping is not None:
+            scrape.report(scraping, name, worker)
+        log.info("worker.ready", server=name, worker=worker)
+        channel.say(b"ready\n")
+
+    listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
+    stop_traces()
+
+
+def _explain(name: str, own: Fork, reason: str) -> None:
+    """Say why the worker ends: in the log, or at the first start to the operator."""
+    if own.again:
+        log.error("worker.failed", server=name, reason=reason)
+    else:
+        say.error(f"{name}: {reason}")
 
 
 def _protect_memory_and_files() -> None:

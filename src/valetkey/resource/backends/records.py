@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from valetkey.database.engine import Connection, Engine
+from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
@@ -163,6 +164,8 @@ class LocalRecords(Struct, frozen=True):
         # Taken before the read: a commit in the meantime changes the mark.
         mark = self.engine.mark()
         known = self.recent.find(mark, visit.owner, id)
+        if mark is not None:
+            metrics.CACHE.add("records", "miss" if known is None else "hit")
         if known is not None:
             return known
         row = await self.engine.row(ONE, id=id, kind=self.kind.name, owner=visit.owner)

@@ -1,6 +1,7 @@
 """Declared claims and roles: which token says what, on both engines."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import RESERVED_CLAIMS
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel import metrics
 from valetkey.kernel.jose.jwt import parse
 
 API = "https://calendar.example/mcp"
@@ -342,5 +344,35 @@ def test_disabled_user_gets_no_claims(tmp_path: Path) -> None:
         bearer = f"Bearer {tokens.text('access_token')}"
         userinfo = await it.call("GET", "/oauth/userinfo", authorization=bearer)
         userinfo.refused(401, "invalid_token")
+
+    run(tmp_path, story)
+
+
+def _looked_up() -> Counter[tuple[str, ...]]:
+    """The look-ups so far by cache and result."""
+    return Counter({labels: int(value) for labels, (value,) in metrics.CACHE.samples()})
+
+
+def test_lookups_of_kept_claims_and_memberships_are_counted(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        api_id = await _api(owner)
+        await _declare(owner, "teams", "groups", "access_token")
+        await it.client("app", scopes=SCOPES, access_token_format="jwt")
+        refresh_token = (await _at_api(it, "app")).text("refresh_token")
+
+        async def refreshed() -> dict[tuple[str, ...], int]:
+            nonlocal refresh_token
+            before = _looked_up()
+            tokens = await it.refresh("app", refresh_token, resource=API)
+            refresh_token = tokens.text("refresh_token")
+            found = _looked_up() - before
+            return {key: found[key] for key in found if key[0] in {"claims", "memberships"}}
+
+        await refreshed()
+        assert await refreshed() == {("claims", "hit"): 1}
+        role = f"/apis/{api_id}/roles/boss/users/{ADA}"
+        assert (await owner.call("PUT", role)).status == 200
+        assert (await refreshed()).keys() >= {("claims", "miss"), ("memberships", "miss")}
 
     run(tmp_path, story)
