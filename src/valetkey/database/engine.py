@@ -215,7 +215,11 @@ class Engine(Protocol):
         ...
 
     def sizes(self) -> Coroutine[Any, Any, Mapping[str, int]]:
-        """Return bytes on disk by part: `main` and `wal` of a file, or each table of a server."""
+        """Return bytes on disk by part: `main`, `wal` and `shm` are files, others are tables.
+
+        A table includes its indexes. On PostgreSQL `wal` is the server's, for a role that may see
+        it; on SQLite tables are missing where measuring them would take too long.
+        """
         ...
 
     def backup(self, path: str) -> Coroutine[Any, Any, None]:

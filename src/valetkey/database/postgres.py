@@ -25,6 +25,9 @@ _SIZES = (
     "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
     " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 )
+# Roles such as pg_monitor may; calling it fails for others.
+_MAY_SEE_WAL = "SELECT CAST(has_function_privilege('pg_ls_waldir()', 'EXECUTE') AS INTEGER)"
+_WAL = "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM pg_ls_waldir()"
 _SUM = b"SELECT sum(number) FROM revision"
 _TIMEOUTS = Timeouts()
 
@@ -93,7 +96,7 @@ class Postgres:
 
     async def sizes(self) -> Mapping[str, int]:
         """See `Engine.sizes`; a table's size includes its indexes and TOAST data."""
-        return dict(await self.scan(lambda db: db.rows(_SIZES)))
+        return await self.scan(_sizes)
 
     async def backup(self, path: str) -> None:
         """Raise `OperatorError`: PostgreSQL has its own backup tools."""
@@ -105,6 +108,13 @@ class Postgres:
         """See `Engine.close`."""
         await asyncio.to_thread(self._pool.close)
         await asyncio.to_thread(self._revision.close)
+
+
+def _sizes(db: Connection) -> Mapping[str, int]:
+    found: dict[str, int] = dict(db.rows(_SIZES))
+    may = db.row(_MAY_SEE_WAL)
+    wal = db.row(_WAL) if may is not None and may[0] else None
+    return found if wal is None else {**found, "wal": wal[0]}
 
 
 class _Revision:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +29,7 @@ from valetkey.database.sqlite_connection import (
     translate_error,
 )
 from valetkey.database.sqlite_files import OpenFiles, create_file, files_of, require_private
+from valetkey.database.sqlite_sizes import TableSizes
 from valetkey.database.sqlite_writer import Writer
 from valetkey.database.statement import storable
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
@@ -76,6 +78,7 @@ class SQLite:
         self._readers: list[_Reader] = []
         self._readers_turn = threading.Lock()
         self._closed = False
+        self._tables = TableSizes()
         self._index: LogIndex | None = None
         self._scanners = BoundedThreads(_SCANNERS, _MOST_SCANS - _SCANNERS, "valetkey-scan")
         self._ordinal = count(1)
@@ -146,11 +149,15 @@ class SQLite:
         self._files.refuse(why)
 
     async def sizes(self) -> Mapping[str, int]:
-        """See `Engine.sizes`: whole files only; a table's size would take reading all of it."""
-        return {
+        """See `Engine.sizes`; tables in files of up to 1 GiB, now and then, as far as possible."""
+        files = {
             str(file).removeprefix(str(self._path)).removeprefix("-") or "main": file.stat().st_size
             for file in files_of(self._path)
         }
+        if self._tables.is_due(files.get("main", 0)):
+            with suppress(DatabaseUnavailable, Overloaded):
+                await self.scan(self._tables.measure)
+        return {**self._tables.found, **files}
 
     def backup(self, path: str) -> Coroutine[Any, Any, None]:
         """See `Engine.backup`; raises `OperatorError` if there is a file at `path`."""

@@ -324,7 +324,8 @@ DATABASE_FAILURES = Counter(
 POOL = Gauge("database_connections", "PostgreSQL connections of one process, by state.", "state")
 DATABASE_BYTES = Gauge(
     "database_size_bytes",
-    "Size of the database: of its file and its write-ahead log, or of each table.",
+    "Size on disk, by part: each table with its indexes, the files of SQLite (main, wal, shm), the"
+    " write-ahead log of the PostgreSQL server (wal).",
     "part",
     shared=True,
 )
