@@ -16,6 +16,7 @@ from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
+from valetkey.cli.doctoring.providers import providers
 from valetkey.cli.doctoring.reach import reach
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
@@ -43,13 +44,13 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     """Check the installation for common problems, and print how to fix each.
 
     Checks the configuration, disk, open files, file modes, databases and standbys, clocks, keys,
-    certificates, the mail server, clients with risky settings, and whether a secret in a query
-    string appears in a log. Changes nothing except one row that tests whether the database accepts
-    writes.
+    certificates, the mail server, sign-in providers, clients with risky settings, and whether a
+    secret in a query string appears in a log. Changes nothing except one row that tests whether
+    the database accepts writes.
 
     The console's overview shows the same findings, in the same sentences. Only this command checks
-    the configuration, usernames, the resource server's database, public URLs, proxies and logs:
-    these findings have "console": false in JSON.
+    the configuration, usernames, the resource server's database, public URLs, proxies, sign-in
+    providers and logs: these findings have "console": false in JSON.
 
     Exit code 1 if there is an error.
 
@@ -101,6 +102,8 @@ async def _everything(
     for each in await over_network(settings):
         yield from_shared(each)
     async for finding in reach(settings):
+        yield finding
+    async for finding in providers(settings):
         yield finding
     async for finding in canary_in(settings, logs):
         yield finding

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.certificates import judged_certificate
+from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
 from valetkey.authorization.actions.inspection.databases import judged_clock
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.config.agreement import servers
@@ -117,16 +118,20 @@ def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) ->
 
 
 def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
-    if date := answer.headers.get("date"):
-        try:
-            theirs = int(parsedate_to_datetime(date).timestamp())
-        except ValueError:
-            return
-        judged = judged_clock(f"{name} server", abs(theirs - SYSTEM.now()))
+    if (judged := clock_of(f"{name} server", answer)) is not None:
         yield from_shared(judged, console=False)
     if answer.certificate_until is not None:
         until = Instant(answer.certificate_until)
         yield from_shared(judged_certificate(f"served {name}", until, SYSTEM.now()), console=False)
+
+
+def clock_of(server: str, answer: Answer) -> SharedFinding | None:
+    """Compare the response's Date with this machine's clock; None if it has none."""
+    try:
+        theirs = int(parsedate_to_datetime(answer.headers["date"]).timestamp())
+    except (KeyError, ValueError):
+        return None
+    return judged_clock(server, abs(theirs - SYSTEM.now()))
 
 
 def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from valetkey.authorization.actions.inspection import (
     accounts,
     certificates,
+    clock,
     databases,
     keys,
     machine,
@@ -26,6 +27,7 @@ from valetkey.kernel.moment import Instant
 
 CHECKS: tuple[Check, ...] = (
     *machine.CHECKS,
+    *clock.CHECKS,
     *certificates.CHECKS,
     *databases.CHECKS,
     *keys.CHECKS,

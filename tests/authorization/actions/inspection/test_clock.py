@@ -1,0 +1,63 @@
+"""The check of the machine's clock: what the kernel says, and nothing where it says nothing."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from valetkey.authorization.actions.inspection import clock
+from valetkey.config.settings import Settings
+from valetkey.kernel.moment import Instant
+
+# The same system call without the C library: (number, size of `struct timex`) by machine.
+_DIRECT = """
+import ctypes, struct, sys
+timex = ctypes.create_string_buffer(512)
+libc = ctypes.CDLL(None, use_errno=True)
+done = libc.syscall(int(sys.argv[1]), timex)
+print(None if done == -1 else struct.unpack_from("=IxxxxqqqqI", timex)[5])
+"""
+_NUMBERS = {"x86_64": "159", "aarch64": "171"}
+
+
+def _found() -> list[tuple[str, str]]:
+    found = clock.clock(Settings(), Instant(0))
+    return [(each.condition.name, each.level.value) for each in found]
+
+
+def test_kernel_is_asked() -> None:
+    number = _NUMBERS[platform.machine()]
+    command = [sys.executable, "-c", _DIRECT, number]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # The other bits may change between the two calls.
+    status = clock.kernel_status()
+    if done.stdout.strip() == "None":
+        assert status is None
+    else:
+        assert status is not None
+        assert status & 0x40 == int(done.stdout) & 0x40
+
+
+def test_clock_without_time_service_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # STA_PLL and STA_NANO stay set after a time service has ended.
+    for status, name, level in (
+        (0x2001, "clock_synchronized", "ok"),
+        (0x2041, "clock_free", "warning"),
+    ):
+        monkeypatch.setattr(clock, "kernel_status", lambda status=status: status)
+        assert _found() == [(name, level)]
+
+
+def test_container_that_denies_the_call_and_other_systems_find_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Denied:
+        def adjtimex(self, _: object) -> int:
+            return -1
+
+    with monkeypatch.context() as container:
+        container.setattr("ctypes.CDLL", lambda _: Denied())
+        assert _found() == []
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert _found() == []
