@@ -1,0 +1,110 @@
+"""The messages that the page of ten faults quotes exist: events, settings, alerts, and texts."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+
+from tests.architecture.tree import ROOT
+from valetkey.config.catalogue import catalogue
+
+PAGE = ROOT / "docs/how-to/operate/ten-faults.md"
+RULES = ROOT / "deploy/prometheus/alerts.yml"
+_ANY = "*"
+_LONGEST = 4  # words of one value
+_NAME = re.compile(r"[a-z_]+\.[a-z_]+")
+# Of SQLite, psycopg, libpq and Linux; commands of other programs; fields of the log.
+_OTHERS = {
+    "SQLite: database or disk is full",
+    "connection timeout expired",
+    "PostgreSQL: connection timeout expired",
+    "Too many open files",
+    "prlimit --nofile",
+    '"signal":"SIGKILL"',
+    "synchronous_standby_names",
+    "chronyc tracking",
+    "alerts.yml",
+}
+_WORD = re.compile(r"[a-z_]+|[A-Z][a-z]+(?:-[A-Z][a-z]+)*|/[a-z/]+|valetkey [a-z ]+")
+"""Names of fields, headers, paths and commands, which other tests check."""
+
+
+def _quoted() -> list[str]:
+    text = PAGE.read_text().partition("## Commands")[0]
+    return [each.replace("\n", " ") for each in re.findall(r"`([^`]+)`", text)]
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """Every text but docstrings, with a star for each value that is put into it."""
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.sub(r"%\(\w+\)s", _ANY, node.value)
+        elif isinstance(node, ast.JoinedStr):
+            parts = (
+                str(part.value) if isinstance(part, ast.Constant) else _ANY for part in node.values
+            )
+            yield "".join(parts)
+
+
+@cache
+def _sources() -> tuple[tuple[str, ...], ...]:
+    found: set[tuple[str, ...]] = set()
+    for file in (ROOT / "src/valetkey").rglob("*.py"):
+        found |= {_words(text) for text in _texts(ast.parse(file.read_text()))}
+    return tuple(found - {()})
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for each in text.split() if (word := each.strip(".,;:?")))
+
+
+def _begins(said: Sequence[str], text: Sequence[str], values: int) -> bool:
+    """Whether `text`, with at most so many words in place of its stars, begins with `said`."""
+    if values < 0:
+        return False
+    if not said:
+        return True
+    if not text:
+        return False
+    if text[0] == _ANY:
+        return any(_begins(said[n:], text[1:], values - n) for n in range(1, _LONGEST + 1))
+    left = values - (_ANY in text[0])
+    return fnmatchcase(said[0], text[0]) and _begins(said[1:], text[1:], left)
+
+
+def is_in_source(said: str) -> bool:
+    """Whether a text of the source contains these words in a row; at least half are its own."""
+    words = _words(said)
+    return any(
+        _begins(words, text[n:], len(words) // 2) for text in _sources() for n in range(len(text))
+    )
+
+
+def test_quoted_texts_are_in_the_source() -> None:
+    texts = [each for each in _quoted() if each not in _OTHERS and not _WORD.fullmatch(each)]
+    texts = [each for each in texts if not _NAME.fullmatch(each)]
+    parts = [part for text in texts for part in re.split("…|: ", text) if _words(part)]
+    assert len(parts) > 10
+    assert [part for part in parts if not is_in_source(part)] == []
+    assert not is_in_source("it may have no open files left")
+    assert not is_in_source("17.0 MiB of 24.0 MiB are gone at")
+
+
+def test_named_events_and_settings_exist() -> None:
+    names = {each for each in _quoted() if _NAME.fullmatch(each)} - _OTHERS
+    assert len(names) > 10
+    known = {word for text in _sources() if len(text) == 1 for word in text} | catalogue().keys()
+    assert sorted(names - known) == []
+
+
+def test_named_alerts_exist_and_lead_to_their_pages() -> None:
+    rules = RULES.read_text()
+    named = re.findall(r"\[(Valetkey\w+)\]\((alerts/[a-z-]+)\.md\)", PAGE.read_text())
+    assert len(named) > 10
+    for alert, page in named:
+        assert f"- alert: {alert}\n" in rules
+        assert (PAGE.parent / f"{page}.md").read_text().startswith(f"# {alert}\n")
