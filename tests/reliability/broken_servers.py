@@ -20,7 +20,7 @@ _SQLITE = ("-k", "sqlite and not two")
 
 
 @dataclass(frozen=True)
-class _Broken:
+class Broken:
     """One change of the source, file by file: the text that is replaced, and by what."""
 
     name: str
@@ -36,8 +36,8 @@ _LEAK = """\
             log.info("seen", form=request.body.decode())
 """
 
-_SERVERS = (
-    _Broken(
+SERVERS = (
+    Broken(
         "a code redeemed twice",
         {
             "authorization/storage/vouchers.py": (
@@ -47,7 +47,7 @@ _SERVERS = (
         },
         (f"{_ONCE}::test_a_code_is_redeemed_once_and_its_replay_ends_the_grant", *_SQLITE),
     ),
-    _Broken(
+    Broken(
         "a forked refresh token",
         {
             "authorization/grant_types/refresh_token.py": (
@@ -61,7 +61,7 @@ _SERVERS = (
         },
         (f"{_ONCE}::test_a_refresh_token_has_one_successor", *_SQLITE),
     ),
-    _Broken(
+    Broken(
         "an answer before its commit",
         {
             "database/sqlite_writer.py": (
@@ -71,7 +71,7 @@ _SERVERS = (
         },
         (f"{_KILLED}[sqlite]",),
     ),
-    _Broken(
+    Broken(
         "a revocation that is not followed",
         {
             "sdk/upstream/revocations.py": (
@@ -81,7 +81,7 @@ _SERVERS = (
         },
         (f"{_LATE}::test_promise_holds[revocation_everywhere]",),
     ),
-    _Broken(
+    Broken(
         "a secret in the log",
         {"authorization/endpoints/client/token.py": (_READ, _LEAK + _READ)},
         (_LEAKS, *_SQLITE),
@@ -89,25 +89,27 @@ _SERVERS = (
 )
 
 
-def broken_servers(folder: Path, times: int, chance: random.Random) -> Outcome:
+def broken_servers(
+    folder: Path, times: int, chance: random.Random, servers: Sequence[Broken] = SERVERS
+) -> Outcome:
     """Run each test on the server as it is, and on the one that is broken where the test looks."""
     detected: list[str] = []
     alarms: list[str] = []
     for number in range(times):
-        for each in _SERVERS:
+        for each in servers:
             here = folder / f"{number}-{each.name.replace(' ', '-')}"
             if _fails(here / "good", each.test, {}):
                 alarms.append(each.name)
             if _fails(here / "broken", each.test, each.changes):
                 detected.append(each.name)
-    all_of_them = times * len(_SERVERS)
-    missed = sorted({each.name for each in _SERVERS if detected.count(each.name) < times})
+    all_of_them = times * len(servers)
+    missed = sorted({each.name for each in servers if detected.count(each.name) < times})
     counts = (
         f"{len(detected)} of {all_of_them} broken servers detected"
         f"{f' (not: {missed})' if missed else ''}, {len(alarms)} false alarms in {all_of_them} "
         f"runs on the good one{f' ({sorted(set(alarms))})' if alarms else ''}"
     )
-    promise = f"the tests find {', '.join(each.name for each in _SERVERS)}; none fails otherwise"
+    promise = f"the tests find {', '.join(each.name for each in servers)}; none fails otherwise"
     return Outcome("E00 broken servers", promise, counts, not missed and not alarms)
 
 

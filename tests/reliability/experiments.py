@@ -157,7 +157,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         frozen_database: (1, 20),
         rotated_credentials: (1, 20),
         certificates: (0, 10),
-        sync_before_answer: (0, 10_000),
+        sync_before_answer: (50, 10_000),
         webhook_delivery: (2, 200),
         soak: (1, 48),
         bounded_tables: (1, 500),

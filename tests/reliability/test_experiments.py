@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.tree import ROOT
+from tests.reliability.broken_servers import SERVERS, broken_servers
 from tests.reliability.derived import DERIVED
 from tests.reliability.experiments import EXPERIMENTS, Experiment
 
@@ -15,6 +16,12 @@ _HERE = [each for each, (times, _) in EXPERIMENTS.items() if times]
 @pytest.mark.parametrize("experiment", _HERE, ids=lambda each: each.__name__)
 def test_promise_holds(experiment: Experiment, tmp_path: Path) -> None:
     outcome = experiment(tmp_path, EXPERIMENTS[experiment][0], random.Random(1))
+    assert outcome.held, outcome
+
+
+def test_broken_server_is_detected(tmp_path: Path) -> None:
+    (forked,) = (each for each in SERVERS if each.name == "a forked refresh token")
+    outcome = broken_servers(tmp_path, 1, random.Random(1), [forked])
     assert outcome.held, outcome
 
 
