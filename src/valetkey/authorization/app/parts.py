@@ -21,6 +21,7 @@ from valetkey.authorization.client_authentication.authenticate import (
 )
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
+from valetkey.authorization.client_authentication.verified_secrets import VerifiedSecrets
 from valetkey.authorization.email.delivery import MailDelivery
 from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
@@ -239,6 +240,7 @@ def make_client_auth(
             uses,
             documents.renew,
         ),
+        VerifiedSecrets(directory, uses, foundation.runtime.random(32)),
         audiences=(
             issuer,
             f"{issuer}/oauth/token",

@@ -11,12 +11,12 @@ from valetkey.authorization.model.register.client import (
     ClientSecret,
     client_without_rights,
 )
-from valetkey.authorization.model.voucher import Voucher
 from valetkey.authorization.protocol.client_authentication import METHODS, PARAMETERS, none
 from valetkey.authorization.protocol.client_authentication.method import (
     Authenticated,
     Method,
     Presented,
+    Proof,
     ProofInputs,
     not_proven,
 )
@@ -134,7 +134,7 @@ class ClientAuthentication:
 
     async def _judge(
         self, method: Method, presented: Presented, client: Client, after: Refusal | None = None
-    ) -> Voucher | Refusal | None:
+    ) -> Proof | Refusal:
         keys = KeySet()
         # A stranger's word must not send us to the server of a client that has no use for it.
         if method.needs_keys and client.authentication_method == method.name:

@@ -9,6 +9,7 @@ from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     spend_mark,
 )
+from valetkey.authorization.client_authentication.verified_secrets import VerifiedSecrets
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_response import explained_at
 from valetkey.authorization.protocol.client_authentication.assertion import TYPE as ASSERTION_TYPE
@@ -42,6 +43,7 @@ class ClientRequestAuthentication(Struct, frozen=True):
 
     store: Store
     authentication: ClientAuthentication
+    verified: VerifiedSecrets
     audiences: tuple[str, ...]
 
     def read(self, request: Request) -> ClientRequest:
@@ -66,10 +68,18 @@ class ClientRequestAuthentication(Struct, frozen=True):
         One-time assertions are redeemed and the use of a secret in a URL is recorded, whatever the
         outcome of the request: both are committed when this returns.
         """
+        digest = self._digest(request, asked)
+        if digest is not None:
+            named = asked.parameters.get("client_id")
+            known = await self.verified.find(digest, named, request.at)
+            if known is not None:
+                return known
         try:
             proven = await self.authentication.authenticate(*self._presented(request, asked))
         except Refused as refused:
             raise _of_grant(refused, asked) from None
+        if digest is not None:
+            self.verified.add(digest, proven, request.at)
         if proven.mark is not None or asked.in_query:
             problem = await self.store.write(partial(_note, proven, asked, request.at))
             if problem is not None:
@@ -82,6 +92,11 @@ class ClientRequestAuthentication(Struct, frozen=True):
             return await self.authentication.authenticate_again(*self._presented(request, asked))
         except Refused as refused:
             raise _of_grant(refused, asked) from None
+
+    def _digest(self, request: Request, asked: ClientRequest) -> bytes | None:
+        if asked.in_query:
+            return None
+        return self.verified.digest(request.headers.raw(b"authorization"), asked.parameters)
 
     def _presented(self, request: Request, asked: ClientRequest) -> tuple[Presented, str]:
         presented = Presented(

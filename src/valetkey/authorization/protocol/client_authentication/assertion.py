@@ -11,6 +11,7 @@ from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.client_authentication.method import (
     Method,
     Presented,
+    Proof,
     ProofInputs,
     not_proven,
 )
@@ -71,8 +72,8 @@ def verify_assertion(
     means: ProofInputs,
     method: AuthenticationMethod,
     verify: Callable[[str], jwt.Claims],
-) -> Voucher | Refusal:
-    """Return the replay mark of an assertion of this client that `verify` accepts, or why not."""
+) -> Proof | Refusal:
+    """Return the proof by an assertion of this client that `verify` accepts, or why not."""
     if presented.parameters.get("client_assertion_type") != TYPE:
         return not_proven("assertion.type", TYPE, "another type")
     if client.authentication_method != method:
@@ -94,7 +95,7 @@ def verify_assertion(
         return not_proven("assertion.long", f"at most {_LONGEST_LIFE} s", "a longer life")
     if not isinstance(jti, str) or not 0 < len(jti) <= _LONGEST_JTI:
         return not_proven("assertion.jti", f"1 to {_LONGEST_JTI} characters", "something else")
-    return Voucher(
+    mark = Voucher(
         VoucherKind.ASSERTION,
         means.fingerprints.of(f"assertion:{client.id}", jti),
         client_id=client.id,
@@ -102,6 +103,7 @@ def verify_assertion(
         payload="",
         expires_at=Instant(expires_at + LEEWAY + 1),
     )
+    return Proof(mark)
 
 
 def _member(presented: Presented, part: int, name: str) -> object:
@@ -116,9 +118,7 @@ def _is_secret_jwt(presented: Presented) -> bool:
     return is_shown(presented) and is_shared(presented)
 
 
-def _proves_secret_jwt(
-    presented: Presented, client: Client, means: ProofInputs
-) -> Voucher | Refusal | None:
+def _proves_secret_jwt(presented: Presented, client: Client, means: ProofInputs) -> Proof | Refusal:
     def verify(token: str) -> jwt.Claims:
         return mac.verify_shared(
             token,
@@ -153,7 +153,7 @@ def _is_private_key_jwt(presented: Presented) -> bool:
 
 def _proves_private_key_jwt(
     presented: Presented, client: Client, means: ProofInputs
-) -> Voucher | Refusal | None:
+) -> Proof | Refusal:
     registered = client.openid.token_endpoint_auth_signing_alg
 
     def verify(token: str) -> jwt.Claims:

@@ -5,12 +5,16 @@ from base64 import b64decode
 from binascii import Error
 from urllib.parse import unquote_to_bytes
 
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
-from valetkey.authorization.model.voucher import Voucher
+from valetkey.authorization.model.register.client import (
+    AuthenticationMethod,
+    Client,
+    ClientSecret,
+)
 from valetkey.authorization.protocol.client_authentication.method import (
     Basic,
     Method,
     Presented,
+    Proof,
     ProofInputs,
     claimed_id,
     not_proven,
@@ -68,29 +72,28 @@ def _recognises(presented: Presented) -> bool:
     return by_header or "client_secret" in presented.parameters
 
 
-def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> Proof | Refusal:
     if presented.basic is not None:
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
     else:
         candidates = {presented.parameters.get("client_secret") or ""}
     live = client.live_secrets(presented.now)
-    fits, used_ids = False, list[str]()
+    fitting = list[ClientSecret]()
     for text in sorted(candidates):
         print_ = means.fingerprints.of(secret_purpose(client.id), text)
         for secret in live:
             if same(print_, secret.fingerprint):
-                fits = True
-                used_ids.append(secret.id)
-    if not fits or client.authentication_method != AuthenticationMethod.CLIENT_SECRET:
+                fitting.append(secret)
+    if not fitting or client.authentication_method != AuthenticationMethod.CLIENT_SECRET:
         return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
     registered = client.openid.token_endpoint_auth_method
     used = _IN_BODY if presented.basic is None else _IN_HEADER
     # A client that registered how it sends its secret is not exposed to other ways.
     if registered and registered != used:
         return not_proven("secret.place", registered, used)
-    for secret_id in used_ids:
-        means.note_use(secret_id, presented.now)
-    return None
+    for secret in fitting:
+        means.note_use(secret.id, presented.now)
+    return Proof(secrets=tuple(fitting))
 
 
 METHOD = Method(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.client import Client, ClientSecret
 from valetkey.authorization.model.voucher import Voucher
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
@@ -52,12 +52,27 @@ class ProofInputs(Struct, frozen=True):
     note_use: Callable[[str, Instant], None]
 
 
+class Proof(Struct, frozen=True):
+    """What authenticated a client. `mark` counts once: spend it in the transaction.
+
+    `secrets` are those of the client's secrets that were sent.
+    """
+
+    mark: Voucher | None = None
+    secrets: tuple[ClientSecret, ...] = ()
+
+
 class Authenticated(Struct, frozen=True):
-    """A client that has proven who it is. `mark` counts once: spend it in the transaction."""
+    """A client that has proven who it is, by which method, and how."""
 
     client: Client
     method: str
-    mark: Voucher | None = None
+    proof: Proof
+
+    @property
+    def mark(self) -> Voucher | None:
+        """Return the mark to redeem, of an assertion."""
+        return self.proof.mark
 
 
 class Method(Struct, frozen=True):
@@ -65,7 +80,7 @@ class Method(Struct, frozen=True):
 
     `metadata_names` are its names in a registration (RFC 7591 section 2), `label` is its name on
     pages. `recognises` says whether a request uses this method, `claims` returns the client id that
-    it names, and `proves` verifies it: the mark to redeem (or None), or the refusal. If it
+    it names, and `proves` verifies it: the proof, or the refusal. If it
     `needs_keys`, the client's public keys are fetched before; `proves` never waits.
     `parameters` are the names of its body parameters, `signing_algorithms` those of which a client
     may register one. The method `none` recognises nothing: it is that of all other requests.
@@ -76,7 +91,7 @@ class Method(Struct, frozen=True):
     label: str
     recognises: Callable[[Presented], bool]
     claims: Callable[[Presented], str]
-    proves: Callable[[Presented, Client, ProofInputs], Voucher | Refusal | None]
+    proves: Callable[[Presented, Client, ProofInputs], Proof | Refusal]
     needs_keys: bool = False
     parameters: tuple[str, ...] = ()
     signing_algorithms: tuple[str, ...] = ()

@@ -6,10 +6,10 @@ secret may be omitted (section 2.3.1).
 """
 
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
-from valetkey.authorization.model.voucher import Voucher
 from valetkey.authorization.protocol.client_authentication.method import (
     Method,
     Presented,
+    Proof,
     ProofInputs,
     claimed_id,
     not_proven,
@@ -23,9 +23,9 @@ def _recognises(presented: Presented) -> bool:
     return False
 
 
-def _proves(presented: Presented, client: Client, means: ProofInputs) -> Voucher | Refusal | None:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> Proof | Refusal:
     if client.authentication_method == AuthenticationMethod.NONE:
-        return None
+        return Proof()
     return not_proven("unproven", client.authentication_method, "no proof")
 
 
