@@ -25,6 +25,7 @@ from tests.reliability.derived import DERIVED
 from tests.reliability.exhaustion import exhausted_resources
 from tests.reliability.floods.anonymous_growth import anonymous_growth
 from tests.reliability.floods.password_flood import password_flood
+from tests.reliability.floods.slow_clients import slow_clients
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
@@ -170,6 +171,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         backups_under_load: (1, 10),
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),
+        slow_clients: (30, 2_000),
         password_flood: (1, 30),
         revocation_everywhere: (1, 100),
         broken_servers: (0, 3),
