@@ -9,7 +9,8 @@ from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
 from valetkey.authorization.actions.clients import changed_fields, metadata_of
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey

@@ -28,7 +28,7 @@ from valetkey.authorization.model.register.client import (
     Client,
     client_without_rights,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.resource import canonical, identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -22,7 +22,7 @@ from valetkey.authorization.model.account.user import (
 from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.model.register.claim import Source
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -12,7 +12,7 @@ from valetkey.authorization.model.register.claim import (
     Source,
 )
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

@@ -28,10 +28,10 @@ from valetkey.authorization.protocol.client_authentication.client_secret import 
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
-    MetadataError,
     as_document,
 )
 from valetkey.authorization.protocol.register.client_rules import ClientRules
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
@@ -191,7 +191,7 @@ class Registrar(Struct, frozen=True):
             name, tx.clients.verified_names(but)
         ):
             return ()
-        return (MetadataError("name", "another one: a verified app has this name"),)
+        return (fault("name", "name.verified"),)
 
     def issue_secret(
         self,

@@ -10,7 +10,7 @@ from valetkey.authorization.model.event.groups import (
     GroupMemberAdded,
     GroupMemberRemoved,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

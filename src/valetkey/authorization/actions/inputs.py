@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 """The pattern of a line of text: no control characters."""

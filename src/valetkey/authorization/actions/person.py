@@ -7,7 +7,7 @@ from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from valetkey.authorization.model.account.user import Address, StandardClaims
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.links import is_link
 
 LONGEST = 200

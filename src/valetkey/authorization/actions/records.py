@@ -15,7 +15,7 @@ from valetkey.authorization.model.account.user import Address, StandardClaims, U
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.read import Read

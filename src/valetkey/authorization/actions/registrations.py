@@ -16,7 +16,8 @@ from valetkey.authorization.model.event.clients import (
 )
 from valetkey.authorization.model.register.client import Client, is_by_secret
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.self_registration import (
     SelfRules,
     refuse_registration,

@@ -5,8 +5,9 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.client_rules import ClientRules
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.refusal import Refused
 from valetkey.web.json_body import read_json

@@ -29,7 +29,7 @@ from valetkey.authorization.model.event.users import (
     UserEnabled,
     UserRegistered,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -38,7 +38,7 @@ from valetkey.authorization.model.webhook import (
     Webhook,
     secret_place,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.links import fetch_fault
 from valetkey.authorization.storage.records import subject_of
 from valetkey.authorization.storage.transaction import Transaction

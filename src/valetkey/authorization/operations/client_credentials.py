@@ -29,7 +29,7 @@ from valetkey.authorization.operations.operation import (
     on_client,
 )
 from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused

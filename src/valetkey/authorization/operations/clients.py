@@ -45,7 +45,8 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, MetadataError
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime

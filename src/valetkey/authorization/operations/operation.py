@@ -30,7 +30,7 @@ from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done, Upload
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims

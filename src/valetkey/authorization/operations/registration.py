@@ -19,7 +19,7 @@ from valetkey.authorization.operations.server_records import (
     InvitationWanted,
     RegistrationShown,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, Settings

@@ -24,7 +24,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Moment, Name
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -40,7 +40,7 @@ from valetkey.authorization.operations.server_records import (
     SettingsShown,
     TestSent,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import BrandField

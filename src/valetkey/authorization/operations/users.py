@@ -41,7 +41,7 @@ from valetkey.authorization.operations.user_records import (
     read,
     shown,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.user_directory import Filter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace

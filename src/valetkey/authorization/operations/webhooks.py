@@ -34,7 +34,7 @@ from valetkey.authorization.operations.server_records import (
     webhook_shown,
     webhook_tag,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.attributes import declare_attribute
 from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry

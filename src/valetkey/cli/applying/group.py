@@ -15,7 +15,7 @@ from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.user_records import GroupWanted
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.register.applied import (
     AppliedKind,

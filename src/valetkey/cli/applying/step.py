@@ -6,7 +6,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.config.agreement import Problem

@@ -11,7 +11,7 @@ from valetkey.authorization.operations.operation import (
     Operation,
     call_of,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.cli import say
 from valetkey.cli.options import shown
 from valetkey.cli.register.services import refused

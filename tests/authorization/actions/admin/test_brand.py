@@ -19,7 +19,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.event import CLI, DoneBy
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.database.connect import connect

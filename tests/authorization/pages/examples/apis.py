@@ -8,7 +8,7 @@ from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.operations.api_records import ApiChange, ApiShown, ApiWanted
 from valetkey.authorization.operations.table import AREAS
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.apis.api import ApiPage
 from valetkey.authorization.site.admin.apis.apis import API_WORDS, ApisPage, row_of
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page

@@ -12,7 +12,8 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_rules import portal_options
-from valetkey.authorization.site.app_form.faults import SENTENCES
+from valetkey.authorization.protocol.register.faults import SENTENCES
+from valetkey.authorization.site.app_form.faults import Sentence
 from valetkey.authorization.site.app_form.form import AppForm, GrantBox, ScopeBox, UriRow
 from valetkey.authorization.site.app_form.registration import (
     ChooseKindPage,
@@ -94,13 +95,13 @@ FAULTY = replace(
     app=replace(FORM.app, name="Valetkey Support", logo_uri="javascript:alert(1)"),
     redirect_uris=(
         UriRow("https://app.example/callback", good=True),
-        UriRow("https://app.example/*", "Addresses are compared letter by letter."),
-        UriRow("http://app.example/cb", SENTENCES["it leads back to this server"]),
+        UriRow("https://app.example/*", Sentence("Addresses are compared letter by letter.")),
+        UriRow("http://app.example/cb", Sentence(SENTENCES["redirect_uri.own"])),
         UriRow(),
     ),
     faults={
-        "name": SENTENCES["another one: users could mistake this name for this server"],
-        "logo_uri": SENTENCES["an https address"],
+        "name": Sentence(SENTENCES["name.reserved"]),
+        "logo_uri": Sentence(SENTENCES["link.form"]),
     },
 )
 LEGACY = (

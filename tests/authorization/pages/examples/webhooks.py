@@ -7,7 +7,7 @@ from tests.authorization.pages.examples.developer import HEAD
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.server_records import WebhookWanted
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
 from valetkey.authorization.site.webhooks.area import BUTTONS, CONSOLE, PORTAL

@@ -12,7 +12,7 @@ from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
 from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Identity, Uid, User
 from valetkey.authorization.model.event.users import IdentityLinked, IdentityUnlinked
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.protocol.register.faults import FAULTS
 from valetkey.authorization.protocol.register.look_alikes import shape_of
 from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
 
@@ -53,7 +54,8 @@ def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
         return "visible characters only"
     if is_reserved(username, reserved):
         return "another one: users could mistake this name for the operator of this server"
-    return name_fault(username, ())
+    code = name_fault(username, ())
+    return FAULTS[code].detail if code else ""
 
 
 def _reads_like_an_id(folded: str) -> bool:

@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin.permissions import (
 from valetkey.authorization.model.account.user import ApiToken, Uid
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.event.event import DoneBy, by_token
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later

@@ -8,7 +8,7 @@ from valetkey.authorization.model.register.client import (
     Client,
     Membership,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
     ClientOrder,

@@ -10,7 +10,7 @@ from valetkey.authorization.actions.attributes import (
 )
 from valetkey.authorization.model.account.user import ATTRIBUTE_NAME, Attribute, UserAttributes
 from valetkey.authorization.model.account.user_import import ImportKind
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.kernel.refusal import Refused
 from valetkey.web.json_body import read_json
 

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
     require_to_issue,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later

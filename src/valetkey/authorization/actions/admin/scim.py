@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.administration import (
     ScimCredentialRotated,
 )
 from valetkey.authorization.model.event.event import DoneBy, by_scim
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed

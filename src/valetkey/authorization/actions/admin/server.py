@@ -12,7 +12,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.administration import BrandChanged
 from valetkey.authorization.model.signing_key import SigningKeyRecord
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import END
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord

@@ -34,7 +34,7 @@ from valetkey.authorization.model.account.user_import import (
     UserImport,
 )
 from valetkey.authorization.model.event.users import UserImportFinished, UserImportStarted
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused

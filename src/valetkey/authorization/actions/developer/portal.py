@@ -15,10 +15,10 @@ from valetkey.authorization.model.register.client import Client, GrantTypeName, 
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
-    MetadataError,
     with_values,
 )
 from valetkey.authorization.protocol.register.client_rules import FormOption, portal_options
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.protocol.register.self_registration import name_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import PortalSettings, Registrants
@@ -173,12 +173,12 @@ class Portal(Struct, frozen=True):
                 MetadataError("kind", "another kind of app: this one cannot be registered here")
             )
         if before is None or metadata.name != before.name:
-            detail = name_fault(metadata.name, self.reserved_names)
-            if detail:
-                found.append(MetadataError("name", detail))
+            code = name_fault(metadata.name, self.reserved_names)
+            if code:
+                found.append(fault("name", code))
         known = {*self.offered_scopes, *(before.scope if before is not None else ())}
         if not set(metadata.scopes) <= known:
-            found.append(MetadataError("scopes", "only what can be registered here"))
+            found.append(fault("scopes", "scopes.offered"))
         return tuple(found)
 
 

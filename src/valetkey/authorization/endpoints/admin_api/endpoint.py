@@ -23,7 +23,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Upload, UploadedFile
 from valetkey.authorization.operations.table import OPERATIONS
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.decisions import DecisionQueue

@@ -17,7 +17,7 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.endpoints.client.request import ANY_ORIGIN, ClientRefusal
 from valetkey.authorization.model.event.event import ANONYMOUS, by_client
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.self_registration import (
     members,
     refuse_registration,

@@ -28,7 +28,7 @@ from valetkey.authorization.operations.user_records import (
     GroupWanted,
     group_shown,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace

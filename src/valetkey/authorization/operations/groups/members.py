@@ -27,7 +27,7 @@ from valetkey.authorization.operations.user_records import (
     GroupsWanted,
     UserState,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 

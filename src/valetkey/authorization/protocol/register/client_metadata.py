@@ -136,13 +136,6 @@ _LOGO = _link(
 )
 
 
-class MetadataError(Struct, frozen=True):
-    """An error in client metadata: the field and what would be valid."""
-
-    field: str
-    detail: str
-
-
 class ClientMetadata(Struct, frozen=True):
     """The configurable fields of a client, unchecked; the text below each documents it.
 

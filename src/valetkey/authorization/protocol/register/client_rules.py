@@ -21,8 +21,8 @@ from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     NO_KEYS,
     ClientMetadata,
-    MetadataError,
 )
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, refused_uri
 from valetkey.authorization.protocol.register.links import Network, is_link
 from valetkey.authorization.protocol.register.openid_rules import OpenIdRules, Registrant
 from valetkey.authorization.protocol.resource import identifier_fault
@@ -110,27 +110,24 @@ class ClientRules(Struct, frozen=True):
     def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         uris = metadata.redirect_uris
         if len(uris) > MOST_REDIRECT_URIS:
-            yield MetadataError("redirect_uris", f"at most {MOST_REDIRECT_URIS}")
+            yield fault("redirect_uris", "redirect_uris.many", most=MOST_REDIRECT_URIS)
             return
         if len(set(uris)) != len(uris):
-            yield MetadataError("redirect_uris", "each only once")
+            yield fault("redirect_uris", "redirect_uris.repeated")
         if not uris and any(
             name in self.grant_types and self.grant_types[name].needs_redirect_uri
             for name in metadata.grant_types
         ):
-            yield MetadataError("redirect_uris", "at least one: users are sent back to it")
+            yield fault("redirect_uris", "redirect_uris.none")
         native = metadata.application_type == ApplicationType.NATIVE
         for number, uri in enumerate(uris):
             try:
                 check_redirect_uri(uri, native=native, own_origins=self.own_origins)
             except Refused as refused:
-                yield MetadataError(f"redirect_uris/{number}", refused.refusal.description)
+                yield refused_uri(f"redirect_uris/{number}", refused.refusal)
                 continue
             if GrantTypeName.IMPLICIT in metadata.grant_types and "://" not in origin(uri):
-                yield MetadataError(
-                    f"redirect_uris/{number}",
-                    "the implicit grant needs https or a loopback address",
-                )
+                yield fault(f"redirect_uris/{number}", "redirect_uris.implicit")
 
     def _grant_type_faults(self, metadata: ClientMetadata, profile: str) -> Iterator[MetadataError]:
         names, known = metadata.grant_types, self.grant_types
@@ -145,7 +142,7 @@ class ClientRules(Struct, frozen=True):
                 and profile in PROFILES
                 and not PROFILES[profile].implicit_and_password
             ):
-                yield MetadataError(field, f"the profile {profile} has no {name} grant")
+                yield fault(field, f"profile.{name}", profile=profile)
         if not names or len(set(names)) != len(names):
             yield MetadataError("grant_types", "at least one, each only once")
         refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
@@ -170,7 +167,7 @@ class ClientRules(Struct, frozen=True):
             encrypts=frozenset(key.alg for key in keys.encryption),
             is_native=metadata.application_type == ApplicationType.NATIVE,
         )
-        return (MetadataError(field, detail) for field, detail in rules.invalid_fields(client))
+        return rules.invalid_fields(client)
 
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         # Every client has CLIENT_SCOPE, so it cannot be registered.
@@ -185,7 +182,7 @@ class ClientRules(Struct, frozen=True):
                 )
         yield from _exchange_faults(metadata)
         if len(set(metadata.scopes)) != len(metadata.scopes):
-            yield MetadataError("scopes", "each only once")
+            yield fault("scopes", "redirect_uris.repeated")
         for field in ("default_scopes", "required_scopes"):
             chosen: tuple[str, ...] = getattr(metadata, field)
             if not set(chosen) <= set(metadata.scopes):
@@ -218,25 +215,25 @@ def _exchange_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
 
 def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     for field in FIELDS.values():
-        if fault := _fault(field, metadata):
-            yield MetadataError(field.name, fault)
+        if found := _fault(field, metadata):
+            yield found
 
 
-def _fault(field: Field, metadata: ClientMetadata) -> str:
-    """Return what would be valid for a field described by its kind, "" for a valid value."""
-    rule, value = field.rule, field.of(metadata)
+def _fault(field: Field, metadata: ClientMetadata) -> MetadataError | None:
+    """Return what is wrong with a field that its kind describes."""
+    name, rule, value = field.name, field.rule, field.of(metadata)
     match rule.kind:
         case Kind.LINE if not rule.shortest <= len(value) <= rule.longest or not _is_plain(value):
-            start = f"{rule.shortest} to" if rule.shortest else "at most"
-            return f"{start} {rule.longest} printable characters"
+            code = "name.length" if rule.shortest else "text.length"
+            return fault(name, code, least=rule.shortest, most=rule.longest)
         case Kind.LINK if value and not is_link(value):
-            return "an https address"
+            return fault(name, "link.form")
         case Kind.LIFETIME if value is not None and not 0 < value <= rule.longest:
-            return "from one second to one day"
+            return MetadataError(name, "from one second to one day")
         case Kind.CHOICE if value not in (*rule.choices, field.default):
-            return f"one of: {', '.join(rule.choices)}"
+            return MetadataError(name, f"one of: {', '.join(rule.choices)}")
         case _:
-            return ""
+            return None
 
 
 def _proof_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:

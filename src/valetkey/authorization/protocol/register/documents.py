@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from valetkey.authorization.model.register.client import ApplicationType, is_by_secret
 from valetkey.authorization.protocol.client_authentication import REGISTERED
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.kernel.moment import Lifetime, days, hours, minutes
 from valetkey.kernel.refusal import Refused

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from ipaddress import IPv4Network, IPv6Network
 
 from valetkey.fetch.address import is_in, may_be_reached, read_address
-from valetkey.kernel.refusal import Refused
+from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.url import LONGEST, check_redirect_uri, origin, parse_url
 
 Network = IPv4Network | IPv6Network
@@ -24,18 +24,18 @@ def is_link(uri: str) -> bool:
     return len(uri) <= LONGEST and _LINK.fullmatch(uri) is not None
 
 
-def return_fault(
+def return_refusal(
     uri: str, *, native: bool, own_origins: Collection[str], answered_by: Collection[str]
-) -> str:
-    """Return why browsers may not be redirected there; "" if they may.
+) -> Refusal | None:
+    """Return why browsers may not be redirected there; None if they may.
 
     `answered_by` are the parameters that they bring.
     """
     try:
         check_redirect_uri(uri, native=native, own_origins=own_origins, answered_by=answered_by)
     except Refused as refused:
-        return refused.refusal.description
-    return ""
+        return refused.refusal
+    return None
 
 
 def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = False) -> str:

@@ -12,11 +12,12 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.client_authentication import BY_NAME, METHODS, REGISTERED
+from valetkey.authorization.protocol.register.faults import MetadataError, refused_uri
 from valetkey.authorization.protocol.register.links import (
     Network,
     fetch_fault,
     host_of,
-    return_fault,
+    return_refusal,
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS
@@ -57,9 +58,6 @@ _LONGEST_AGE = 10 * 365 * 86_400
 _SIGNED = ("id_token_signed_response_alg", "userinfo_signed_response_alg")
 _ENCRYPTED = ("id_token", "userinfo")
 
-InvalidField = tuple[str, str]
-"""A field, and what would be valid."""
-
 
 class Registrant(Struct, frozen=True):
     """What these rules need to know about the rest of a registration.
@@ -93,7 +91,7 @@ class OpenIdRules(Struct, frozen=True):
     own_origins: Collection[str]
     fetch_networks: Collection[Network] = ()
 
-    def invalid_fields(self, client: Registrant) -> Iterator[InvalidField]:
+    def invalid_fields(self, client: Registrant) -> Iterator[MetadataError]:
         """Return all errors."""
         return chain(
             _response_types(client),
@@ -107,79 +105,85 @@ class OpenIdRules(Struct, frozen=True):
             _requests(client),
         )
 
-    def _keys(self, client: Registrant) -> Iterator[InvalidField]:
+    def _keys(self, client: Registrant) -> Iterator[MetadataError]:
         uri = client.openid.jwks_uri
         if not uri:
             return
         if client.has_signing_keys or client.encrypts:
-            yield "jwks_uri", "the keys themselves or the address of the keys, not both"
+            yield MetadataError(
+                "jwks_uri", "the keys themselves or the address of the keys, not both"
+            )
         elif fault := fetch_fault(uri, self.fetch_networks):
-            yield "jwks_uri", fault
+            yield MetadataError("jwks_uri", fault)
 
-    def _subject(self, client: Registrant) -> Iterator[InvalidField]:
+    def _subject(self, client: Registrant) -> Iterator[MetadataError]:
         openid = client.openid
         if openid.subject_type not in {"public", "pairwise"}:
-            yield "subject_type", "one of: public, pairwise"
+            yield MetadataError("subject_type", "one of: public, pairwise")
         if openid.sector_identifier_uri:
             if fault := fetch_fault(openid.sector_identifier_uri, self.fetch_networks):
-                yield "sector_identifier_uri", fault
+                yield MetadataError("sector_identifier_uri", fault)
         elif openid.is_pairwise and sector_of(client) is None:
-            yield (
+            yield MetadataError(
                 "sector_identifier_uri",
                 "needed for pairwise subjects unless all redirect URIs have the same host",
             )
 
-    def _logout(self, client: Registrant) -> Iterator[InvalidField]:
+    def _logout(self, client: Registrant) -> Iterator[MetadataError]:
         openid = client.openid
         yield from self._returns(client, "post_logout_redirect_uris")
         if uri := openid.frontchannel_logout_uri:
             # Without own origins: this field must be on an origin of the client, which is stricter.
             own = {origin_of(redirect) for redirect in client.redirect_uris}
-            if fault := return_fault(uri, native=False, own_origins=(), answered_by=("iss", "sid")):
-                yield "frontchannel_logout_uri", fault
+            if refusal := return_refusal(
+                uri, native=False, own_origins=(), answered_by=("iss", "sid")
+            ):
+                yield refused_uri("frontchannel_logout_uri", refusal)
             elif origin(uri) not in own:
                 detail = "an address with the scheme, host and port of one of the redirect URIs"
-                yield "frontchannel_logout_uri", detail
+                yield MetadataError("frontchannel_logout_uri", detail)
         uri = openid.backchannel_logout_uri
         if uri and (fault := fetch_fault(uri, self.fetch_networks)):
-            yield "backchannel_logout_uri", fault
+            yield MetadataError("backchannel_logout_uri", fault)
         for name in ("frontchannel", "backchannel"):
             required: bool = getattr(openid, f"{name}_logout_session_required")
             if required and not getattr(openid, f"{name}_logout_uri"):
-                yield f"{name}_logout_session_required", f"comes with {name}_logout_uri"
+                yield MetadataError(
+                    f"{name}_logout_session_required", f"comes with {name}_logout_uri"
+                )
 
-    def _returns(self, client: Registrant, field: str) -> Iterator[InvalidField]:
+    def _returns(self, client: Registrant, field: str) -> Iterator[MetadataError]:
         uris: tuple[str, ...] = getattr(client.openid, field)
         if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
-            yield field, f"at most {MOST_ADDRESSES}, each only once"
+            yield MetadataError(field, f"at most {MOST_ADDRESSES}, each only once")
             return
         for number, uri in enumerate(uris):
-            fault = return_fault(
+            refusal = return_refusal(
                 uri,
                 native=client.is_native,
                 own_origins=self.own_origins,
                 answered_by=("state",),
             )
-            if fault:
-                yield f"{field}/{number}", fault
+            if refusal:
+                yield refused_uri(f"{field}/{number}", refusal)
 
-    def _addresses(self, client: Registrant) -> Iterator[InvalidField]:
+    def _addresses(self, client: Registrant) -> Iterator[MetadataError]:
         openid = client.openid
         uri = openid.initiate_login_uri
         brought = ("iss", "login_hint", "target_link_uri")
         if uri and (
-            fault := return_fault(
+            refusal := return_refusal(
                 uri, native=False, own_origins=self.own_origins, answered_by=brought
             )
         ):
-            yield "initiate_login_uri", fault
+            yield refused_uri("initiate_login_uri", refusal)
         uris = openid.request_uris
         if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
-            yield "request_uris", f"at most {MOST_ADDRESSES}, each only once"
+            yield MetadataError("request_uris", f"at most {MOST_ADDRESSES}, each only once")
             return
         for number, uri in enumerate(uris):
             if fault := fetch_fault(uri, self.fetch_networks, fragment=True):
-                yield f"request_uris/{number}", fault
+                yield MetadataError(f"request_uris/{number}", fault)
 
 
 def completed(
@@ -228,77 +232,87 @@ def _only_host(redirect_uris: tuple[str, ...]) -> str | None:
     return host if host and not others else None
 
 
-def _response_types(client: Registrant) -> Iterator[InvalidField]:
+def _response_types(client: Registrant) -> Iterator[MetadataError]:
     names = client.openid.response_types
     if len(set(names)) != len(names):
-        yield "response_types", "each only once"
+        yield MetadataError("response_types", "each only once")
     for number, name in enumerate(names):
         needed = GRANT_TYPES_OF.get(name)
         if needed is None:
-            yield f"response_types/{number}", f"one of: {', '.join(GRANT_TYPES_OF)}"
+            yield MetadataError(f"response_types/{number}", f"one of: {', '.join(GRANT_TYPES_OF)}")
         elif missing := sorted(needed.difference(client.grant_types)):
-            yield f"response_types/{number}", f"needs the grant types {', '.join(missing)}"
+            yield MetadataError(
+                f"response_types/{number}", f"needs the grant types {', '.join(missing)}"
+            )
 
 
-def _authentication(client: Registrant) -> Iterator[InvalidField]:
+def _authentication(client: Registrant) -> Iterator[MetadataError]:
     method = client.openid.token_endpoint_auth_method
     if method and REGISTERED.get(method) != client.proof:
         fits = [name for name, proof in REGISTERED.items() if proof == client.proof]
-        yield "token_endpoint_auth_method", f"one of: {', '.join(fits)}"
+        yield MetadataError("token_endpoint_auth_method", f"one of: {', '.join(fits)}")
     chosen = client.openid.token_endpoint_auth_signing_alg
     known = BY_NAME[client.proof].signing_algorithms if client.proof in BY_NAME else ()
     if chosen and not known:
         signing = [each.name for each in reversed(METHODS) if each.signing_algorithms]
-        yield "token_endpoint_auth_signing_alg", f"only with {' or '.join(signing)}"
+        yield MetadataError("token_endpoint_auth_signing_alg", f"only with {' or '.join(signing)}")
     elif chosen and chosen not in known:
-        yield "token_endpoint_auth_signing_alg", f"one of: {', '.join(known)}"
+        yield MetadataError("token_endpoint_auth_signing_alg", f"one of: {', '.join(known)}")
 
 
-def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[InvalidField]:
+def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[MetadataError]:
     openid = client.openid
     known = (*algorithms, *((SHARED_ALGORITHM,) if client.has_secret else ()))
     for field in _SIGNED:
         chosen: str = getattr(openid, field)
         if chosen and chosen not in known:
-            yield field, f"one of: {', '.join(known)}"
+            yield MetadataError(field, f"one of: {', '.join(known)}")
     signed = openid.introspection_signed_response_alg
     if signed and signed not in algorithms:
-        yield "introspection_signed_response_alg", f"one of: {', '.join(algorithms)}"
+        yield MetadataError("introspection_signed_response_alg", f"one of: {', '.join(algorithms)}")
     asked = openid.request_object_signing_alg
     possible = (*VERIFIED_ALGORITHMS, *((SHARED_ALGORITHM,) if client.has_secret else ()), UNSIGNED)
     if asked and asked not in possible:
-        yield "request_object_signing_alg", f"one of: {', '.join(possible)}"
+        yield MetadataError("request_object_signing_alg", f"one of: {', '.join(possible)}")
     elif asked in VERIFIED_ALGORITHMS and not client.signs:
-        yield "request_object_signing_alg", "comes with the client's public keys"
+        yield MetadataError("request_object_signing_alg", "comes with the client's public keys")
 
 
-def _encryptions(client: Registrant) -> Iterator[InvalidField]:
+def _encryptions(client: Registrant) -> Iterator[MetadataError]:
     for kind in _ENCRYPTED:
         alg: str = getattr(client.openid, f"{kind}_encrypted_response_alg")
         enc: str = getattr(client.openid, f"{kind}_encrypted_response_enc")
         if alg and alg not in ALGORITHMS:
-            yield f"{kind}_encrypted_response_alg", f"one of: {', '.join(ALGORITHMS)}"
+            yield MetadataError(
+                f"{kind}_encrypted_response_alg", f"one of: {', '.join(ALGORITHMS)}"
+            )
         elif alg and not client.openid.jwks_uri and alg not in client.encrypts:
-            yield f"{kind}_encrypted_response_alg", "comes with a key of that kind, its use enc"
+            yield MetadataError(
+                f"{kind}_encrypted_response_alg", "comes with a key of that kind, its use enc"
+            )
         if enc and not alg:
-            yield f"{kind}_encrypted_response_enc", f"comes with {kind}_encrypted_response_alg"
+            yield MetadataError(
+                f"{kind}_encrypted_response_enc", f"comes with {kind}_encrypted_response_alg"
+            )
         elif enc and enc not in ENCRYPTIONS:
-            yield f"{kind}_encrypted_response_enc", f"one of: {', '.join(ENCRYPTIONS)}"
+            yield MetadataError(
+                f"{kind}_encrypted_response_enc", f"one of: {', '.join(ENCRYPTIONS)}"
+            )
 
 
-def _requests(client: Registrant) -> Iterator[InvalidField]:
+def _requests(client: Registrant) -> Iterator[MetadataError]:
     openid = client.openid
     if openid.default_max_age is not None and not 0 <= openid.default_max_age <= _LONGEST_AGE:
-        yield "default_max_age", "seconds, from 0 to ten years"
+        yield MetadataError("default_max_age", "seconds, from 0 to ten years")
     acrs = openid.default_acr_values
     if len(acrs) > _MOST_ACRS or not all(_is_word(acr) for acr in acrs):
-        yield "default_acr_values", f"at most {_MOST_ACRS} names without spaces"
+        yield MetadataError("default_acr_values", f"at most {_MOST_ACRS} names without spaces")
     contacts = openid.contacts
     if len(contacts) > _MOST_CONTACTS or not all(
         0 < len(text) <= _LONGEST_CONTACT and text.isprintable() for text in contacts
     ):
         detail = f"at most {_MOST_CONTACTS}, each of 1 to {_LONGEST_CONTACT} printable characters"
-        yield "contacts", detail
+        yield MetadataError("contacts", detail)
 
 
 def _is_word(text: str) -> bool:

@@ -19,10 +19,10 @@ from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
-    MetadataError,
     fields_of,
     with_values,
 )
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.protocol.register.links import host_of
 from valetkey.authorization.protocol.register.look_alikes import has_blank, letters_of, shape_of
 from valetkey.authorization.protocol.register.openid_rules import (
@@ -40,18 +40,18 @@ _MIXING = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 
 
 def name_fault(name: str, reserved: Collection[str]) -> str:
-    """Return why an app may not register itself with this name; "" if it may."""
+    """Return the code of why an app may not register itself with this name; "" if it may."""
     for word in name.split():
         if len({_script(letter) for letter in word} - {""}) > 1:
-            return "written in one alphabet per word: letters of different alphabets look alike"
+            return "name.alphabets"
     if any(unicodedata.category(letter) in {"Cf", "Co", "Cn", "Me"} for letter in name) or (
         has_blank(name)
     ):
-        return "visible characters only"
+        return "name.invisible"
     words = [word for word in reserved if letters_of(word)]
     for seen in (letters_of, shape_of):
         if any(taken in seen(name) for taken in map(seen, words)):
-            return "another one: users could mistake this name for this server"
+            return "name.reserved"
     return ""
 
 
@@ -141,9 +141,9 @@ class SelfRules(Struct, frozen=True):
         }
         openid = replace(before.openid, sector="", encryption_keys="")
         metadata = with_values(replace(before, openid=openid), values)
-        detail = name_fault(metadata.name, self.reserved_names)
-        if detail and metadata.name != before.name:
-            faults.append(MetadataError("client_name", detail))
+        code = name_fault(metadata.name, self.reserved_names)
+        if code and metadata.name != before.name:
+            faults.append(fault("client_name", code))
         if faults:
             refuse_registration(faults)
         return metadata

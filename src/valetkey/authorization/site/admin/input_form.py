@@ -16,7 +16,7 @@ from valetkey.authorization.operations.operation import (
     call_of,
     value_of,
 )
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show, VisitorRequest
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused

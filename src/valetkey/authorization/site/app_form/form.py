@@ -15,11 +15,11 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
-    MetadataError,
     fields_of,
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
-from valetkey.authorization.site.app_form.faults import by_field
+from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.site.app_form.faults import Sentence, by_field
 from valetkey.kernel.replace import replace
 from valetkey.web.form import Form
 
@@ -34,10 +34,10 @@ _MORE = 2
 
 
 class UriRow(Struct, frozen=True):
-    """One redirect URI as typed; "" for an empty row. `fault` is a whole sentence."""
+    """One redirect URI as typed; "" for an empty row."""
 
     value: str = ""
-    fault: str = ""
+    fault: Sentence | None = None
     #: It was checked and can be registered.
     good: bool = False
 
@@ -83,7 +83,7 @@ class TextInput(Struct, frozen=True):
 class AppForm(Struct, frozen=True):
     """The app form as it is shown.
 
-    `faults` has a whole sentence for each field that has one.
+    `faults` has a sentence for each field that has one.
     """
 
     app: ClientMetadata
@@ -92,13 +92,13 @@ class AppForm(Struct, frozen=True):
     scopes: tuple[ScopeBox, ...] = ()
     #: Grant types that this server lets an app of the portal have, beside that of its kind.
     grants: tuple[GrantBox, ...] = ()
-    faults: Mapping[str, str] = field(default_factory=dict[str, str])
+    faults: Mapping[str, Sentence] = field(default_factory=dict[str, Sentence])
     #: The redirect URIs were checked, and nothing was saved.
     checked: bool = False
 
-    def fault(self, name: str) -> str:
-        """Return the fault of this field; "" for none."""
-        return self.faults.get(name, "")
+    def fault(self, name: str) -> Sentence | None:
+        """Return the fault of this field; None for none."""
+        return self.faults.get(name)
 
     @property
     def has_users(self) -> bool:
@@ -181,11 +181,11 @@ class AppForms(Struct, frozen=True):
         checked: bool = False,
     ) -> AppForm:
         """Return the form of this app, with each fault beside its field."""
-        told = by_field((fault.field, fault.detail) for fault in faults)
+        told = by_field(faults)
         rows = [
             UriRow(
                 uri,
-                told.get(f"redirect_uris/{number}", ""),
+                told.get(f"redirect_uris/{number}"),
                 good=checked and f"redirect_uris/{number}" not in told,
             )
             for number, uri in enumerate(app.redirect_uris)

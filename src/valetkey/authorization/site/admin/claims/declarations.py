@@ -17,7 +17,7 @@ from valetkey.authorization.operations.operation import (
     value_of,
 )
 from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.protocol.register.client_metadata import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
