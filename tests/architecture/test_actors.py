@@ -1,4 +1,4 @@
-"""Every write on behalf of somebody says who that is, so that its events do."""
+"""A write on behalf of a user names that user; types require that it names an actor at all."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,13 @@ OPENS = "cli/register/store.py"  # where the command line gets a store that acts
 
 
 def unnamed_writes(source: Source) -> Iterator[int]:
-    """Lines with a `store.write(` that leaves open who does it."""
+    """Lines with a `write(` that leaves the actor to its events."""
     for node in ast.walk(source.tree):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == "write"
-            and ast.unparse(node.func.value).endswith("store")
-            and not any(keyword.arg == "done_by" for keyword in node.keywords)
+            and any(ast.unparse(keyword.value) == "USUAL_ACTOR" for keyword in node.keywords)
         ):
             yield node.lineno
 
@@ -58,6 +57,6 @@ def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
     assert opening == [OPENS]
 
 
-def test_a_write_without_an_actor_is_seen() -> None:
-    text = "async def f(site):\n    await site.store.write(work)\n"
+def test_a_write_by_the_usual_actor_is_seen() -> None:
+    text = "async def f(site):\n    await site.store.write(work, done_by=USUAL_ACTOR)\n"
     assert found([Source("x.py", text, ast.parse(text))]) == ["x.py:2"]

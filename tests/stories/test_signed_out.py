@@ -19,6 +19,7 @@ from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.background import logout_delivery
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -311,7 +312,8 @@ def register_in(config: Path, app: RelyingParty) -> None:
                     now,
                     client_id=app.client_id,
                     secret=Secret(app.secret),
-                )
+                ),
+                done_by=USUAL_ACTOR,
             )
             assert isinstance(said, Client), said
         finally:

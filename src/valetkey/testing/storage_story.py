@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.event import by_cli
+from valetkey.authorization.model.event.event import USUAL_ACTOR, by_cli
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.client import (
     Client,
@@ -108,7 +108,7 @@ class Memory:
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run it and commit."""
-        return asyncio.run(self.store.write(work))
+        return asyncio.run(self.store.write(work, done_by=USUAL_ACTOR))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run it on a snapshot."""

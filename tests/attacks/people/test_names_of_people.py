@@ -17,6 +17,7 @@ from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.app.foundation import SCHEMA, build_foundation
 from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.config.load import load
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM
@@ -90,7 +91,8 @@ def two(tmp_path: Path) -> Path:
             await migrate(foundation.store.engine, SCHEMA)
             for each in (user(1002, "ada"), user(5, "1002")):
                 assert await foundation.store.write(
-                    lambda tx, each=each: tx.users.register(each)  # type: ignore[misc]
+                    lambda tx, each=each: tx.users.register(each),  # type: ignore[misc]
+                    done_by=USUAL_ACTOR,
                 )
         finally:
             await foundation.store.engine.close()

@@ -16,6 +16,7 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import PAUSES, LogoutDelivery, pause
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import LEASE, Delivery, Session
@@ -57,7 +58,7 @@ class Town:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run it as a server would."""
-        return await self.foundation.store.write(work)
+        return await self.foundation.store.write(work, done_by=USUAL_ACTOR)
 
     async def events(self, name: str) -> list[str]:
         """What is in the events of this name."""
@@ -137,7 +138,7 @@ async def town(directory: Path, *statuses: int, database: str = "") -> AsyncGene
         assert isinstance(client, Client), client
         return client
 
-    client = await foundation.store.write(work)
+    client = await foundation.store.write(work, done_by=USUAL_ACTOR)
     signer = ClientSigner(
         foundation.keys, foundation.shared_secrets, foundation.client_keys, runtime.random
     )

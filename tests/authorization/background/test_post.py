@@ -21,6 +21,7 @@ from valetkey.authorization.email.outbox import ASKED_LIMIT
 from valetkey.authorization.email.smtp import MailServer, NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, LIFETIME, Email, EmailKind
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.moment import Instant, days, minutes
@@ -43,8 +44,8 @@ class Town:
 
     async def post(self, letter: Email = VERIFY) -> bool:
         """Hand a letter in."""
-        outbox, now = self.foundation.outbox, self.clock.now
-        return await self.foundation.store.write(lambda tx: outbox.enqueue(tx, letter, now))
+        now, store = self.clock.now, self.foundation.store.acting(USUAL_ACTOR)
+        return await store.write(lambda tx: self.foundation.outbox.enqueue(tx, letter, now))
 
     async def deliver(self) -> None:
         """Send all that is due."""
@@ -166,10 +167,10 @@ def test_two_processes_send_each_email_once(database_url: str, tmp_path: Path) -
 def test_email_survives_its_process(database_url: str, tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         await it.post()
-        now = it.clock.now
+        now, store = it.clock.now, it.foundation.store.acting(USUAL_ACTOR)
         until = Instant(now + LEASE)
         # A process takes it and is killed before it sent anything.
-        assert await it.foundation.store.write(lambda tx: tx.mails.lease(now, until, 9))
+        assert await store.write(lambda tx: tx.mails.lease(now, until, 9))
         await it.deliver()
         assert receiver.took == []
         it.clock.forward(LEASE)
@@ -187,7 +188,7 @@ def test_rolled_back_transaction_queues_no_email(tmp_path: Path) -> None:
             raise ValueError
 
         with pytest.raises(ValueError, match=r"^$"):
-            await it.foundation.store.write(work)
+            await it.foundation.store.write(work, done_by=USUAL_ACTOR)
         await it.deliver()
         assert receiver.took == []
 
@@ -321,7 +322,7 @@ def test_where_mail_is_off_nothing_is_queued(tmp_path: Path) -> None:
 def test_mailbox_keeps_emails_for_a_day_and_sends_none(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         assert await it.post()
-        store = it.foundation.store
+        store = it.foundation.store.acting(USUAL_ACTOR)
         await store.write(lambda tx: it.foundation.outbox.enqueue_decoy(tx, VERIFY, NOON))
         await it.deliver()
         assert receiver.took == []

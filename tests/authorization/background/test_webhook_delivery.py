@@ -31,7 +31,7 @@ from valetkey.authorization.background.webhook_delivery import (
     read_wanted,
 )
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.event import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.model.event.users import UserEnabled
 from valetkey.authorization.model.webhook import LEASE, LIFETIME
 from valetkey.authorization.operations.server_records import (
@@ -296,7 +296,9 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
         store = Store(elsewhere, it.foundation.runtime.random, SYSTEM)
         changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random)
         target = WebhookTarget(URL, ("user.enabled",), "")
-        await store.write(lambda tx: changes.create(tx, target, bytes(ENTROPY), it.clock.now))
+        await store.write(
+            lambda tx: changes.create(tx, target, bytes(ENTROPY), it.clock.now), done_by=USUAL_ACTOR
+        )
         await elsewhere.close()
         await until(lambda: wanted.names == frozenset({"user.enabled"}))
         for task in tasks:

@@ -21,6 +21,7 @@ from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
 from valetkey.authorization.grant_types.grant_type import PreparedSecrets, TokenRequest
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
@@ -72,7 +73,7 @@ class Rotation(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        return self.loop.run_until_complete(self.store.write(work))
+        return self.loop.run_until_complete(self.store.write(work, done_by=USUAL_ACTOR))
 
     @initialize(rotates=st.booleans())
     def issue(self, rotates: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
@@ -246,7 +247,7 @@ def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: P
                 done.append(tx.signing_keys.reseal(record.kid, record.sealed, sealed))
             return done
 
-        assert await it.stores[0].write(reseal) == [True, False] * 2
+        assert await it.stores[0].write(reseal, done_by=USUAL_ACTOR) == [True, False] * 2
         other = it.ring(newer)
         await other.maintain(NOON)
         assert other.current(NOON).kid == ring.current(NOON).kid
@@ -295,6 +296,8 @@ def test_retired_key_never_signs_again(sqlite_url: str, tmp_path: Path) -> None:
             assert ring.current(NOON).kid not in used
             assert (await it.states(NOON)).count(KeyState.CURRENT) == 1
             assert (await it.states(NOON)).count(KeyState.NEXT) == 1
-            await it.stores[0].write(lambda tx: tx.signing_keys.sweep(NOON, 100))
+            await it.stores[0].write(
+                lambda tx: tx.signing_keys.sweep(NOON, 100), done_by=USUAL_ACTOR
+            )
 
     run(sqlite_url, tmp_path, story)

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
 from valetkey.authorization.app.foundation import Foundation, build_foundation
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
@@ -135,7 +136,9 @@ def _deed(here: Path, work: Callable[[Foundation, Transaction], object]) -> obje
         }
         foundation = build_foundation(load(here / "valetkey.toml", urls), SYSTEM, {})
         try:
-            return await foundation.store.write(lambda tx: work(foundation, tx))
+            return await foundation.store.write(
+                lambda tx: work(foundation, tx), done_by=USUAL_ACTOR
+            )
         finally:
             await foundation.store.engine.close()
 

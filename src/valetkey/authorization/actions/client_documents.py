@@ -12,7 +12,7 @@ from typing import TypeVar
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.model.event.event import ANONYMOUS
+from valetkey.authorization.model.event.event import ANONYMOUS, USUAL_ACTOR
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.documents import (
     LONGEST_URL,
@@ -172,7 +172,7 @@ class ClientDocuments:
                 later(now, life_of(fetched.cache_control, fetched.age)),
             )
             unchanged = stored is not None and await self._store.write(
-                lambda tx: tx.registrations.renew_document(client_id, read)
+                lambda tx: tx.registrations.renew_document(client_id, read), done_by=USUAL_ACTOR
             )
             if not unchanged:
                 said = await self._store.read(lambda tx: self._registrar.without_apis(tx, said))

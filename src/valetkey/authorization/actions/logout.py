@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from valetkey.authorization.authentication.session import end_session, end_sessions
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.session import LEASE, Delivery, Session
 from valetkey.authorization.protocol.logout import frame_address
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -35,7 +36,7 @@ class SignOut(Struct, frozen=True):
             leased = tx.deliveries.lease_of_session(session.id, now, until) if ended else ()
             return leased, self._frames(tx, session)
 
-        leased, frames = await self.store.write(end_and_lease)
+        leased, frames = await self.store.write(end_and_lease, done_by=USUAL_ACTOR)
         await self.notify(leased)
         return frames
 
@@ -67,7 +68,7 @@ class SignOut(Struct, frozen=True):
                 for delivery in tx.deliveries.lease_of_session(session.id, now, until)
             ]
 
-        count, leased = await self.store.write(end_others)
+        count, leased = await self.store.write(end_others, done_by=USUAL_ACTOR)
         await self.notify(leased)
         return count
 

@@ -21,7 +21,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.chain import Retention, retention
-from valetkey.authorization.model.event.event import SYSTEM
+from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.operations.operation import Services
@@ -250,7 +250,7 @@ class Foundation(Struct, frozen=True):
         """
         print_ = from_base64url(self.keyring.fingerprint_key.of("keyring", "mark")) or b""
         mark = int.from_bytes(print_[:7], "big")
-        if await self.store.write(lambda tx: tx.signing_keys.belongs_to(mark)):
+        if await self.store.write(lambda tx: tx.signing_keys.belongs_to(mark), done_by=USUAL_ACTOR):
             return
         place = (
             "the keyring in the environment"

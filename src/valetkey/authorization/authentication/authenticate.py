@@ -16,6 +16,7 @@ from valetkey.authorization.authentication.password import (
     verify,
 )
 from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -94,7 +95,7 @@ class PasswordSignIn(Struct, frozen=True):
         familiar: Callable[[Uid], str],
     ) -> User | Refusal:
         places = (self._address_bucket(address), username, familiar, now)
-        attempt = await self.store.write(lambda tx: self._count(tx, *places))
+        attempt = await self.store.write(lambda tx: self._count(tx, *places), done_by=USUAL_ACTOR)
         if attempt.wait:
             metrics.SIGN_INS.add("pwd", "throttled")
             return Refusal(
@@ -113,13 +114,15 @@ class PasswordSignIn(Struct, frozen=True):
         except Busy:
             # Nothing was verified, so nothing counts: otherwise an attacker's flood would lock
             # users out.
-            await self.store.write(lambda tx: tx.throttles.give_back(*attempt.buckets))
+            await self.store.write(
+                lambda tx: tx.throttles.give_back(*attempt.buckets), done_by=USUAL_ACTOR
+            )
             raise
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
             return await self._fail(attempt, now)
         renewed = await self._renewed(prepared, attempt.stored)
         accept = partial(_accept, attempt.user.uid, attempt.stored, renewed, attempt.buckets, then)
-        user = await self.store.write(accept)
+        user = await self.store.write(accept, done_by=USUAL_ACTOR)
         return await self._fail(attempt, now) if user is None else user
 
     def _count(
@@ -169,7 +172,9 @@ class PasswordSignIn(Struct, frozen=True):
 
     async def _fail(self, attempt: _Attempt, now: Instant) -> Refusal:
         uid = None if attempt.user is None else attempt.user.uid
-        await self.store.write(lambda tx: tx.events.add(SignInFailed(uid, self.channel), now))
+        await self.store.write(
+            lambda tx: tx.events.add(SignInFailed(uid, self.channel), now), done_by=USUAL_ACTOR
+        )
         return Refusal(ErrorCode.INVALID_GRANT, _WRONG, "password.wrong")
 
     def _address_bucket(self, address: str) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.authentication.session import LiveSession, SignedIn, find_present
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.accounts import AdministrationSettings
@@ -120,7 +121,7 @@ class Browsers(Struct, frozen=True):
         )
         if found is not None and not polled and found.signed_in.is_stale(now):
             seen = found.signed_in.session.id
-            await self.store.write(lambda tx: tx.sessions.touch(seen, now))
+            await self.store.write(lambda tx: tx.sessions.touch(seen, now), done_by=USUAL_ACTOR)
         return found
 
 

@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.chain import (
     Retention,
     checkpoint,
 )
-from valetkey.authorization.model.event.event import read_back
+from valetkey.authorization.model.event.event import SYSTEM, read_back
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
 from valetkey.kernel.checkpoint import CheckpointKey
@@ -76,7 +76,7 @@ class AuditExport:
         if not await self.store.read(lambda tx: tx.audit_exports.is_due(name, holder, now)):
             return False
         until = later(now, _LEASE)
-        batch = await self.store.write(partial(_claim, name, holder, now, until))
+        batch = await self.store.write(partial(_claim, name, holder, now, until), done_by=SYSTEM)
         if batch is None:
             return False
         if batch.skipped:
@@ -85,7 +85,9 @@ class AuditExport:
         if batch.events:
             await self.deliver(_lines(batch, self.public))
         block = batch.block.number
-        return await self.store.write(lambda tx: tx.audit_exports.advance(name, holder, block))
+        return await self.store.write(
+            lambda tx: tx.audit_exports.advance(name, holder, block), done_by=SYSTEM
+        )
 
 
 def _claim(name: str, holder: str, now: Instant, until: Instant, tx: Transaction) -> _Batch | None:
@@ -158,7 +160,7 @@ class AuditChain(Struct):
         now = self.runtime.now()
         if not await self.store.read(partial(_is_due, self.keep, now)):
             return None
-        block = await self.store.write(partial(_append, self.keep, self.key, now))
+        block = await self.store.write(partial(_append, self.keep, self.key, now), done_by=SYSTEM)
         if block is not None and block.at - self._said_at >= _SAID_EVERY:
             # Outside of the database, this proves that the end of the chain was cut off.
             self._said_at = block.at

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.overview import key_of
 from valetkey.authorization.background.maintenance import written_or
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.administration.response_times import Key
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -111,5 +112,5 @@ class ResponseTimeCounter(Struct, frozen=True):
         self.waiting.clear()
         await written_or(
             lambda: self.waiting.update(amounts),
-            store.write(lambda tx: tx.response_times.add(amounts)),
+            store.write(lambda tx: tx.response_times.add(amounts), done_by=SYSTEM),
         )

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.storage.register.images import PendingLogo
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.image import Unusable, small_copy
@@ -49,7 +50,9 @@ class LogoFetcher(Struct, frozen=True):
         if not await self.store.read(lambda tx: tx.logos.is_any_due(now)):
             return False
         until = later(now, _LEASE)
-        leased = await self.store.write(lambda tx: tx.logos.lease(now, until, BATCH))
+        leased = await self.store.write(
+            lambda tx: tx.logos.lease(now, until, BATCH), done_by=SYSTEM
+        )
         attempts = [self._attempt(wanted) for wanted in leased]
         for failure in await asyncio.gather(*attempts, return_exceptions=True):
             # Fetched again when the lease has expired.
@@ -60,7 +63,7 @@ class LogoFetcher(Struct, frozen=True):
     async def _attempt(self, wanted: PendingLogo) -> None:
         client = await self.store.read(lambda tx: tx.clients.find(wanted.client_id))
         if client is None or not client.may_show_logo:
-            await self.store.write(lambda tx: drop_unshown(tx, wanted))
+            await self.store.write(lambda tx: drop_unshown(tx, wanted), done_by=SYSTEM)
             return
         try:
             fetched = await self.get(wanted.source)
@@ -73,7 +76,7 @@ class LogoFetcher(Struct, frozen=True):
             await self._failed(wanted, "image.busy", later(self.runtime.now(), _LEASE))
         else:
             name = to_base64url(self.runtime.random(16))
-            await self.store.write(lambda tx: _keep(tx, wanted, name, image))
+            await self.store.write(lambda tx: _keep(tx, wanted, name, image), done_by=SYSTEM)
 
     def _next(self, wanted: PendingLogo) -> Instant | None:
         if wanted.attempts > len(PAUSES):
@@ -82,7 +85,7 @@ class LogoFetcher(Struct, frozen=True):
 
     async def _failed(self, wanted: PendingLogo, check: str, due_at: Instant | None) -> None:
         log.info("logo.unusable", client=wanted.client_id, attempts=wanted.attempts, reason=check)
-        await self.store.write(lambda tx: tx.logos.fail(wanted, check, due_at))
+        await self.store.write(lambda tx: tx.logos.fail(wanted, check, due_at), done_by=SYSTEM)
 
 
 def _keep(tx: Transaction, wanted: PendingLogo, name: str, image: bytes) -> None:

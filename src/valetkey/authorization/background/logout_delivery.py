@@ -6,6 +6,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.sessions import LogoutTokenDelivered, LogoutTokenGivenUp
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.session import LEASE, Delivery
@@ -84,7 +85,9 @@ class LogoutDelivery:
         if not await self.store.read(lambda tx: tx.deliveries.is_any_due(now)):
             return False
         until = later(now, LEASE)
-        leased = await self.store.write(lambda tx: tx.deliveries.lease(now, until, BATCH))
+        leased = await self.store.write(
+            lambda tx: tx.deliveries.lease(now, until, BATCH), done_by=SYSTEM
+        )
         if leased:
             await asyncio.wait([self._begin(self._attempt(each)) for each in leased])
         return len(leased) == BATCH
@@ -95,13 +98,17 @@ class LogoutDelivery:
             lambda tx: (tx.clients.find(delivery.client_id), tx.users.find(delivery.uid))
         )
         if client is None or client.disabled_at is not None or user is None:
-            await self.store.write(lambda tx: _give_up(tx, delivery, now, "client_gone"))
+            await self.store.write(
+                lambda tx: _give_up(tx, delivery, now, "client_gone"), done_by=SYSTEM
+            )
         elif not client.openid.backchannel_logout_uri:
-            await self.store.write(lambda tx: _give_up(tx, delivery, now, "no_address"))
+            await self.store.write(
+                lambda tx: _give_up(tx, delivery, now, "no_address"), done_by=SYSTEM
+            )
         elif await self._deliver(delivery, user, client, now):
-            await self.store.write(lambda tx: _arrived(tx, delivery, now))
+            await self.store.write(lambda tx: _arrived(tx, delivery, now), done_by=SYSTEM)
         else:
-            await self.store.write(lambda tx: _again(tx, delivery, now))
+            await self.store.write(lambda tx: _again(tx, delivery, now), done_by=SYSTEM)
 
     async def _deliver(self, delivery: Delivery, user: User, client: Client, now: Instant) -> bool:
         """Return whether the app confirmed the logout."""

@@ -16,6 +16,7 @@ from valetkey.authorization.actions.developer.usage import (
     sweep_people,
 )
 from valetkey.authorization.model.event.chain import Retention
+from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -149,7 +150,7 @@ class Maintenance(Struct, frozen=True):
         while waiting := self.decisions.drain(BATCH):
             await written_or(
                 partial(self.decisions.give_back, waiting),
-                self.store.write(partial(_write_down, waiting)),
+                self.store.write(partial(_write_down, waiting), done_by=SYSTEM),
             )
 
     async def flush_samples(self) -> None:
@@ -157,7 +158,9 @@ class Maintenance(Struct, frozen=True):
         while waiting := self.samples.drain(BATCH):
             await written_or(
                 partial(self.samples.give_back, waiting),
-                self.store.write(partial(_add_samples, waiting, self.samples.every)),
+                self.store.write(
+                    partial(_add_samples, waiting, self.samples.every), done_by=SYSTEM
+                ),
             )
 
     async def sweep(self) -> None:
@@ -243,7 +246,7 @@ async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
         more: list[Sweep] = []
         for sweep in due:
             began = clock()
-            gone = await store.write(partial(_sweep, sweep, now))
+            gone = await store.write(partial(_sweep, sweep, now), done_by=USUAL_ACTOR)
             swept += gone
             if gone >= BATCH:
                 more.append(sweep)

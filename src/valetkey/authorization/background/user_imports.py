@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.model.account.user_import import UserImport
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import Runtime
@@ -42,7 +43,7 @@ class UserImporter(Struct, frozen=True):
         while found is not None:
             began = clock()
             step = partial(_step, self.work, found, self.runtime.now())
-            found = await self.store.write(step)
+            found = await self.store.write(step, done_by=USUAL_ACTOR)
             # Requests first: half of the time is reserved for them.
             await asyncio.sleep(min(_LONGEST_REST, clock() - began))
         return True

@@ -16,6 +16,7 @@ from valetkey.authorization.actions.webhooks import may_receive
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.administration import WebhookDisabled
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.webhook import (
     APP_EVENTS,
     FULL,
@@ -142,10 +143,11 @@ class WebhookDelivery:
         )
         now = self.runtime.now()
         for each in full:
-            if await self.store.write(lambda tx, it=each: self._give_up(tx, it, FULL, now)):  # type: ignore[misc]
+            give_up = partial(self._give_up, webhook_id=each, because=FULL, now=now)
+            if await self.store.write(give_up, done_by=SYSTEM):
                 log.warning("webhook.disabled", webhook=each, reason=FULL)
         for each in long:
-            while await self.store.write(partial(_trim, each)) == _BATCH:
+            while await self.store.write(partial(_trim, each), done_by=SYSTEM) == _BATCH:
                 pass
 
     async def begin(self) -> None:
@@ -170,7 +172,9 @@ class WebhookDelivery:
     async def deliver_some(self, webhook_id: str) -> bool:
         """Attempt a few messages of one webhook; return whether there may be more."""
         now = self.runtime.now()
-        webhook, leased = await self.store.write(lambda tx: _lease(tx, webhook_id, now))
+        webhook, leased = await self.store.write(
+            lambda tx: _lease(tx, webhook_id, now), done_by=SYSTEM
+        )
         if webhook is None or not leased:
             return False
         went = await asyncio.gather(*(self._attempt(webhook, each) for each in leased))
@@ -197,7 +201,7 @@ class WebhookDelivery:
             fault = _finish(tx, message, attempt, answer, now, again)
             return fault if fault and self._give_up(tx, webhook.id, fault, now) else ""
 
-        if disabled := await self.store.write(finish):
+        if disabled := await self.store.write(finish, done_by=SYSTEM):
             log.warning("webhook.disabled", webhook=webhook.id, reason=disabled)
         metrics.WEBHOOKS.add("delivered" if answer.is_accepted else "failed")
         if not answer.is_final:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, hours
 
@@ -39,7 +40,7 @@ class SecretUses:
         if not waiting:
             return
         try:
-            await store.write(partial(_write, waiting))
+            await store.write(partial(_write, waiting), done_by=SYSTEM)
         except BaseException:
             self._waiting = {**waiting, **self._waiting}
             raise

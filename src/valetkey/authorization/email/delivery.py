@@ -11,6 +11,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.email.smtp import NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, Email, QueuedEmail
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
@@ -58,7 +59,9 @@ class MailDelivery(Struct, frozen=True):
         if not await self.store.read(lambda tx: tx.mails.is_any_due(now)):
             return False
         until = later(now, LEASE)
-        leased = await self.store.write(lambda tx: tx.mails.lease(now, until, BATCH))
+        leased = await self.store.write(
+            lambda tx: tx.mails.lease(now, until, BATCH), done_by=SYSTEM
+        )
         attempts = [self._attempt(mail) for mail in leased]
         for failure in await asyncio.gather(*attempts, return_exceptions=True):
             # Attempted again when the lease has expired.
@@ -90,7 +93,7 @@ class MailDelivery(Struct, frozen=True):
         else:
             metrics.MAILS.add("delivered")
             now = self.runtime.now()
-            await self.store.write(lambda tx: _sent(tx, mail, now))
+            await self.store.write(lambda tx: _sent(tx, mail, now), done_by=SYSTEM)
 
     async def _send(self, mail: QueuedEmail, email: Email) -> None:
         settings = self.outbox.settings
@@ -110,7 +113,7 @@ class MailDelivery(Struct, frozen=True):
     async def _again(self, mail: QueuedEmail, because: str) -> None:
         due_at = later(self.runtime.now(), pause(mail.attempts))
         if due_at < mail.expires_at:
-            await self.store.write(lambda tx: tx.mails.postpone(mail, due_at))
+            await self.store.write(lambda tx: tx.mails.postpone(mail, due_at), done_by=SYSTEM)
         else:
             await self._give_up(mail, because)
 
@@ -121,7 +124,7 @@ class MailDelivery(Struct, frozen=True):
             if tx.mails.finish(mail.id):
                 tx.events.add(MailGivenUp(mail.uid, mail.kind, mail.attempts, because), now)
 
-        await self.store.write(abandon)
+        await self.store.write(abandon, done_by=SYSTEM)
 
 
 def _sent(tx: Transaction, mail: QueuedEmail, now: Instant) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.event.event import DoneBy, Event
+from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy, Event
 from valetkey.authorization.storage.administration.api_roles import ApiRoles
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.audit_chain import AuditChain, AuditExports
@@ -179,9 +179,9 @@ class Store:
     done_by: DoneBy | None = None
     wanted: SubscribedEvents = default(default_factory=SubscribedEvents, compare=False)
 
-    def acting(self, done_by: DoneBy) -> "Store":
+    def acting(self, done_by: DoneBy) -> "ActingStore":
         """Return this store with an actor."""
-        return Store(self.engine, self.random, done_by, self.wanted)
+        return ActingStore(self.engine, self.random, done_by, self.wanted)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
@@ -195,10 +195,10 @@ class Store:
         """Run `work` on one consistent snapshot; for lists and reports."""
         return await self.engine.scan(lambda db: work(Transaction(db, self.random)))
 
-    async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy | None = None) -> T:
+    async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy) -> T:
         """Run `work`; on return its writes are on disk; if it raised, they are undone.
 
-        `done_by` is the actor of its events, in place of the store's.
+        `done_by` is the actor of its events, in place of the store's; `USUAL_ACTOR` leaves it.
         """
         by = done_by or self.done_by
         noted: list[Event] = []
@@ -214,3 +214,13 @@ class Store:
         done = await self.engine.write(run)
         count(noted)
         return done
+
+
+@dataclass(frozen=True, slots=True)
+class ActingStore(Store):
+    """A store with an actor, as the command line has: its writes name one only to differ."""
+
+    async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy = USUAL_ACTOR) -> T:
+        """Run `work` as `Store` does, by the actor of this store unless `done_by` is another."""
+        # No super() without arguments: a class with slots is made twice.
+        return await Store.write(self, work, done_by=done_by)

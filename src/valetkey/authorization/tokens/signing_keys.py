@@ -15,7 +15,7 @@ from valetkey.authorization.model.event.administration import (
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
-from valetkey.authorization.model.event.event import DoneBy
+from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import revision, touch
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -148,7 +148,7 @@ class SigningKeyRing:
                 for record in self._done_for(_by_algorithm(tx.signing_keys.all(now)), now):
                     self._retire(tx, record, now, now)
 
-            await self._store.write(create_and_remove)
+            await self._store.write(create_and_remove, done_by=USUAL_ACTOR)
             await self._read_again(now)
             self._open_all()
 

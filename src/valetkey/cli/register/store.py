@@ -15,7 +15,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
 from valetkey.authorization.model.event.event import DoneBy, by_cli
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import ActingStore
 from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
@@ -70,9 +70,9 @@ class Opened(Struct, frozen=True):
         return self.foundation.settings
 
     @property
-    def store(self) -> Store:
-        """Return the store of the authorization server."""
-        return self.foundation.store
+    def store(self) -> ActingStore:
+        """Return the store of the authorization server, acting as the operator."""
+        return self.foundation.store.acting(self.operator.done_by)
 
     @property
     def keyring(self) -> Keyring:

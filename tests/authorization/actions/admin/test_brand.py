@@ -18,7 +18,7 @@ from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.event import CLI, DoneBy
+from valetkey.authorization.model.event.event import CLI, USUAL_ACTOR, DoneBy
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.portal import BrandField, BrandSettings
@@ -51,7 +51,9 @@ async def _opened(url: str) -> Store:
 async def _change(
     store: Store, changes: Changes
 ) -> Mapping[BrandField, str] | tuple[MetadataError, ...]:
-    return await store.write(lambda tx: change_brand(tx, CommandLine(), SETTINGS, changes, NOW))
+    return await store.write(
+        lambda tx: change_brand(tx, CommandLine(), SETTINGS, changes, NOW), done_by=USUAL_ACTOR
+    )
 
 
 async def _events(store: Store) -> list[tuple[object, ...]]:
@@ -125,7 +127,8 @@ def test_ad_who_may_not_change_settings_may_not_change_the_brand(
             await store.write(
                 lambda tx: change_brand(
                     tx, WithRole(role), SETTINGS, {BrandField.NAME: "Mine"}, NOW
-                )
+                ),
+                done_by=USUAL_ACTOR,
             )
         assert await store.read(lambda tx: tx.brand.all()) == {}
         await store.engine.close()

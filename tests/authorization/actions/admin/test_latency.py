@@ -17,6 +17,7 @@ from valetkey.authorization.actions.admin.overview import (
     sweep_latency,
 )
 from valetkey.authorization.background.gauges import ResponseTimeCounter
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, hours
 
@@ -82,7 +83,7 @@ def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Pa
 
 
 async def _write(store: Store, work: Callable[[Transaction], None]) -> None:
-    await store.write(work)
+    await store.write(work, done_by=USUAL_ACTOR)
 
 
 def test_failed_write_is_retried(tmp_path: Path) -> None:
@@ -90,11 +91,17 @@ def test_failed_write_is_retried(tmp_path: Path) -> None:
         clock = ResponseTimeCounter()
         clock.note(NOON, 200, 0.004)
         store = it.foundation.store
-        await store.write(lambda tx: tx.db.run("ALTER TABLE answer_times RENAME TO elsewhere"))
+        await store.write(
+            lambda tx: tx.db.run("ALTER TABLE answer_times RENAME TO elsewhere"),
+            done_by=USUAL_ACTOR,
+        )
         with pytest.raises(Exception, match="answer_times"):
             await clock.flush(store)
         clock.note(NOON, 200, 0.004)
-        await store.write(lambda tx: tx.db.run("ALTER TABLE elsewhere RENAME TO answer_times"))
+        await store.write(
+            lambda tx: tx.db.run("ALTER TABLE elsewhere RENAME TO answer_times"),
+            done_by=USUAL_ACTOR,
+        )
         await clock.flush(store)
         (now,) = await it.read(lambda tx: last_hours(tx, NOON, 1))
         assert now.answers == 2

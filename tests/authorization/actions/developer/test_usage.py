@@ -28,6 +28,7 @@ from valetkey.authorization.actions.developer.usage import (
     usage_of,
 )
 from valetkey.authorization.background.maintenance import Maintenance
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
@@ -164,7 +165,10 @@ def test_processes_that_count_at_once_count_each_event_once(
             now, found = it.clock.now, 0
             while some := sum(
                 await asyncio.gather(
-                    *(store.write(lambda tx: roll_up(tx, now)) for store in (it.store, another) * 8)
+                    *(
+                        store.write(lambda tx: roll_up(tx, now), done_by=USUAL_ACTOR)
+                        for store in (it.store, another) * 8
+                    )
                 )
             ):
                 found += some

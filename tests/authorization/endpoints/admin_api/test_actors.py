@@ -11,7 +11,13 @@ from tests.authorization.endpoints.admin_api.programs import caller, person
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.clients import ClientEnabled
-from valetkey.authorization.model.event.event import SYSTEM, by_client, by_token, by_user
+from valetkey.authorization.model.event.event import (
+    SYSTEM,
+    USUAL_ACTOR,
+    by_client,
+    by_token,
+    by_user,
+)
 from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.storage.administration.client_search import END, Cursor
@@ -143,7 +149,7 @@ def test_change_without_actor_is_rolled_back(tmp_path: Path, database_url: str) 
             it.foundation.accounts().disable(tx, user, it.clock.now)
 
         with pytest.raises(NoActor):
-            await it.foundation.store.write(work)
+            await it.foundation.store.write(work, done_by=USUAL_ACTOR)
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
         assert user.disabled_at is None

@@ -23,7 +23,7 @@ from valetkey.authorization.model.event.chain import (
     next_block,
     retention,
 )
-from valetkey.authorization.model.event.event import by_cli
+from valetkey.authorization.model.event.event import USUAL_ACTOR, by_cli
 from valetkey.authorization.model.event.users import MailGivenUp, UserChanged
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
@@ -54,7 +54,7 @@ class Log:
             event = MailGivenUp(1, "x", 1, "y") if mail else UserChanged(1, ("name",))
             tx.events.add(event, self.now)
 
-        await asyncio.gather(*(self.store.write(add) for _ in range(count)))
+        await asyncio.gather(*(self.store.write(add, done_by=USUAL_ACTOR) for _ in range(count)))
 
     async def chain(self, *, after: int = EVERY) -> list[Block]:
         """Append what is due so many seconds later."""
@@ -68,7 +68,9 @@ class Log:
     async def sweep(self) -> int:
         """Delete what is past its retention."""
         swept = 0
-        while gone := await self.store.write(lambda tx: sweep_events(tx, KEEP, 50)):
+        while gone := await self.store.write(
+            lambda tx: sweep_events(tx, KEEP, 50), done_by=USUAL_ACTOR
+        ):
             swept += gone
         return swept
 
@@ -76,7 +78,7 @@ class Log:
         return await verify(self.store, KEY.public, known)
 
     async def tamper(self, sql: str, **params: object) -> None:
-        assert await self.store.write(lambda tx: tx.db.run(sql, **params)) > 0
+        assert await self.store.write(lambda tx: tx.db.run(sql, **params), done_by=USUAL_ACTOR) > 0
 
     async def ids(self) -> list[str]:
         rows = await self.store.scan(lambda tx: tx.db.rows("SELECT id FROM events ORDER BY at, id"))
@@ -214,7 +216,10 @@ def test_chain_verifies_after_retention_of_each_kind_has_ended(database: str) ->
         await log.write(1, mail=True)
         await log.chain()
         shorter = replace(KEEP, usual=days(1))
-        assert await log.store.write(lambda tx: sweep_events(tx, shorter, 50)) == 0
+        assert (
+            await log.store.write(lambda tx: sweep_events(tx, shorter, 50), done_by=USUAL_ACTOR)
+            == 0
+        )
 
     tell(database, story)
 

@@ -26,6 +26,7 @@ from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_t
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.sessions import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.users import (
     EmailRestored,
@@ -134,7 +135,7 @@ class EmailChange(Struct, frozen=True):
             self.outbox.enqueue(tx, message, now)
             return 0
 
-        return await self.store.write(queue_confirmation)
+        return await self.store.write(queue_confirmation, done_by=USUAL_ACTOR)
 
     async def request_verification(self, user: User, now: Instant) -> int:
         """Send a link to the current address. Return the seconds to wait, 0 if it was sent."""
@@ -150,7 +151,7 @@ class EmailChange(Struct, frozen=True):
             self.outbox.enqueue(tx, email_to(user, EmailKind.VERIFY_EMAIL, values, until), now)
             return 0
 
-        return await self.store.write(queue_verification)
+        return await self.store.write(queue_verification, done_by=USUAL_ACTOR)
 
     async def find_link(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
         """Return the effect of a link of this kind; None if the link is invalid."""
@@ -175,7 +176,7 @@ class EmailChange(Struct, frozen=True):
             Notices(self.links.issuer, self.outbox).email_changed(tx, before, after, now)
             return replace(change, user=after)
 
-        return await self.store.write(change_address)
+        return await self.store.write(change_address, done_by=USUAL_ACTOR)
 
     async def verify(self, text: str, now: Instant) -> Change | None:
         """Verify the current address of the account. None for an invalid link."""
@@ -189,7 +190,7 @@ class EmailChange(Struct, frozen=True):
             tx.events.add(UserChanged(after.uid, ("email_verified_at",)), now)
             return replace(change, user=after)
 
-        return await self.store.write(mark_verified)
+        return await self.store.write(mark_verified, done_by=USUAL_ACTOR)
 
     async def undo(self, text: str, now: Instant) -> Secret | None:
         """Restore the old address and sign the user out everywhere.
@@ -221,7 +222,7 @@ class EmailChange(Struct, frozen=True):
             issue_reset(tx, self.links, reset, tx.users.find(after.uid), now)
             return True
 
-        return reset if await self.store.write(restore_address) else None
+        return reset if await self.store.write(restore_address, done_by=USUAL_ACTOR) else None
 
     def _take(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Change | None:
         """Redeem the link; only the first caller gets its effect."""

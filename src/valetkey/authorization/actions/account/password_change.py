@@ -21,6 +21,7 @@ from valetkey.authorization.authentication.session import (
     record_authentication,
 )
 from valetkey.authorization.model.account.user import User, fold
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
@@ -132,7 +133,7 @@ class PasswordChange(Struct, frozen=True):
             record_authentication(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
             return True
 
-        if await self.passwords.store.write(replace_password):
+        if await self.passwords.store.write(replace_password, done_by=USUAL_ACTOR):
             return None
         return Refusal(
             ErrorCode.INVALID_GRANT,

@@ -17,7 +17,7 @@ from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.event import DoneBy
+from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy
 from valetkey.authorization.model.event.users import PasswordResetRequested
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -73,7 +73,7 @@ class PasswordReset(Struct, frozen=True):
                 tx.events.add(PasswordResetRequested(user.uid), now)
             return 0
 
-        return await self.passwords.store.write(queue_reset_link)
+        return await self.passwords.store.write(queue_reset_link, done_by=USUAL_ACTOR)
 
     async def find_user(self, text: str, now: Instant) -> User | None:
         """Return the user whose password the link can set; None if the link is invalid."""
@@ -111,7 +111,7 @@ class PasswordReset(Struct, frozen=True):
             self.accounts.set_password(tx, found[1], data, now)
             return found[1]
 
-        return await self.passwords.store.write(set_password)
+        return await self.passwords.store.write(set_password, done_by=USUAL_ACTOR)
 
     def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[ValidLink, User] | None:
         found = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)

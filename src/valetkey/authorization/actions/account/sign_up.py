@@ -31,6 +31,7 @@ from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import StandardClaims, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
@@ -187,7 +188,9 @@ class SignUp(Struct, frozen=True):
             return SignUpErrors(faults)
         store, key = self.passwords.store, self.passwords.key
         place = f"sign_up_from:{key.of('throttle', network_of(asked.address))}"
-        if wait := await store.write(lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, now)):
+        if wait := await store.write(
+            lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, now), done_by=USUAL_ACTOR
+        ):
             return SignUpErrors({}, wait)
         if self.passwords.offload.is_full:
             raise Busy("too many sign-ins wait")
@@ -201,7 +204,7 @@ class SignUp(Struct, frozen=True):
         )
         record = _record(typed.username, typed.email, typed.name, asked.language)
         wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now)
-        return await store.write(lambda tx: self._settle(tx, wanted, enter))
+        return await store.write(lambda tx: self._settle(tx, wanted, enter), done_by=USUAL_ACTOR)
 
     async def send_again(
         self, again: str, browser: str, address: str, now: Instant
@@ -229,7 +232,7 @@ class SignUp(Struct, frozen=True):
             owner = tx.users.find_by_name(says["email"])
             return self._send(tx, says, link, owner, now)
 
-        return await self.passwords.store.write(send_again)
+        return await self.passwords.store.write(send_again, done_by=USUAL_ACTOR)
 
     def _settle(
         self, tx: Transaction, wanted: _Wanted, enter: Enter
@@ -320,7 +323,9 @@ class SignUp(Struct, frozen=True):
         says = found.data
         if not browser or says["browser"] != browser:
             bucket = f"sign_up_link:{found.voucher.fingerprint}"
-            if wait := await store.write(lambda tx: tx.throttles.take(bucket, _GUESSES, now)):
+            if wait := await store.write(
+                lambda tx: tx.throttles.take(bucket, _GUESSES, now), done_by=USUAL_ACTOR
+            ):
                 return wait
             prepared = prepare(password)
             if prepared is None or not await self.passwords.offload.run(
@@ -338,7 +343,7 @@ class SignUp(Struct, frozen=True):
             enter(tx, user)
             return user
 
-        return await store.write(create_account)
+        return await store.write(create_account, done_by=USUAL_ACTOR)
 
     def _find(self, tx: Transaction, text: str, now: Instant) -> ValidLink | None:
         return self.links.find(tx, VoucherKind.SIGN_UP, text, now)

@@ -17,6 +17,7 @@ from valetkey.authorization.authentication.session import (
 from valetkey.authorization.endpoints.authorize.pending import Pending, signed_in_user
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
     CodeIssued,
@@ -157,7 +158,9 @@ async def answer(server: Server, pending: Pending, now: Instant) -> Answer:
     drawn = FlowSecrets(server.random)
     try:
         given = await server.claims.supply(
-            lambda: server.store.write(lambda tx: _answer(tx, server, pending, drawn, now))
+            lambda: server.store.write(
+                lambda tx: _answer(tx, server, pending, drawn, now), done_by=USUAL_ACTOR
+            )
         )
     except Refused as refused:
         # Nothing was written: the request stays open, and the client receives the error.

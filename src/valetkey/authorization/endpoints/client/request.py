@@ -10,6 +10,7 @@ from valetkey.authorization.client_authentication.authenticate import (
     spend_mark,
 )
 from valetkey.authorization.client_authentication.verified_secrets import VerifiedSecrets
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_response import explained_at
 from valetkey.authorization.protocol.client_authentication.assertion import TYPE as ASSERTION_TYPE
@@ -81,7 +82,9 @@ class ClientRequestAuthentication(Struct, frozen=True):
         if digest is not None:
             self.verified.add(digest, proven, request.at)
         if proven.mark is not None or asked.in_query:
-            problem = await self.store.write(partial(_note, proven, asked, request.at))
+            problem = await self.store.write(
+                partial(_note, proven, asked, request.at), done_by=USUAL_ACTOR
+            )
             if problem is not None:
                 raise _of_grant(Refused(problem), asked)
         return proven

@@ -5,6 +5,7 @@ are checked here, on every call. The resource server authenticates by HTTP Basic
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,7 @@ from valetkey.authorization.endpoints.client.request import (
     ClientRequest,
     ClientRequestAuthentication,
 )
-from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.model.event.event import USUAL_ACTOR, by_client
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.protocol.client_authentication.method import not_proven
@@ -91,7 +92,9 @@ class IdentityEndpoint(Struct, frozen=True):
         if verb == "read":
             return self.store.read
         # A list may be long; it must not delay other requests.
-        return self.store.scan if verb == "list" else self.store.write
+        if verb == "list":
+            return self.store.scan
+        return partial(self.store.write, done_by=USUAL_ACTOR)
 
     def _answer(
         self, tx: Transaction, asked: RecordRequest, read: Read | None, now: Instant

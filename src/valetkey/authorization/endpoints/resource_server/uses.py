@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.resource_server.identity import ResourceServerAuthentication
+from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.storage.register.usage import ScopeUse
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days
@@ -83,7 +84,7 @@ class UsesEndpoint(Struct, frozen=True):
             for name in report.watches
             if (name and "#" not in name if api.is_default else not name or name in api.scopes)
         ]
-        await self.store.write(lambda tx: tx.scope_uses.watch(watches, now))
+        await self.store.write(lambda tx: tx.scope_uses.watch(watches, now), done_by=SYSTEM)
         uses = [
             ScopeUse(use.grant_id, api.qualified(use.scope), _within(use.at, now))
             for use in report.uses
@@ -91,7 +92,9 @@ class UsesEndpoint(Struct, frozen=True):
             if not (api.is_default and "#" in use.scope)
         ]
         for start in range(0, len(uses), _BATCH):
-            await self.store.write(partial(self._note, api.id, uses[start : start + _BATCH]))
+            await self.store.write(
+                partial(self._note, api.id, uses[start : start + _BATCH]), done_by=SYSTEM
+            )
         # Only the server's own API: another could fill the list of any app.
         if api.is_default:
             self.samples.add_samples([_sample(each, now) for each in report.requests])

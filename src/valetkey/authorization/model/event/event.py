@@ -14,7 +14,7 @@ DoneBy = NewType("DoneBy", str)
 
 `user 17`, `user 17 token at_…`, `client web1`, `scim sc_…`, `cli root`, `apply root`,
 `anonymous`, `system`.
-Never empty.
+Never empty when it is stored.
 """
 
 CLI = DoneBy("cli")
@@ -25,6 +25,12 @@ ANONYMOUS = DoneBy("anonymous")
 
 SYSTEM = DoneBy("system")
 """The server itself: a background job, or its start."""
+
+USUAL_ACTOR = DoneBy("")
+"""Stands for the operator of the store or, without one, the usual actor of each event.
+
+A write says so itself: one that names no actor does not type-check.
+"""
 
 UNKNOWN = DoneBy("unknown")
 """The actor of events written before actors were recorded."""

@@ -13,6 +13,7 @@ from valetkey.authorization.endpoints.client.device_authorization import USER_CO
 from valetkey.authorization.layout.addresses import APPS, DEVICE
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.drawing import qr_code
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.api import Api
@@ -247,7 +248,9 @@ class DevicePages(Struct, frozen=True):
         code = read_user_code(request.arguments["user_code"])
         if code is None:
             return self._enter(request, request.arguments["user_code"])
-        found = await self.server.store.write(partial(self._look_up, code, request))
+        found = await self.server.store.write(
+            partial(self._look_up, code, request), done_by=USUAL_ACTOR
+        )
         if isinstance(found, int):
             raise Refused.because(
                 ErrorCode.SLOW_DOWN,

@@ -12,6 +12,7 @@ from valetkey.authorization.authentication.federation.upstream_sign_in import Un
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.site.federation.federation import (
     ARRIVED,
     CONNECTIONS,
@@ -114,7 +115,7 @@ class UpstreamSignUp(Struct, frozen=True):
             return made
 
         try:
-            made = await flow.server.store.write(create_account)
+            made = await flow.server.store.write(create_account, done_by=USUAL_ACTOR)
         except AlreadyLinked:
             made = None
         if isinstance(made, User):

@@ -30,6 +30,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
 )
 from valetkey.authorization.layout.addresses import SIGN_IN, WITH, safe_return_path
 from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
 from valetkey.authorization.site.federation.federation import (
@@ -100,7 +101,7 @@ class ProviderCallback(Struct, frozen=True):
         browser = server.cookies.browser_fingerprint(server.cookies.browser(came))
         pending_sign_ins = federation.pending_sign_ins
         pending_sign_in = await server.store.write(
-            lambda tx: pending_sign_ins.take(tx, state, browser, now)
+            lambda tx: pending_sign_ins.take(tx, state, browser, now), done_by=USUAL_ACTOR
         )
         if pending_sign_in is None or pending_sign_in.provider != provider.settings.id:
             raise Refused.because(
@@ -142,7 +143,7 @@ class ProviderCallback(Struct, frozen=True):
                 return user
             return flow.admit(tx, request, target, fresh, user, by)
 
-        met = await flow.server.store.write(admit_user)
+        met = await flow.server.store.write(admit_user, done_by=USUAL_ACTOR)
         if isinstance(met, ClaimedIdentity):
             has_claims = claimed.kept is not None
             unlinked = UnlinkedIdentity(
@@ -179,7 +180,9 @@ class ProviderCallback(Struct, frozen=True):
             notices.sign_in_method_added(tx, asking.user, SignInMethod.ELSEWHERE, now)
             return True
 
-        done = "connected" if await server.store.write(link_identity) else "taken"
+        done = (
+            "connected" if await server.store.write(link_identity, done_by=USUAL_ACTOR) else "taken"
+        )
         return SeeOther(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
     def _failed(

@@ -17,6 +17,7 @@ from valetkey.authorization.authentication.federation.upstream_sign_in import (
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import WITH
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.site.page import SeeOther
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton
@@ -102,7 +103,7 @@ class Federation(Struct, frozen=True):
                 tx.vouchers.issue(voucher)
             return wait
 
-        if wait := await self.server.store.write(count_departure):
+        if wait := await self.server.store.write(count_departure, done_by=USUAL_ACTOR):
             raise Refused.because(
                 ErrorCode.SLOW_DOWN,
                 "too many sign-in attempts from your network; try again later",

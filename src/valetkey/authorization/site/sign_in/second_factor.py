@@ -14,6 +14,7 @@ from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -129,7 +130,7 @@ class SecondFactor(Struct, frozen=True):
             device = flow.remember(tx, came, fresh, user.uid) if remembers else None
             return flow.enter(tx, came, fresh, user, methods, device)
 
-        met = await flow.server.store.write(verify_factor)
+        met = await flow.server.store.write(verify_factor, done_by=USUAL_ACTOR)
         if met is None:
             return flow.again(target)
         if isinstance(met, VerificationFailed):

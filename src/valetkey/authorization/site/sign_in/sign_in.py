@@ -11,6 +11,7 @@ from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
+from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.protocol.claims import Method
 from valetkey.authorization.site.page import (
@@ -158,7 +159,7 @@ class SignIn(Struct, frozen=True):
                 return None
             return flow.enter(tx, came, fresh, user, proof.methods)
 
-        entered = await store.write(verify_passkey)
+        entered = await store.write(verify_passkey, done_by=USUAL_ACTOR)
         if entered is None:
             return self._page(request, "", _NO_PASSKEY)
         return flow.continue_to(came, request.target, fresh, entered)
