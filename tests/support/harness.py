@@ -35,7 +35,7 @@ from valetkey.authorization.operations.operation import Operation, Result, call_
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.revision import change_token_state
-from valetkey.authorization.storage.transaction import ActingStore, Transaction
+from valetkey.authorization.storage.transaction import ActorStore, Transaction
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -104,7 +104,7 @@ class Harness(Caller):
         return self.authorize.server
 
     @property
-    def store(self) -> ActingStore:
+    def store(self) -> ActorStore:
         """Return the app's own storage, acting as the command line."""
         return self.server.store.acting(_BY)
 

@@ -34,7 +34,7 @@ class _Unused:
 
 
 _UNUSED = cast("Any", _Unused())
-_AREAS: Mapping[str, Sequence[AnyPage]] = {
+AREAS: Mapping[str, Sequence[AnyPage]] = {
     "account": account_pages(_UNUSED),
     "developer": developer_pages(_UNUSED, _UNUSED, _UNUSED),
     "admin": admin_pages(_UNUSED, _UNUSED),
@@ -77,7 +77,7 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
 
 def navigation_for(page: PageContext) -> Navigation:
     """The navigation of its area; the page of the template's name is the current one."""
-    pages: Sequence[AnyPage] = _AREAS.get(area_of(page), ())
+    pages: Sequence[AnyPage] = AREAS.get(area_of(page), ())
     name = page.template.removesuffix(".html").rpartition("/")[2]
     named = [each for each in pages if each.path.rpartition("/")[2] == name]
     navigation = navigation_of(pages, named[0] if named else None)

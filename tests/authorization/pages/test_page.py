@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent
 from tests.authorization.pages.reading import Reading
+from tests.authorization.pages.shown import AREAS
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import (
     content_security_policy,
@@ -16,6 +17,7 @@ from valetkey.authorization.layout.render import (
     initial,
     render,
 )
+from valetkey.authorization.layout.viewer import navigation_of
 from valetkey.authorization.site.consent.consent import ScopeLine
 from valetkey.authorization.site.errors.refuse import ProblemPage, Reader
 from valetkey.kernel.refusal import ErrorCode
@@ -144,3 +146,12 @@ def test_links_to_the_papers_of_the_app() -> None:
 )
 def test_stands_for_an_app_with_one_letter(name: str, letter: str) -> None:
     assert initial(name) == letter
+
+
+def test_documentation_is_that_of_the_page_or_the_nearest_above() -> None:
+    pages = AREAS["admin"]
+    named = {page.path: navigation_of(pages, page).docs for page in pages}
+    assert named["/admin/keys"] == "how-to/operate/rotate-keys.html"
+    assert named["/admin/clients/{client_id}"] == "how-to/apps/register-a-client.html"
+    assert named["/admin/users"] == named["/admin"] == "how-to/operate/run-it-with-a-team.html"
+    assert navigation_of(pages).docs == ""

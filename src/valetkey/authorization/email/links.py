@@ -6,6 +6,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.keyring import Keyring
@@ -16,7 +17,7 @@ SIGN_UP = "/account/new"
 SIGN_UP_CONFIRM = "/account/new/confirm"
 FORGOTTEN = "/account/forgotten"
 RESET = "/account/reset"
-EMAIL = "/account/email"
+EMAIL = ADDRESSES["email"]
 EMAIL_CONFIRM = "/account/email/confirm"
 EMAIL_VERIFY = "/account/email/verify"
 EMAIL_UNDO = "/account/email/undo"

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import browser_of
-from valetkey.authorization.email.links import EMAIL_UNDO, LIFETIMES, Links
+from valetkey.authorization.email.links import EMAIL_UNDO, FORGOTTEN, LIFETIMES, Links
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.layout.addresses import ADDRESSES, DEVELOPER, SECURITY, SESSIONS
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
@@ -30,9 +31,9 @@ class SignInMethod(StrEnum):
 
 
 _PLACES = {
-    SignInMethod.PASSKEY: "/account/security",
-    SignInMethod.AUTHENTICATOR: "/account/security",
-    SignInMethod.ELSEWHERE: "/account/connections",
+    SignInMethod.PASSKEY: SECURITY,
+    SignInMethod.AUTHENTICATOR: SECURITY,
+    SignInMethod.ELSEWHERE: ADDRESSES["connections"],
 }
 
 
@@ -44,7 +45,7 @@ class Notices(Struct, frozen=True):
 
     def password_changed(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user that the password was changed."""
-        forgotten = f"{self.issuer}/account/forgotten"
+        forgotten = f"{self.issuer}{FORGOTTEN}"
         self._enqueue(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
 
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
@@ -73,12 +74,12 @@ class Notices(Struct, frozen=True):
         """Notify the address if an administrator marked it as verified."""
         if not actor_values(tx, user):
             return
-        forgotten = f"{self.issuer}/account/forgotten"
+        forgotten = f"{self.issuer}{FORGOTTEN}"
         self._enqueue(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
 
     def factors_reset(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user that passkeys, authenticator app and recovery codes were removed."""
-        values = {"username": user.username, "security": f"{self.issuer}/account/security"}
+        values = {"username": user.username, "security": f"{self.issuer}{SECURITY}"}
         self._write(tx, user, EmailKind.FACTORS_RESET, values, now)
 
     def role_changed(self, tx: Transaction, user: User, role: str, now: Instant) -> None:
@@ -93,13 +94,13 @@ class Notices(Struct, frozen=True):
             "browser": browser,
             "system": system,
             "time": f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
-            "sessions": f"{self.issuer}/account/sessions",
+            "sessions": f"{self.issuer}{SESSIONS}",
         }
         self._enqueue(tx, user, EmailKind.NEW_DEVICE, values, now)
 
     def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
         """Notify the user that a recovery code was used, and how many are left."""
-        values = {"left": str(left), "security": f"{self.issuer}/account/security"}
+        values = {"left": str(left), "security": f"{self.issuer}{SECURITY}"}
         self._enqueue(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
     def sign_in_method_added(
@@ -117,7 +118,9 @@ class Notices(Struct, frozen=True):
         The address may hold credentials: only its host is told.
         """
         app = None if webhook.client_id is None else tx.clients.find(webhook.client_id)
-        place = "/admin/webhooks" if app is None else f"/developer/apps/{app.id}/webhooks"
+        place = (
+            ADDRESSES["admin_webhooks"] if app is None else f"{DEVELOPER}/apps/{app.id}/webhooks"
+        )
         values = {
             "host": urlsplit(webhook.url).hostname or "",
             "app": "" if app is None else app.name or app.id,

@@ -26,19 +26,19 @@ NEW_APP = "/developer/new"
 
 ADDRESSES: Mapping[str, str] = MappingProxyType(
     {
-        "home": "/",
+        "home": HOME,
         "errors": "/errors/",
         "query_notice": "/notices/query-string",
         "profile": "/account/profile",
         "data": "/account/data",
         "removal": "/account/delete",
-        "apps": "/account/apps",
+        "apps": APPS,
         "app": "/account/apps/app",
-        "end_app": "/account/apps/end",
-        "end_apps": "/account/apps/end-all",
-        "sessions": "/account/sessions",
-        "activity": "/account/activity",
-        "security": "/account/security",
+        "end_app": END_APP,
+        "end_apps": END_APPS,
+        "sessions": SESSIONS,
+        "activity": ACTIVITY,
+        "security": SECURITY,
         "connections": "/account/connections",
         "email": "/account/email",
         "password": "/account/security/password",
@@ -48,9 +48,9 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "new_authenticator": "/account/security/authenticator/new",
         "remove_authenticator": "/account/security/authenticator/remove",
         "recovery_codes": "/account/security/recovery-codes",
-        "developer": "/developer",
-        "new_app": "/developer/new",
-        "device": "/device",
+        "developer": DEVELOPER,
+        "new_app": NEW_APP,
+        "device": DEVICE,
         "admin": "/admin",
         "admin_users": "/admin/users",
         "admin_roles": "/admin/roles",
@@ -64,40 +64,11 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "admin_settings": "/admin/settings",
         "admin_mail": "/admin/mail",
         "admin_tokens": "/admin/tokens",
-        "language": "/language",
-        "sign_out": "/oauth/sign-out",
+        "language": LANGUAGE,
+        "sign_out": SIGN_OUT,
         "metadata": "/.well-known/oauth-authorization-server",
     }
 )
-
-DOCUMENTATION: Mapping[str, str] = MappingProxyType(
-    {
-        "/developer": "how-to/apps/let-developers-register.html",
-        "/developer/new": "how-to/apps/register-a-client.html",
-        "/developer/apps/{client_id}/failures": "how-to/apps/find-out-why-a-request-failed.html",
-        "/developer/apps/{client_id}/requests": "how-to/apps/find-out-why-a-request-failed.html",
-        "/admin": "how-to/operate/run-it-with-a-team.html",
-        "/admin/apis": "how-to/apis/several-apis.html",
-        "/admin/clients": "how-to/apps/register-a-client.html",
-        "/admin/events": "how-to/operate/audit-log.html",
-        "/admin/groups": "how-to/people/groups.html",
-        "/admin/keys": "how-to/operate/rotate-keys.html",
-        "/admin/mail": "how-to/operate/send-mail.html",
-        "/admin/providers": "how-to/people/sign-in-from-elsewhere.html",
-        "/admin/registration": "how-to/apps/let-apps-register-themselves.html",
-        "/admin/settings": "reference/settings.html",
-        "/admin/tokens": "how-to/operate/automate-administration.html",
-    }
-)
-"""The page of the documentation for each page of the navigation, by path."""
-
-
-def documentation_of(path: str) -> str:
-    """Return the documentation for the page at `path`, or for the nearest one above."""
-    while path and path not in DOCUMENTATION:
-        path = path.rpartition("/")[0]
-    return DOCUMENTATION.get(path, "")
-
 
 _LONGEST_PATH = 500
 # A path of our own areas, and nothing that a browser or a proxy could read as another place.

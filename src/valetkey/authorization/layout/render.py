@@ -16,7 +16,7 @@ from jinja2 import (
 )
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from valetkey.authorization.layout.addresses import ADDRESSES, documentation_of
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.compilation import page_compiler
@@ -173,7 +173,7 @@ def render(
             "csrf": csrf,
             "page_title": navigation.title,
             "menu": navigation.menu,
-            "docs_page": documentation_of(navigation.current),
+            "docs_page": navigation.docs,
         },
         template.name,
         template.blocks,

@@ -15,6 +15,7 @@ from valetkey.config.agreement import is_loopback
 from valetkey.config.load import USUAL_FILE
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Pairs, Request
 
 
@@ -126,6 +127,8 @@ class Navigation(Struct, frozen=True):
 
     title: str = ""
     menu: tuple[MenuItem, ...] = ()
+    #: The page of the documentation, "" for none.
+    docs: str = ""
 
     @property
     def current(self) -> str:
@@ -160,6 +163,11 @@ class Declared(Protocol):
         """The path of the page that is current in the navigation; "" for the nearest above."""
         ...
 
+    @property
+    def docs(self) -> str:
+        """The page of the documentation about it and what is below it; "" for that above it."""
+        ...
+
 
 def navigation_of(pages: Sequence[Declared], page: Declared | None = None) -> Navigation:
     """Return the navigation of an area with this page highlighted, None for its front page."""
@@ -177,4 +185,12 @@ def navigation_of(pages: Sequence[Declared], page: Declared | None = None) -> Na
         )
         for each in listed
     )
-    return Navigation(title, menu)
+    return _documented(Navigation(title, menu), pages)
+
+
+def _documented(navigation: Navigation, pages: Sequence[Declared]) -> Navigation:
+    """Add the documentation of the current page, or of the nearest one above it that has some."""
+    at = f"{navigation.current}/"
+    above = [each for each in pages if each.docs and at.startswith(f"{each.path}/")]
+    nearest = max(above, key=lambda each: len(each.path), default=None)
+    return navigation if nearest is None else replace(navigation, docs=nearest.docs)

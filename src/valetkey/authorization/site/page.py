@@ -217,8 +217,9 @@ class Page(Struct, Generic[R], frozen=True):
 
     `title` is marked as translatable. Pages with `nav` are the navigation of their area, in this
     order, below the heading that it names; for any other page the nearest one above it is current,
-    or that at the path `under`. With `hides_query` the query of its URL is kept out of logs and
-    redirects, and is `request.hidden_query`. Without `head`, HEAD is refused: GET is a step.
+    or that at the path `under`. `docs` is its page of the documentation, and of those below it.
+    With `hides_query` the query of its URL is kept out of logs and redirects, and is
+    `request.hidden_query`. Without `head`, HEAD is refused: GET is a step.
     """
 
     path: str
@@ -228,6 +229,7 @@ class Page(Struct, Generic[R], frozen=True):
     title: str = ""
     nav: bool | str = False
     under: str = ""
+    docs: str = ""
     hides_query: bool = False
     head: bool = True
 

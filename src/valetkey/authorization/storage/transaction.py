@@ -179,9 +179,9 @@ class Store:
     done_by: DoneBy | None = None
     wanted: SubscribedEvents = default(default_factory=SubscribedEvents, compare=False)
 
-    def acting(self, done_by: DoneBy) -> "ActingStore":
+    def acting(self, done_by: DoneBy) -> "ActorStore":
         """Return this store with an actor."""
-        return ActingStore(self.engine, self.random, done_by, self.wanted)
+        return ActorStore(self.engine, self.random, done_by, self.wanted)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
@@ -217,7 +217,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class ActingStore(Store):
+class ActorStore(Store):
     """A store with an actor, as the command line has: its writes name one only to differ."""
 
     async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy = USUAL_ACTOR) -> T:

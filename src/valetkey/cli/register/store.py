@@ -15,7 +15,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
 from valetkey.authorization.model.event.event import DoneBy, by_cli
-from valetkey.authorization.storage.transaction import ActingStore
+from valetkey.authorization.storage.transaction import ActorStore
 from valetkey.config.installation import connect_to, open_known, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
@@ -70,7 +70,7 @@ class Opened(Struct, frozen=True):
         return self.foundation.settings
 
     @property
-    def store(self) -> ActingStore:
+    def store(self) -> ActorStore:
         """Return the store of the authorization server, acting as the operator."""
         return self.foundation.store.acting(self.operator.done_by)
 

@@ -11,6 +11,7 @@ from valetkey.authorization.actions.inspection.check import (
     Site,
     moment,
 )
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.storage.transaction import Transaction
@@ -30,7 +31,7 @@ ONE_OWNER = Condition(
     translatable("There is only one owner."),
     translatable("Add a second one to avoid being locked out."),
     page=_TEAM,
-    console="/admin/roles",
+    console=ADDRESSES["admin_roles"],
 )
 UNPROTECTED = Condition(
     "unprotected",
@@ -39,7 +40,7 @@ UNPROTECTED = Condition(
     translatable("Users with a role and without a second factor: %(count)s."),
     translatable("Ask them to add a passkey."),
     page=_TEAM,
-    console="/admin/roles",
+    console=ADDRESSES["admin_roles"],
 )
 SECRET_IN_URL = Condition(
     "secret_in_url",
@@ -52,7 +53,7 @@ SECRET_IN_URL = Condition(
     translatable("When it no longer does so, issue a new secret:"),
     "valetkey client secret %(client)s",
     page="how-to/operate/run-behind-a-proxy",
-    console="/admin/clients",
+    console=ADDRESSES["admin_clients"],
 )
 IMPLICIT = Condition(
     "implicit",
@@ -65,7 +66,7 @@ IMPLICIT = Condition(
     translatable("If the app can use the authorization code grant with PKCE instead:"),
     "valetkey client allow-implicit %(client)s --off",
     page=_CLIENTS,
-    console="/admin/clients",
+    console=ADDRESSES["admin_clients"],
 )
 PASSWORD = Condition(
     "password",
@@ -78,7 +79,7 @@ PASSWORD = Condition(
     translatable("Unless this is your own app and has no alternative:"),
     "valetkey client allow-password %(client)s --off",
     page=_CLIENTS,
-    console="/admin/clients",
+    console=ADDRESSES["admin_clients"],
 )
 REDIRECT_URI = Condition(
     "redirect_uri",
@@ -91,7 +92,7 @@ REDIRECT_URI = Condition(
     translatable("Register it without these:"),
     "valetkey client change %(client)s",
     page=_CLIENTS,
-    console="/admin/clients",
+    console=ADDRESSES["admin_clients"],
 )
 MORE = Condition(
     "more",

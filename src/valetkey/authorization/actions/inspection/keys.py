@@ -11,6 +11,7 @@ from valetkey.authorization.actions.inspection.check import (
     day,
 )
 from valetkey.authorization.actions.resource_server import credential_in_file
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
@@ -21,7 +22,7 @@ from valetkey.kernel.secret import same
 from valetkey.kernel.words import translatable
 
 _PAGE = "how-to/operate/rotate-keys"
-_CONSOLE = "/admin/keys"
+_CONSOLE = ADDRESSES["admin_keys"]
 
 KEYRING = Condition(
     "keyring",

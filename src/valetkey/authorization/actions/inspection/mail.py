@@ -7,12 +7,13 @@ from valetkey.authorization.actions.inspection.check import (
     NetworkCheck,
 )
 from valetkey.authorization.email.smtp import MailServer, NotDelivered
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.words import translatable
 
 _PAGE = "how-to/operate/send-mail"
-_CONSOLE = "/admin/mail"
+_CONSOLE = ADDRESSES["admin_mail"]
 
 MAIL_OFF = Condition(
     "mail_off",

@@ -10,6 +10,7 @@ from valetkey.authorization.actions.inspection.check import (
     Site,
     moment,
 )
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
@@ -27,7 +28,7 @@ MAIL_STUCK = Condition(
     translatable("Email has been queued for more than ten minutes."),
     translatable("Send a test email and check the mail server's reply."),
     page="how-to/operate/alerts/outbox-stuck",
-    console="/admin/mail",
+    console=ADDRESSES["admin_mail"],
 )
 SIGN_OUT_NOTICES_STUCK = Condition(
     "apps_untold",
@@ -48,7 +49,7 @@ WEBHOOK_FAILING = Condition(
     translatable("Look at its responses:"),
     "valetkey webhook attempts %(webhook)s",
     page="how-to/operate/alerts/webhook-failing",
-    console="/admin/webhooks",
+    console=ADDRESSES["admin_webhooks"],
 )
 WEBHOOK_FAILED = WEBHOOK_FAILING.as_bad("webhook_failed")
 WEBHOOK_DISABLED = Condition(
@@ -62,7 +63,7 @@ WEBHOOK_DISABLED = Condition(
     translatable("Fix the receiver, then:"),
     "valetkey webhook enable %(webhook)s",
     page=_WEBHOOKS,
-    console="/admin/webhooks",
+    console=ADDRESSES["admin_webhooks"],
 )
 NOT_CHAINED = Condition(
     "audit_not_chained",

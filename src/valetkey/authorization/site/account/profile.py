@@ -25,7 +25,7 @@ from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.addresses import ADDRESSES, SIGN_IN
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language import Language
 from valetkey.authorization.model.account.user import Attribute, User
@@ -44,7 +44,7 @@ from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 from valetkey.web.offload import Offload
 
-PROFILE = "/account/profile"
+PROFILE = ADDRESSES["profile"]
 PICTURE = f"{PROFILE}/picture"
 REMOVE_PICTURE = f"{PICTURE}/remove"
 

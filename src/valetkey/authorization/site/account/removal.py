@@ -9,7 +9,7 @@ from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.layout.addresses import ADDRESSES, SIGN_IN
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.account.user import fold
@@ -31,7 +31,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
-DATA = "/account/data"
+DATA = ADDRESSES["data"]
 
 
 class DataPage(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Data(Struct, frozen=True):
         return Download("account.json", "application/json", file)
 
 
-REMOVAL = "/account/delete"
+REMOVAL = ADDRESSES["removal"]
 
 _BAD_REQUEST = 400
 _CONFLICT = 409

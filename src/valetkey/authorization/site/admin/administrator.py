@@ -13,6 +13,7 @@ from valetkey.authorization.actions.admin.permissions import (
     permissions_of,
 )
 from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.site.page import (
@@ -119,7 +120,7 @@ def is_stale(entry: Administration, now: Instant) -> bool:
     return later(entry.last_seen_at, _SEEN_EVERY) <= now
 
 
-ADMIN = "/admin"
+ADMIN = ADDRESSES["admin"]
 """The first page of the console, the only one that redirects visitors to sign-in."""
 
 PEOPLE = translatable("People")

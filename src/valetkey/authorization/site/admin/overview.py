@@ -68,7 +68,16 @@ class Overview(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
         title = translatable("Overview")
-        return (Page(ADMIN, administrator(), self.show, title=title, nav=True),)
+        return (
+            Page(
+                ADMIN,
+                administrator(),
+                self.show,
+                title=title,
+                nav=True,
+                docs="how-to/operate/run-it-with-a-team.html",
+            ),
+        )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show findings, numbers and charts."""

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -27,10 +28,10 @@ FILTERS = "/admin/filters"
 
 LISTS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "events": ("/admin/events", ("person", "client", "name", "by", "since", "until")),
-        "users": ("/admin/users", ("q", "show", "sort")),
+        "events": (ADDRESSES["admin_events"], ("person", "client", "name", "by", "since", "until")),
+        "users": (ADDRESSES["admin_users"], ("q", "show", "sort")),
         "clients": (
-            "/admin/clients",
+            ADDRESSES["admin_clients"],
             ("q", "state", "mark", "type", "profile", "origin", "legacy", "sort"),
         ),
     }

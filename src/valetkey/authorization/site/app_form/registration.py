@@ -153,7 +153,8 @@ class AppRegistration(Struct, Generic[R], frozen=True):
     def page(self, requires: Requirement[R], *, nav: bool = False) -> Page[R]:
         """Return the page."""
         act, title = Act(self.submit), translatable("Register an app")
-        return Page(self.path, requires, self.show, act, title=title, nav=nav)
+        docs = "how-to/apps/register-a-client.html"
+        return Page(self.path, requires, self.show, act, title=title, nav=nav, docs=docs)
 
     @property
     def _forms(self) -> AppForms:

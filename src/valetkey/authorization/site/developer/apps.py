@@ -63,7 +63,16 @@ class Apps(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         title = translatable("Your apps")
-        return (Page(DEVELOPER, signed_in, self.show, title=title, nav=True),)
+        return (
+            Page(
+                DEVELOPER,
+                signed_in,
+                self.show,
+                title=title,
+                nav=True,
+                docs="how-to/apps/let-developers-register.html",
+            ),
+        )
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the list of apps and invitations."""

@@ -16,7 +16,7 @@ from valetkey.authorization.authentication.federation.upstream_sign_in import (
 )
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.layout.addresses import WITH
+from valetkey.authorization.layout.addresses import ADDRESSES, WITH
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.site.page import SeeOther
 from valetkey.authorization.site.sign_in.flow import SignInFlow
@@ -29,7 +29,7 @@ from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request
 
 ARRIVED = "/oauth/sign-in/arrived"
-CONNECTIONS = "/account/connections"
+CONNECTIONS = ADDRESSES["connections"]
 
 REDIRECT = "federation"
 """The purpose of the token of links that redirect to a provider."""

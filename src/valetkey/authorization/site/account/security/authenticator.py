@@ -14,7 +14,7 @@ from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors import typed_codes
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.email.notices import Notices, SignInMethod
-from valetkey.authorization.layout.addresses import SECURITY
+from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
@@ -43,7 +43,7 @@ from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import fresh_id
 from valetkey.kernel.words import translatable
 
-RECOVERY_CODES = "/account/security/recovery-codes"
+RECOVERY_CODES = ADDRESSES["recovery_codes"]
 DOWNLOAD = "/account/security/recovery-codes/download"
 
 _SHOWN = minutes(15)
@@ -146,8 +146,8 @@ def show_codes(factors: Factors, request: SignedInRequest, codes: tuple[str, ...
     return Show(RecoveryCodesPage(DOWNLOAD, sealed, codes))
 
 
-NEW = "/account/security/authenticator/new"
-REMOVE = "/account/security/authenticator/remove"
+NEW = ADDRESSES["new_authenticator"]
+REMOVE = ADDRESSES["remove_authenticator"]
 
 _SETUP = minutes(15)
 _PURPOSE = "authenticator"

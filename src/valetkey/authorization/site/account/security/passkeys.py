@@ -15,7 +15,7 @@ from valetkey.authorization.actions.account.factors import (
 from valetkey.authorization.authentication.browsers import Browsers, browser_of
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.email.notices import Notices, SignInMethod
-from valetkey.authorization.layout.addresses import SECURITY
+from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.protocol.claims import Method
@@ -40,7 +40,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
-NEW = "/account/security/passkeys/new"
+NEW = ADDRESSES["new_passkey"]
 PASSKEY = "/account/security/passkeys/{id}"
 REMOVE = "/account/security/passkeys/{id}/remove"
 

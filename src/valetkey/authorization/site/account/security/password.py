@@ -13,7 +13,7 @@ from valetkey.authorization.actions.account.password_change import (
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.authentication.session import NewSession
-from valetkey.authorization.layout.addresses import SECURITY
+from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import FactorKind
 from valetkey.authorization.site.account.security.confirm import (
@@ -35,8 +35,8 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import Refusal
 
-PASSWORD = "/account/security/password"
-REMOVE = "/account/security/password/remove"
+PASSWORD = ADDRESSES["password"]
+REMOVE = ADDRESSES["remove_password"]
 
 _FIELDS = ("current", "new", "again")
 _RECENT = minutes(5)

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown
 from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS
 from valetkey.authorization.operations.operation import Services, call_of, value_of
@@ -20,7 +21,7 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.kernel.words import translatable
 
-APIS = "/admin/apis"
+APIS = ADDRESSES["admin_apis"]
 NEW = "/admin/apis/new"
 LINES = ("scopes", "machine_scopes", "roles", "clients")
 """The fields with a value per line."""
@@ -112,7 +113,14 @@ class Apis(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list and the form."""
         return (
-            Page(APIS, administrator(), self.show, title=_TITLE, nav=APPS_AND_APIS),
+            Page(
+                APIS,
+                administrator(),
+                self.show,
+                title=_TITLE,
+                nav=APPS_AND_APIS,
+                docs="how-to/apis/several-apis.html",
+            ),
             InputForm(
                 NEW,
                 administrator(Permission.CLIENTS),

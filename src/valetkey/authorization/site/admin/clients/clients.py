@@ -9,6 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
 from valetkey.authorization.operations.clients import REGISTER
@@ -51,7 +52,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form, read_query
 
-CLIENTS = "/admin/clients"
+CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"
 
 
@@ -114,7 +115,16 @@ class Clients(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
         title = translatable("Apps")
-        return (Page(CLIENTS, administrator(), self.show, title=title, nav=APPS_AND_APIS),)
+        return (
+            Page(
+                CLIENTS,
+                administrator(),
+                self.show,
+                title=title,
+                nav=APPS_AND_APIS,
+                docs="how-to/apps/register-a-client.html",
+            ),
+        )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the apps. Unknown filter values are ignored."""

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.events import FORMATS, MOST
 from valetkey.authorization.actions.admin.search import resolve_users
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.operations.events import EXPORT_EVENTS
 from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
@@ -44,7 +45,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
-EVENTS = "/admin/events"
+EVENTS = ADDRESSES["admin_events"]
 EXPORT = "/admin/events/export"
 LIVE = "/admin/events/live"
 
@@ -132,7 +133,14 @@ class Events(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the log, and the confirmation before an export."""
         return (
-            Page(EVENTS, administrator(), self.show, title=translatable("Events"), nav=SERVER),
+            Page(
+                EVENTS,
+                administrator(),
+                self.show,
+                title=translatable("Events"),
+                nav=SERVER,
+                docs="how-to/operate/audit-log.html",
+            ),
             Page(LIVE, administrator(polled=True), self.show, title=translatable("Events")),
             Page(
                 EXPORT,

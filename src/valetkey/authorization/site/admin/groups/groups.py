@@ -6,6 +6,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.operations.groups.groups import (
     CHANGE_GROUP,
     CREATE_GROUP,
@@ -29,7 +30,7 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.kernel.words import translatable
 
-GROUPS = "/admin/groups"
+GROUPS = ADDRESSES["admin_groups"]
 NEW = "/admin/groups/new"
 
 WORDS: Words = {
@@ -90,7 +91,14 @@ class Groups(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list and the form."""
         return (
-            Page(GROUPS, administrator(), self.show, title=_TITLE, nav=PEOPLE),
+            Page(
+                GROUPS,
+                administrator(),
+                self.show,
+                title=_TITLE,
+                nav=PEOPLE,
+                docs="how-to/people/groups.html",
+            ),
             InputForm(
                 NEW,
                 administrator(Permission.USERS),

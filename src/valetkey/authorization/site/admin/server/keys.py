@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.operations.operation import Services
@@ -28,7 +29,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
-KEYS = "/admin/keys"
+KEYS = ADDRESSES["admin_keys"]
 ROTATE = "/admin/keys/rotate"
 _ROTATION = "/admin/keys/{act}"
 _ACT = "/admin/keys/{kid}/{act}"
@@ -89,7 +90,14 @@ class SigningKeys(Struct, frozen=True):
         """The keys, and the confirmations before they are rotated and before one is withdrawn."""
         services, finish = self.services, done_at(KEYS)
         return (
-            Page(KEYS, administrator(), self.show, title=_TITLE, nav=SERVER),
+            Page(
+                KEYS,
+                administrator(),
+                self.show,
+                title=_TITLE,
+                nav=SERVER,
+                docs="how-to/operate/rotate-keys.html",
+            ),
             confirmation(_ROTATION, _OF_ALL, services, self._all, finish),
             confirmation(_ACT, _OF_ONE, services, self._one, finish),
         )

@@ -73,7 +73,14 @@ class UpstreamProviders(Struct, frozen=True):
         title = translatable("Sign-in providers")
         test = Act(self.test, requires=administrator(Permission.SETTINGS))
         return (
-            Page(PROVIDERS, administrator(), self.show, title=title, nav=SERVER),
+            Page(
+                PROVIDERS,
+                administrator(),
+                self.show,
+                title=title,
+                nav=SERVER,
+                docs="how-to/people/sign-in-from-elsewhere.html",
+            ),
             Page(f"{PROVIDERS}/{{provider}}/test", administrator(), act=test, title=title),
         )
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import (
     InvalidInput,
@@ -35,7 +36,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.form import EMPTY, Form
 
-REGISTRATION = "/admin/registration"
+REGISTRATION = ADDRESSES["admin_registration"]
 WITHDRAW = "/admin/registration/invitations/{invitation_id}/withdraw"
 
 _FAULTS = {
@@ -120,7 +121,15 @@ class Registration(Struct, frozen=True):
         registrar = administrator(Permission.CLIENTS)
         invite = Act(self.invite, requires=registrar)
         return (
-            Page(REGISTRATION, administrator(), self.show, invite, title=_TITLE, nav=APPS_AND_APIS),
+            Page(
+                REGISTRATION,
+                administrator(),
+                self.show,
+                invite,
+                title=_TITLE,
+                nav=APPS_AND_APIS,
+                docs="how-to/apps/let-apps-register-themselves.html",
+            ),
             Page(WITHDRAW, registrar, act=Act(self.withdraw)),
         )
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.actions.admin.server import brand_of
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
 from valetkey.authorization.layout.language_choice import language_of
@@ -34,7 +35,7 @@ from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
-SETTINGS = "/admin/settings"
+SETTINGS = ADDRESSES["admin_settings"]
 BRAND = "/admin/settings/brand"
 
 
@@ -115,7 +116,14 @@ class SettingsPages(Struct, frozen=True):
         """Return the settings, and the form of the brand."""
         editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and color")
         return (
-            Page(SETTINGS, administrator(), self.show, title=translatable("Settings"), nav=SERVER),
+            Page(
+                SETTINGS,
+                administrator(),
+                self.show,
+                title=translatable("Settings"),
+                nav=SERVER,
+                docs="reference/settings.html",
+            ),
             Page(BRAND, editor, self.show_form, Act(self.change), title=brand),
         )
 
@@ -194,7 +202,7 @@ def _form(said: dict[BrandField, str], faults: tuple[tuple[str, str], ...] = ())
     )
 
 
-MAIL = "/admin/mail"
+MAIL = ADDRESSES["admin_mail"]
 
 
 class EmailLine(Struct, frozen=True):
@@ -244,7 +252,17 @@ class Mail(Struct, frozen=True):
         """Return the state of the queue, with the button for a test email."""
         test = Act(self.test, requires=administrator(Permission.SETTINGS))
         title = translatable("Email")
-        return (Page(MAIL, administrator(), self.show, test, title=title, nav=SERVER),)
+        return (
+            Page(
+                MAIL,
+                administrator(),
+                self.show,
+                test,
+                title=title,
+                nav=SERVER,
+                docs="how-to/operate/send-mail.html",
+            ),
+        )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the state of the email queue."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import ApiToken, User
 from valetkey.authorization.operations.operation import (
@@ -68,7 +69,7 @@ _FAULTS = {
 _TOO_MANY = translatable("No more tokens are possible at a time. Revoke one first.")
 
 
-TOKENS = "/admin/tokens"
+TOKENS = ADDRESSES["admin_tokens"]
 NEW = "/admin/tokens/new"
 _ACT = "/admin/tokens/{token_id}/{act}"
 _BUTTONS = Buttons.below("/tokens/{token_id}")
@@ -153,7 +154,14 @@ class ApiTokens(Struct, frozen=True):
         maker = administrator(Permission.KEYS, recent=True)
         make = Act(self.make, multiple=("permission",))
         return (
-            Page(TOKENS, administrator(), self.show, title=_TITLE, nav=SERVER),
+            Page(
+                TOKENS,
+                administrator(),
+                self.show,
+                title=_TITLE,
+                nav=SERVER,
+                docs="how-to/operate/automate-administration.html",
+            ),
             Page(NEW, maker, self.show_form, make, title=NEW_TOKEN),
             confirmation(_ACT, _BUTTONS, self.services, self._subject, done_at(TOKENS)),
         )

@@ -8,6 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import RoleHolder, Roles
 from valetkey.authorization.actions.admin.search import resolve_users
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
@@ -26,7 +27,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 
-ROLES = "/admin/roles"
+ROLES = ADDRESSES["admin_roles"]
 
 
 class HolderLine(Struct, frozen=True):

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import count_users, find_users, uid_of
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
@@ -29,7 +30,7 @@ from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
 
-USERS = "/admin/users"
+USERS = ADDRESSES["admin_users"]
 IMPORT = "/admin/users/import"
 SELECTED = "/admin/users/selected"
 

@@ -109,7 +109,16 @@ class Requests(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         title = translatable("Requests")
-        return (Page(REQUESTS, member_of_app, self.show, title=title, nav=True),)
+        return (
+            Page(
+                REQUESTS,
+                member_of_app,
+                self.show,
+                title=title,
+                nav=True,
+                docs="how-to/apps/find-out-why-a-request-failed.html",
+            ),
+        )
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show a page of the requests; `before` is the last entry of the previous page.
