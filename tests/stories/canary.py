@@ -10,6 +10,12 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
+from tests.cli.running import valetkey
+from tests.support import postgres
+
+BACKUP = "backup"
+"""The folder of the backup, in that of the servers."""
+
 _SHORTEST = 16  # characters of which a secret must have so many to be told from chance
 _TELLING = 20  # characters at either end that give a secret away
 _PUBLIC = ("gr_", "eyJhbGciOi")  # a grant's id, the header of a JWT
@@ -102,6 +108,20 @@ def files(folder: Path, *, but: Iterable[str]) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in kept
     }
+
+
+def back_up(here: Path, database: str) -> None:
+    """Back up the authorization server's database to a folder in `here`, while it is served."""
+    if database.startswith("sqlite"):
+        done = valetkey("database", "backup", BACKUP, here=here)
+        assert done.code == 0, done.err
+        return
+    programs = postgres.binaries()
+    assert programs is not None
+    (here / BACKUP).mkdir()
+    # As plain text: a compressed archive hides what is in it.
+    file = here / BACKUP / "authorization.sql"
+    subprocess.run([str(programs / "pg_dump"), "--file", str(file), database], check=True)
 
 
 def tables(url: str) -> dict[str, bytes]:

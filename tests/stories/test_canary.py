@@ -1,8 +1,8 @@
 """No secret is written anywhere: all that go in, rightly or wrongly, then a search (security 35).
 
-QS-05 and LK-01 of the attacks: logs at debug level, both databases, metrics, traces, the answers
-that are errors, what the operating system shows of the processes. `test_canary_teeth.py` tests the
-search itself.
+QS-05 and LK-01 of the attacks: logs at debug level, both databases and a backup, metrics, traces,
+the answers that are errors, what the operating system shows of the processes.
+`test_canary_teeth.py` tests the search itself.
 """
 
 import json
@@ -22,7 +22,7 @@ import requests
 
 from tests.attacks.raw import Reply, request, say
 from tests.cli.running import valetkey
-from tests.stories.canary import REGISTER, Canaries, files, processes, tables
+from tests.stories.canary import BACKUP, REGISTER, Canaries, back_up, files, processes, tables
 from tests.stories.processes.serving import CALLBACK, Serving, free_addresses, serving
 from tests.support.otlp import otlp_receiver, without_random
 from tests.support.wait import CEILING
@@ -345,6 +345,7 @@ def test_no_secret_is_written_anywhere(
         _wrong_ways(story)
         _faults(story, change)
         _right_ways(story)
+        back_up(tmp_path, database_url)
         places = files(tmp_path, but=_KEPT_SECRET) | processes(story.servers.process.pid)
         scraped = requests.get(story.servers.metrics, timeout=CEILING)
         places["metrics"] = scraped.content
@@ -366,6 +367,9 @@ def test_no_secret_is_written_anywhere(
     assert '"event":"request.failed"' in told.err
     assert _places_of(b"a planted canary", places)
     assert _places_of(b"http.path", places), "refusals left no record"
+    saved = {place: data for place, data in places.items() if f"/{BACKUP}/" in place}
+    assert _places_of(b"a planted canary", saved), "the backup is not of this database"
+    assert _places_of(b"http.path", saved)
 
     # Every refusal, route and sign-in of the story is counted, and nothing of what they held.
     for counted in (b"refusals_total", b"sign_ins_total", b"tokens_issued_total", b"/v2/notes"):
