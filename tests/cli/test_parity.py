@@ -4,7 +4,6 @@ from typing import Any, cast
 
 import click
 import pytest
-from valetkey.authorization.site.admin.api_roles import roles as api_roles
 
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
