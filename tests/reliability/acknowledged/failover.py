@@ -85,8 +85,9 @@ def asynchronous_failover(folder: Path, times: int, chance: random.Random) -> Ou
         f"after were redeemed again; {_told(gaps)}; {told} lines `database.failover`"
     )
     promise = (
-        "the failover guide: what the standby had not received is lost, and its codes work again; "
-        "nothing else is lost; it is logged, once a minute at most; back within 15 s at p95"
+        "the failover guide: what the standby had not received is lost, its codes work again, and "
+        "grants whose refresh token was rotated meanwhile end; nothing else is lost; it is logged, "
+        "once a minute at most; back within 15 s at p95"
     )
     return Outcome(
         "E08 failover to an asynchronous standby", promise, counts, held and _late(gaps) < _LONGEST
