@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.bulk_revocation import end_all_of_api
 from valetkey.authorization.actions.clients import Faults, Registrar
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.scim import NAME, Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import (
     ApiChanged,
@@ -39,6 +39,9 @@ from valetkey.kernel.scope import Scope
 
 MOST_SCOPES = 100
 MOST_ROLES = 50
+MOST_REQUIRED = 50
+"""Maximum number of groups that an API requires."""
+
 ROLE_NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,79}"
 """The pattern of a role's name."""
 
@@ -65,6 +68,7 @@ class ApiMetadata(Struct, frozen=True):
     clients: tuple[str, ...] | None = None
     shares_scopes: bool = False
     roles: tuple[str, ...] = ()
+    required_groups: tuple[str, ...] = ()
 
 
 class ApiRegistrar(Struct, frozen=True):
@@ -201,6 +205,15 @@ def _faults(wanted: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[Me
     if wanted.clients is not None and len(wanted.clients) > _MOST_CLIENTS:
         yield MetadataError("clients", f"at most {_MOST_CLIENTS}, or any")
     yield from _role_faults(wanted)
+    yield from _group_faults(wanted)
+
+
+def _group_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
+    if len(wanted.required_groups) > MOST_REQUIRED:
+        yield MetadataError("required_groups", f"at most {MOST_REQUIRED}")
+    for place, name in enumerate(wanted.required_groups[:MOST_REQUIRED]):
+        if re.fullmatch(NAME, name) is None:
+            yield MetadataError(f"required_groups/{place}", "the name of a group")
 
 
 def _role_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
@@ -224,6 +237,7 @@ def metadata_of(api: Api) -> ApiMetadata:
         clients=None if api.clients is None else tuple(sorted(api.clients)),
         shares_scopes=api.shares_scopes,
         roles=api.roles,
+        required_groups=api.required_groups,
     )
 
 
@@ -254,6 +268,7 @@ def _api(wanted: ApiMetadata, api_id: str, now: Instant) -> Api:
         created_at=now,
         changed_at=now,
         roles=tuple(dict.fromkeys(wanted.roles)),
+        required_groups=tuple(dict.fromkeys(wanted.required_groups)),
     )
 
 

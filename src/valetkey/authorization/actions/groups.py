@@ -2,7 +2,7 @@
 
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.clients import ClientChanged
+from valetkey.authorization.model.event.clients import ApiChanged, ClientChanged
 from valetkey.authorization.model.event.groups import (
     GroupChanged,
     GroupCreated,
@@ -11,6 +11,7 @@ from valetkey.authorization.model.event.groups import (
     GroupMemberRemoved,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -41,9 +42,9 @@ def change(
 ) -> Group | Faults:
     """Give a group, found to be changed, the name, description and parent of `wanted`.
 
-    Apps that require it are changed to require its new name. Call `tx.clients.hold_all` first: no
-    app is judged by the old name meanwhile. Return the group as it is now, or what is wrong.
-    Raises Refused (conflict) where too many apps require it.
+    Apps and APIs that require it are changed to require its new name. Call `tx.clients.hold_all`
+    first: no app is judged by the old name meanwhile. Return the group as it is now, or what is
+    wrong. Raises Refused (conflict) where too many apps or APIs require it.
     """
     if wanted == group:
         return group
@@ -59,6 +60,7 @@ def change(
         if not tx.groups.rename(group, wanted.name):
             return (_TAKEN,)
         _rename_in_clients(tx, group.name, wanted.name, now, channel)
+        _rename_in_apis(tx, group.name, wanted.name, now)
     if moves:
         tx.groups.move(group, parent)
     if wanted.description != group.description:
@@ -96,6 +98,22 @@ def _rename_in_clients(
         openid = replace(client.openid, required_groups=tuple(dict.fromkeys(names)))
         tx.clients.change(replace(client, openid=openid, changed_at=now))
         tx.events.add(ClientChanged(client.id, channel, ("openid",), ("…",), ("…",)), now)
+
+
+def _rename_in_apis(tx: Transaction, before: str, after: str, now: Instant) -> None:
+    apis = tx.apis.requiring_group(before, MOST_RENAMED + 1)
+    if len(apis) > MOST_RENAMED:
+        raise Refused.because(
+            ErrorCode.CONFLICT,
+            f"more than {MOST_RENAMED} APIs require this group; create another group instead",
+            "group.required",
+        )
+    for api in apis:
+        names = [after if name == before else name for name in api.required_groups]
+        required = tuple(dict.fromkeys(names))
+        changed = replace(api, required_groups=required, changed_at=now)
+        tx.apis.change(changed, canonical(api.identifier))
+        tx.events.add(ApiChanged(api.id, api.identifier, ("required_groups",)), now)
 
 
 def delete(tx: Transaction, group: Group, now: Instant) -> bool:

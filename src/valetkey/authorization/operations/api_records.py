@@ -7,12 +7,14 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.apis import (
     LONGEST_LIFETIME,
+    MOST_REQUIRED,
     MOST_ROLES,
     MOST_SCOPES,
     ROLE_NAME,
     ApiMetadata,
 )
 from valetkey.authorization.actions.inputs import NO_CONTROLS
+from valetkey.authorization.model.account.scim import NAME
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.operations.client_records import SecretShown
@@ -33,6 +35,13 @@ _MachineScopes = Annotated[list[_ScopeName], msgspec.Meta(max_length=MOST_SCOPES
 _Roles = Annotated[
     list[Annotated[str, msgspec.Meta(pattern=f"^{ROLE_NAME}$")]],
     msgspec.Meta(max_length=MOST_ROLES),
+]
+_RequiredGroups = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=f"^{NAME}$")]],
+    msgspec.Meta(
+        max_length=MOST_REQUIRED,
+        extra_json_schema={"description": "Only members of one of them get tokens for it."},
+    ),
 ]
 _Lifetime = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_LIFETIME)]
 _ClientIds = Annotated[
@@ -61,6 +70,7 @@ class ApiShown(msgspec.Struct, frozen=True):
     changed_at: Moment
     disabled_at: Moment | None
     roles: list[str] = []
+    required_groups: list[str] = []
 
 
 class ApiRead(msgspec.Struct, frozen=True):
@@ -90,6 +100,7 @@ class ApiWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clients: _ClientIds | UnsetType = UNSET
     shares_scopes: bool = False
     roles: _Roles = []
+    required_groups: _RequiredGroups = []
 
 
 class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +115,7 @@ class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clients: _ClientIds | UnsetType = UNSET
     shares_scopes: bool | UnsetType = UNSET
     roles: _Roles | UnsetType = UNSET
+    required_groups: _RequiredGroups | UnsetType = UNSET
 
 
 def shown(api: Api) -> ApiShown:
@@ -123,6 +135,7 @@ def shown(api: Api) -> ApiShown:
         changed_at=api.changed_at,
         disabled_at=api.disabled_at,
         roles=list(api.roles),
+        required_groups=list(api.required_groups),
     )
 
 
@@ -144,7 +157,7 @@ def changed_metadata(before: ApiMetadata, change: ApiChange) -> ApiMetadata:
     """Return `before` with the change applied."""
     said = {name: getattr(change, name) for name in change.__struct_fields__}
     said = {name: value for name, value in said.items() if value is not UNSET}
-    for name in ("machine_scopes", "roles"):
+    for name in ("machine_scopes", "roles", "required_groups"):
         if name in said:
             said[name] = tuple(said[name])
     if "clients" in said:

@@ -58,6 +58,7 @@ _OPTIONS = (
     ),
     Option("machine_scopes", help="A scope that clients can request for themselves."),
     Option("roles", help="A role that users and groups can have at the API."),
+    Option("required_groups", help="A group; only members of one of them get tokens for the API."),
 )
 _AFTER = Parameter(
     "after",

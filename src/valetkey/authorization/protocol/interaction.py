@@ -89,7 +89,7 @@ class SignedInUser(Struct, frozen=True):
 
     `methods` is how they signed in. `is_meant` is False if the request names another user by
     `id_token_hint` or by a `sub` in `claims`, `is_admitted` if they are in none of the groups that
-    the client requires.
+    the client, or one of the APIs, requires.
     """
 
     session_id: str
@@ -288,7 +288,7 @@ DENIED = Refusal(
 )
 _NOT_ADMITTED = Refusal(
     ErrorCode.ACCESS_DENIED,
-    "the user is in none of the groups that may use this app",
+    "the user is in none of the groups that may use this app or API",
     "interaction.groups",
     "a member of one of the required groups",
     "a member of none",

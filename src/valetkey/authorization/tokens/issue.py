@@ -19,6 +19,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims, encoded
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 
@@ -133,8 +134,18 @@ class Issuing(Struct, frozen=True):
 def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
     """Create the record of an access token. A reference token is stored; a JWT is signed later.
 
-    Raises Refused where its claims cannot be had.
+    Raises Refused where its claims cannot be had, and for a user who is in none of the groups that
+    the API requires: every token of a user is issued here.
     """
+    user, required = asked.user, asked.api.required_groups
+    if user is not None and required and not tx.groups.admits(user.uid, required):
+        raise Refused.because(
+            ErrorCode.INVALID_GRANT,
+            "the user is in none of the groups that may use this API",
+            "grant.api_groups",
+            f"{' or '.join(required)}, for {asked.api.identifier}",
+            "a user in none of them",
+        )
     claims, identity = asked.claims.of_tokens(
         tx,
         asked.client.id,

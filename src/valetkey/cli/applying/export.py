@@ -98,6 +98,7 @@ def _api(api: Api) -> Table:
         "clients": "any" if api.clients is None else sorted(api.clients),
         "shares_scopes": api.shares_scopes,
         "roles": list(api.roles),
+        "required_groups": list(api.required_groups),
         **_disabled(api.disabled_at),
     }
 

@@ -292,6 +292,7 @@ _API: Mapping[str, Callable[[object], object]] = {
     "clients": _any_or_texts,
     "shares_scopes": _flag,
     "roles": _texts,
+    "required_groups": _texts,
     "disabled": _flag,
 }
 

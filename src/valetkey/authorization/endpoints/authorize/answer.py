@@ -24,7 +24,7 @@ from valetkey.authorization.model.event.grants import (
     ConsentDenied,
 )
 from valetkey.authorization.model.grant import Consent, Grant
-from valetkey.authorization.model.register.api import generations
+from valetkey.authorization.model.register.api import generations, required_groups
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind
 from valetkey.authorization.protocol.authorization_request import (
@@ -182,9 +182,9 @@ def _answer(
     client, asked = judged
     present = _still_present(tx, server, pending, client, now)
     person = None if present is None else signed_in_user(server, present, client, pending.meant)
-    if person is not None and client.openid.required_groups and present is not None:
-        uid = present.signed_in.user.uid
-        admitted = tx.groups.admits(uid, client.openid.required_groups)
+    required = required_groups(client, asked.apis)
+    if required and person is not None and present is not None:
+        admitted = tx.groups.admits(present.signed_in.user.uid, *required)
         person = replace(person, is_admitted=admitted)
     step = next_step(
         asked, what_is_known(interaction, asked, client, person, issuer=server.issuer), now

@@ -7,6 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.authentication.session import LiveSession, SignedIn
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import AUTHORIZE
+from valetkey.authorization.model.register.api import required_groups
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
@@ -132,10 +133,10 @@ async def check_interaction(server: Server, request: Request, interaction: Inter
     present = await server.present(request, client.id)
     person = None if present is None else signed_in_user(server, present, client, meant)
     signed_in = None if present is None else present.signed_in
-    required = client.openid.required_groups
+    required = required_groups(client, asked.apis)
     if required and person is not None and signed_in is not None:
         uid = signed_in.user.uid
-        admitted = await server.store.read(lambda tx: tx.groups.admits(uid, required))
+        admitted = await server.store.read(lambda tx: tx.groups.admits(uid, *required))
         person = replace(person, is_admitted=admitted)
     known = what_is_known(interaction, asked, client, person, issuer=server.issuer)
     step = next_step(asked, known, request.at)

@@ -1,6 +1,6 @@
 """APIs (protected resources): what an access token is for (RFC 8707)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -20,7 +20,8 @@ class Api(Struct, frozen=True):
     have of their own. `access_token_format` and `access_token_lifetime` are None where the client's
     registration decides, `clients` is None if every client may ask for the API. `shares_scopes`
     permits other APIs that set it too to declare the same scope names. `roles` can be assigned to
-    users and groups. What was granted in an earlier generation has ended.
+    users and groups. Tokens of users are for members of one of `required_groups` only, if there are
+    any. What was granted in an earlier generation has ended.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Api(Struct, frozen=True):
     disabled_at: Instant | None = None
     roles: tuple[str, ...] = ()
     generation: int = 0
+    required_groups: tuple[str, ...] = ()
 
     @property
     def is_default(self) -> bool:
@@ -64,6 +66,12 @@ class Api(Struct, frozen=True):
         which no scope of the default API contains.
         """
         return f"{self.id}#{name}" if self.id else name
+
+
+def required_groups(client: Client, apis: Iterable[Api]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups that the client and each of the APIs require, without those of none."""
+    required = (client.openid.required_groups, *(api.required_groups for api in apis))
+    return tuple(each for each in required if each)
 
 
 def unqualified(name: str) -> tuple[str, str]:

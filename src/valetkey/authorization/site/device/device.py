@@ -16,7 +16,7 @@ from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, required_groups
 from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.model.voucher import (
     CodePayload,
@@ -304,7 +304,7 @@ class DevicePages(Struct, frozen=True):
         if waiting is None or not scope <= waiting.scope:
             raise Refused(_TOO_LATE)
         client = waiting.client
-        if not tx.groups.admits(uid, client.openid.required_groups):
+        if not tx.groups.admits(uid, *required_groups(client, waiting.apis)):
             raise Refused(_NOT_ADMITTED)
         present = find_still_present(tx, request.session.id, client.id, self.server.sessions, now)
         if present is None or not _record_participant(tx, present, client, scope, request):

@@ -235,9 +235,13 @@ class Groups(Struct, frozen=True):
         )
         return sorted({name for row in rows for name in row if name})
 
-    def admits(self, uid: Uid, required: Collection[str]) -> bool:
-        """Return whether the user is in one of the groups `required`, or none is."""
-        return not required or not set(required).isdisjoint(self.names_of(uid))
+    def admits(self, uid: Uid, *required: Collection[str]) -> bool:
+        """Return whether the user is in one group of each of `required` that names any."""
+        wanted = [set(each) for each in required if each]
+        if not wanted:
+            return True
+        names = self.names_of(uid)
+        return not any(each.isdisjoint(names) for each in wanted)
 
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` members of groups deleted a day ago, then these groups."""

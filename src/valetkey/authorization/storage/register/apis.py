@@ -32,6 +32,7 @@ class _Stored(Struct, frozen=True):
     disabled_at: Instant | None
     generation: int
     roles: tuple[str, ...]
+    required_groups: tuple[str, ...]
 
 
 class _StoredScope(Struct, frozen=True):
@@ -133,6 +134,17 @@ class Apis(Struct, frozen=True):
             name=name,
             but=but,
         )
+
+    def requiring_group(self, name: str, limit: int) -> Sequence[Api]:
+        """Return at most `limit` APIs that require the group of this name. Reads every row."""
+        found = _APIS.all(
+            self.db,
+            "SELECT * FROM apis WHERE replace(' ' || required_groups || ' ', :name, '')"
+            " <> ' ' || required_groups || ' ' ORDER BY id LIMIT :limit",
+            name=f" {name} ",
+            limit=limit,
+        )
+        return [self._api(each) for each in found]
 
     def has_machine_scope(self, name: str) -> bool:
         """Return whether any API declares this scope for clients' own access."""
@@ -267,6 +279,7 @@ class Apis(Struct, frozen=True):
             disabled_at=stored.disabled_at,
             generation=stored.generation,
             roles=stored.roles,
+            required_groups=stored.required_groups,
         )
 
 
@@ -286,4 +299,5 @@ def _stored(api: Api, key: str) -> _Stored:
         disabled_at=api.disabled_at,
         generation=api.generation,
         roles=api.roles,
+        required_groups=api.required_groups,
     )

@@ -23,7 +23,7 @@ from valetkey.kernel.words import translatable
 
 APIS = ADDRESSES["admin_apis"]
 NEW = "/admin/apis/new"
-LINES = ("scopes", "machine_scopes", "roles", "clients")
+LINES = ("scopes", "machine_scopes", "roles", "required_groups", "clients")
 """The fields with a value per line."""
 
 API_WORDS: Words = {
@@ -52,6 +52,10 @@ API_WORDS: Words = {
             "One name per line, such as editor. Users and groups get them on their pages, and "
             "tokens hold them in the claim roles."
         ),
+    ),
+    "required_groups": (
+        translatable("Required groups"),
+        translatable("One name per line: only members of one of them get tokens for this API."),
     ),
     "access_token_format": (translatable("Format of access tokens"), ""),
     "access_token_lifetime": (
