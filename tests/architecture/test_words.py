@@ -1,8 +1,9 @@
-"""Names of classes: plain English and the field's words, or a house word that is explained."""
+"""Public names: plain English and the field's words, or a house word that is explained."""
 
 import ast
 import builtins
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.architecture.tree import ROOT, sources
@@ -17,17 +18,30 @@ _OF_LIBRARIES = {"UndefinedError"}
 
 
 def _words() -> dict[str, str]:
-    """Every word in the name of a public class, with a class that has it."""
+    """Every word in a public name, with a name that has it."""
     return {
-        word.lower(): node.name
+        word.lower(): name
         for source in sources()
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-        for word in _PART.findall(node.name)
+        for name in (*source.inside.removesuffix(".py").split("/"), *_names(source.tree))
+        if not name.startswith("_")
+        for word in (_PART.findall(name) if name[0].isupper() else name.strip("_").split("_"))
     }
 
 
-def test_every_word_of_a_class_name_is_known_or_explained() -> None:
+def _names(node: ast.AST) -> Iterator[str]:
+    """Yield the public classes, functions and methods; not functions inside functions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            if not child.name.startswith("_"):
+                yield child.name
+                yield from _names(child)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child.name
+        elif isinstance(child, ast.If | ast.Try):
+            yield from _names(child)
+
+
+def test_every_word_of_a_public_name_is_known_or_explained() -> None:
     house = set(_HOUSE.findall((ROOT / "docs/explanation/words.md").read_text()))
     known = set(KNOWN.read_text().split())
     used = _words()
@@ -36,7 +50,7 @@ def test_every_word_of_a_class_name_is_known_or_explained() -> None:
         "use the field's word, or add it to words.txt"
     )
     assert not known & house
-    assert not known - used.keys(), "no class has this word any more"
+    assert not known - used.keys(), "no name has this word any more"
 
 
 def test_docstrings_name_exceptions_that_exist() -> None:

@@ -1,12 +1,15 @@
-"""Pages, command help and the texts of pages and emails use plain English: no banned wording.
+"""Documentation, command help, texts, docstrings and comments use plain English.
 
 Code blocks, inline code and quoted values are not searched, except in the commands' help.
 """
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import ROOT, Source, sources
 from tests.documents.pages import pages, text
 
 _HELP = "docs/reference/commands.md"
@@ -24,16 +27,52 @@ _BANNED = (
     r"switch(?:es|ed|ing)? (?:it |them )?(?:on|off)|lets? (?:him|her|one|them) in",
     r"counts? no more|no more(?=[,.;:])|is over|gives? way|keeps? (?:his|her|their) word",
 )
-_OPENINGS = r"Who (?!can|may)|Those (?:that|who) |Of two |It is you "
-_WORD = re.compile(
-    rf"\b(?:{'|'.join(_BANNED)})(?!\w)|(?:^|(?<=[.:|]\s))(?-i:{_OPENINGS})".replace(" ", r"\s"),
-    re.IGNORECASE | re.MULTILINE,
+# In the code also these, which a few older pages of the documentation have in another sense.
+_BANNED_IN_CODE = (
+    *_BANNED,
+    r"shall|upon|ought|thereby|at hand|bad mood|counts once|is worth|(?:to|may|cannot) be had",
+    r"tells? of|told (?:of|apart|from)|hears? of|in its turn|for its part|stands on",
 )
+_OPENINGS = r"Who (?!can|may)|Those (?:that|who) |Of two |It is you "
+
+
+def _banned(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf"\b(?:{'|'.join(words)})(?!\w)|(?:^|(?<=[.:|]\s))(?-i:{_OPENINGS})".replace(" ", r"\s+"),
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+_WORD = _banned(_BANNED)
+_WORD_IN_CODE = _banned(_BANNED_IN_CODE)
 
 
 def test_no_banned_wording() -> None:
     found = [*_in_pages(), *_in_catalogue()]
     assert not found, "\n".join(found)
+
+
+def test_no_banned_wording_in_code() -> None:
+    found = [f"{source.path}:{each}" for source in sources() for each in _in_code(source)]
+    assert not found, "\n".join(found)
+
+
+def _in_code(source: Source) -> Iterator[str]:
+    """Find banned wording in docstrings, sentences and comments; a single word is a value."""
+    sentences = [
+        (node.lineno, node.value)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
+    comments = [
+        (token.start[0], token.string.lstrip("#: "))
+        for token in tokenize.generate_tokens(io.StringIO(source.text).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    for first, said in sentences + comments:
+        prose = _CODE.sub(_blank, said)
+        for word in _WORD_IN_CODE.finditer(prose):
+            yield f"{first + prose.count(chr(10), 0, word.start())}: {word[0]!r}"
 
 
 def _in_pages() -> Iterator[str]:

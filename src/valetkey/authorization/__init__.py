@@ -1,1 +1,1 @@
-"""The authorization server: who is asking, who allowed it, and what they get."""
+"""The authorization server: authenticate users, ask for consent, and issue tokens."""

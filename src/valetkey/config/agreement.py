@@ -99,7 +99,7 @@ def _transport(settings: Settings, name: str, server: ServerSettings) -> Iterato
     tls = (f"{name}.tls_certificate", f"{name}.tls_key")
     if bool(server.tls_certificate) != bool(server.tls_key):
         given, absent = tls if server.tls_certificate else reversed(tls)
-        yield Problem(absent, "it is empty", f"{given} is worth nothing without it: set both", tls)
+        yield Problem(absent, "it is empty", f"{given} has no effect without it: set both", tls)
     elif public and not own_tls and not proxy:
         yield Problem(
             f"{name}.listen",
@@ -178,7 +178,7 @@ def _database_place(settings: Settings, server: ServerSettings) -> tuple[str, ..
         host, port, user = url.hostname or "", str(url.port or 5432), url.username or ""
     except ValueError:
         return (server.database,)
-    # Who signs in makes no other database; what follows ? may say where it is.
+    # User and password do not distinguish databases; the query may name the host.
     return host, port, url.path.strip("/") or user, url.query
 
 

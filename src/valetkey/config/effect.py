@@ -17,7 +17,7 @@ _SERVERS = ("authorization", "resource")
 
 
 class Effect(StrEnum):
-    """How a change of a setting takes effect."""
+    """The way in which a change of a setting takes effect."""
 
     CONSOLE = "console"  # changed in the console, effective within seconds
     RELOAD = "reload"  # `valetkey reload`

@@ -21,7 +21,7 @@ _LONGEST = 1_000
 
 
 class Decision(Struct, frozen=True):
-    """Which check refused, what it expected and what it received; never a secret."""
+    """The record of a refusal: the check, what it expected and received; never a secret."""
 
     reference: str
     at: Instant

@@ -294,7 +294,7 @@ class Lock(StrEnum):
     REGISTER = "SELECT -1"
     """The register of clients, shared by transactions that judge a client."""
     ENDINGS = "SELECT -2"
-    """The endings that the background continues."""
+    """Bulk revocations that the background continues."""
     SCIM = "SELECT -3"
     """SCIM credentials, shared by transactions that use one."""
     WEBHOOKS = "SELECT -4"
@@ -329,7 +329,7 @@ class Notices:
         """Report to `tell`, and statements that take `slow` seconds or more."""
         self._report, self.slow, self._host = report, slow, ""
 
-    def took(self, what: str, seconds: float) -> None:
+    def report_slow(self, what: str, seconds: float) -> None:
         """Report a statement, or a commit, that was slow; its text has no values."""
         if self._report is not None:
             self._report("warning", "database.slow", f"{seconds:.1f} s: {what[:_LONGEST]}")

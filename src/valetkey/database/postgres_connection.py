@@ -337,7 +337,7 @@ class PostgresConnection:
             result = channel.result()
             took = monotonic() - began
             if took >= NOTICES.slow:
-                NOTICES.took(sql, took)
+                NOTICES.report_slow(sql, took)
             return result
         except psycopg.Error as problem:
             # Not `from problem`: its text repeats values, which a log would print.

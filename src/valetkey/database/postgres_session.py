@@ -288,7 +288,7 @@ class Session:
         ended = channel.finish().command_status
         took = monotonic() - began
         if took >= NOTICES.slow:
-            NOTICES.took("COMMIT", took)
+            NOTICES.report_slow("COMMIT", took)
         if ended != b"COMMIT":
             raise psycopg.InternalError("the commit became a rollback")
 

@@ -33,7 +33,7 @@ Converter = Callable[[Any], Any]
 
 
 class Column(Struct, frozen=True):
-    """How a field is stored, where its name and its type do not say so.
+    """The storage of a field, where its name and type do not determine it.
 
     `sql` is an expression that is only read; `read` and `write` convert a value that is not NULL.
     """

@@ -269,7 +269,7 @@ class SQLiteConnection:
             found = raw.execute(sql, storable(params)).fetchall()
             took = monotonic() - began
             if took >= NOTICES.slow:
-                NOTICES.took(sql, took)
+                NOTICES.report_slow(sql, took)
             return found
         except UnstorableValue as problem:
             self.failure = problem

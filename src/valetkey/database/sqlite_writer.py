@@ -235,7 +235,7 @@ class Writer:
                 self._raw.execute("COMMIT")
                 took = monotonic() - began
                 if took >= NOTICES.slow:
-                    NOTICES.took("COMMIT", took)
+                    NOTICES.report_slow("COMMIT", took)
         except apsw.ConstraintError as problem:
             # A deferred constraint fails at the commit, for no particular function: run each alone.
             self._roll_back()
@@ -254,7 +254,7 @@ class Writer:
         """Take the write lock up front, waiting for other processes.
 
         IMMEDIATE, because a read that later turns into a write would fail with
-        SQLITE_BUSY_SNAPSHOT, whatever the timeout.
+        SQLITE_BUSY_SNAPSHOT, with any timeout.
         """
         if lost := self._files.compare_occasionally():
             raise DatabaseUnavailable(lost)
@@ -318,7 +318,7 @@ class Writer:
 
     def _roll_back(self) -> None:
         try:
-            # Counted here, before the next transaction: callers hear of it later.
+            # Counted here, before the next transaction: callers are notified later.
             self.failures += 1
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")

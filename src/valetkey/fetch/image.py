@@ -60,7 +60,7 @@ def small_copy(data: bytes) -> bytes:
 
 
 def portrait(data: bytes) -> bytes:
-    """Return the same cropped to a square of 256 x 256, for the picture of a user."""
+    """Return a copy cropped to a square of 256 x 256 pixels, for the picture of a user."""
     return _safely(data, _cropped)
 
 

@@ -31,12 +31,12 @@ class BoundedThreads:
     def __init__(self, workers: int, queue: int, name: str, *, niceness: int = 0) -> None:
         """Create the pool without starting a thread; threads start with the first jobs.
 
-        With a `niceness` they give way to other threads of the machine (Linux only).
+        With a `niceness` they yield to other threads of the machine (Linux only).
         """
         self._niceness = niceness
         self._workers = workers
         self._name = name
-        # Held by callers only. A thread that gives way to others, here or on the machine, must hold
+        # Held by callers only. A thread that yields to others, here or on the machine, must hold
         # no lock: the event loop would wait until that thread has its turn at the processor.
         self._turn = threading.Lock()
         # One for each job that may still come.

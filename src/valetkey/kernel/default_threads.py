@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class NoThread(OSError):
-    """The system starts no thread. Whoever can treat a failed system call can treat this."""
+    """The system refuses to start a thread. An OSError, so that callers handle it as one."""
 
     def __init__(self) -> None:
         """Name the limits that refuse threads."""

@@ -23,7 +23,7 @@ FAILED = Refusal(
 )
 REQUIRED = Refusal(
     ErrorCode.PRECONDITION_REQUIRED,
-    "say in If-Match which state you change: the ETag of what you read",
+    "send If-Match with the ETag of the state that you read",
     "precondition.missing",
     "If-Match",
 )

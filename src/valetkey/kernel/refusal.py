@@ -121,7 +121,7 @@ class Refused(Exception):
 
 
 class OperatorError(Exception):
-    """What an operator has to correct: one sentence that says what would be valid, and where."""
+    """An error for an operator to correct: one sentence with what would be valid, and where."""
 
     def __init__(self, message: str, setting: str = "") -> None:
         """Store `message` about `setting`, spelled as in the configuration file."""

@@ -225,7 +225,7 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
         keep_keys=tolerate_outage(
             engine, lambda db, document: StoredValues(db).set(KEY_SET, document.decode())
         ),
-        keep_revocations=tolerate_outage(engine, lambda db, page: StoredValues(db).learn(page)),
+        keep_revocations=tolerate_outage(engine, lambda db, page: StoredValues(db).save_page(page)),
     )
 
 

@@ -10,7 +10,7 @@ from valetkey.resource.resource_object import OwnedBy, ResourceObject
 
 
 def scopes_of(settings: Settings) -> Mapping[str, str]:
-    """Return the scopes of all objects, including declared ones; of one's own API without them.
+    """Return the scopes of all objects, also of declared ones, or of the operator's own API.
 
     Scopes of objects that belong to clients have the sentence "": users are not asked for them.
 

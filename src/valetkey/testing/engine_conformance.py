@@ -55,8 +55,8 @@ class EngineConformance(EngineLookConformance):
     Give it a pytest fixture `engine_url`: a database that exists for one test alone.
     """
 
-    def test_what_was_written_is_read(self, engine_url: str) -> None:
-        """Every text and every 64-bit integer comes back as it went in."""
+    def test_written_values_are_read_unchanged(self, engine_url: str) -> None:
+        """Every text and every 64-bit integer is read as it was written."""
 
         async def story(engine: Engine) -> None:
             rows = [
@@ -71,7 +71,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_an_answer_is_text_integers_and_none(self, engine_url: str) -> None:
+    def test_results_are_text_integers_and_none(self, engine_url: str) -> None:
         """Sums are integers and comparisons are 0 or 1 on every engine."""
 
         async def story(engine: Engine) -> None:
@@ -90,8 +90,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_run_says_how_many_rows_changed(self, engine_url: str) -> None:
-        """The number of changed rows tells a transaction that it lost a race."""
+    def test_run_returns_number_of_changed_rows(self, engine_url: str) -> None:
+        """The number of changed rows shows a transaction that it lost a race."""
 
         async def story(engine: Engine) -> None:
             def work(db: Connection) -> None:
@@ -112,7 +112,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_read_sees_one_moment(self, engine_url: str) -> None:
+    def test_read_uses_one_snapshot(self, engine_url: str) -> None:
         """Concurrent commits are not visible, however often a read repeats its queries."""
 
         async def story(engine: Engine) -> None:
@@ -126,8 +126,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_exactly_one_of_sixteen_threads_spends(self, engine_url: str) -> None:
-        """Each thread has an event loop of its own; all start together, voucher by voucher."""
+    def test_exactly_one_of_16_threads_redeems(self, engine_url: str) -> None:
+        """Each thread has its own event loop; all start together, voucher by voucher."""
         with opened(engine_url, tables=TABLES) as engine:
             asyncio.run(fill(engine))
             line = threading.Barrier(_THREADS)
@@ -142,8 +142,8 @@ class EngineConformance(EngineLookConformance):
             with ThreadPoolExecutor(_THREADS) as threads:
                 same(sum(threads.map(runner, range(_THREADS))), VOUCHERS)
 
-    def test_exactly_one_of_two_processes_spends(self, engine_url: str) -> None:
-        """Both ask for every voucher, many at once; every voucher has one winner."""
+    def test_exactly_one_of_two_processes_redeems(self, engine_url: str) -> None:
+        """Both try every voucher, many at once; each voucher has one winner."""
         run_on_engine(engine_url, fill)
         with other_process("spend", engine_url) as one, other_process("spend", engine_url) as other:
             order(one)
@@ -151,8 +151,8 @@ class EngineConformance(EngineLookConformance):
             won = [line for each in (one, other) for line in each.communicate()[0].split()]
         same(sorted(won, key=int), [str(voucher) for voucher in range(VOUCHERS)])
 
-    def test_look_then_spend_is_seen_to_win_twice(self, engine_url: str) -> None:
-        """The suite has teeth: what most servers first wrote does not pass it."""
+    def test_suite_detects_check_before_write(self, engine_url: str) -> None:
+        """Check the suite itself: checking first and writing later redeems a voucher twice."""
         with opened(engine_url, tables=TABLES) as engine:
             asyncio.run(fill(engine))
             line = threading.Barrier(_THREADS)
@@ -170,7 +170,7 @@ class EngineConformance(EngineLookConformance):
             with ThreadPoolExecutor(_THREADS) as threads:
                 check(sum(threads.map(naive, range(_THREADS))) > 1, "the naive way won once only")
 
-    def test_raising_undoes_everything_and_nothing_else(self, engine_url: str) -> None:
+    def test_exception_rolls_back_its_own_transaction_only(self, engine_url: str) -> None:
         """Of many that may share a commit, those that raised left nothing behind."""
 
         async def story(engine: Engine) -> None:
@@ -194,7 +194,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_refusal_that_is_returned_is_written(self, engine_url: str) -> None:
+    def test_returned_refusal_is_committed(self, engine_url: str) -> None:
         """The writes of a transaction that returns a refusal are committed."""
 
         async def story(engine: Engine) -> None:
@@ -209,7 +209,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_broken_constraint_hits_its_own_transaction_only(self, engine_url: str) -> None:
+    def test_violated_constraint_fails_its_own_transaction_only(self, engine_url: str) -> None:
         """A statement whose result was not awaited fails at the commit."""
 
         async def story(engine: Engine) -> None:
@@ -230,8 +230,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_swallowed_failure_fails_the_transaction(self, engine_url: str) -> None:
-        """Half a transaction is never written, even if the work carries on."""
+    def test_caught_database_error_fails_the_transaction(self, engine_url: str) -> None:
+        """A transaction is never written in part, even if the work catches the error."""
 
         async def story(engine: Engine) -> None:
             def work(db: Connection) -> str:
@@ -247,8 +247,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_read_cannot_write(self, engine_url: str) -> None:
-        """And the attempt leaves no connection in a bad mood."""
+    def test_read_cannot_write(self, engine_url: str) -> None:
+        """The connection can be used afterwards."""
 
         async def story(engine: Engine) -> None:
             for _ in range(10):
@@ -260,8 +260,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_transaction_cannot_open_another(self, engine_url: str) -> None:
-        """A nested transaction would wait for itself, so it is an error."""
+    def test_nested_transaction_is_refused(self, engine_url: str) -> None:
+        """A nested transaction would wait for itself."""
 
         async def story(engine: Engine) -> None:
             for outer in runners(engine):
@@ -270,7 +270,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_a_connection_ends_with_its_transaction(self, engine_url: str) -> None:
+    def test_connection_is_unusable_after_its_transaction(self, engine_url: str) -> None:
         """A connection cannot be used after its transaction."""
 
         async def story(engine: Engine) -> None:
@@ -281,7 +281,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_what_cannot_be_kept_is_refused(self, engine_url: str) -> None:
+    def test_unstorable_values_are_refused(self, engine_url: str) -> None:
         """Every engine refuses the same values before a statement runs; nothing is written."""
 
         async def story(engine: Engine) -> None:
@@ -298,7 +298,7 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_processes_that_start_together_migrate_once(self, engine_url: str) -> None:
+    def test_concurrent_processes_migrate_once(self, engine_url: str) -> None:
         """All four processes start; the migrations are applied once."""
         with contextlib.ExitStack() as stack:
             four = [stack.enter_context(other_process("migrate", engine_url)) for _ in range(4)]
@@ -310,7 +310,7 @@ class EngineConformance(EngineLookConformance):
             found = asyncio.run(read(engine, lambda db: db.rows(numbers)))
             same([row[0] for row in found], [each.number for each in find(SCHEMA)])
 
-    def test_a_killed_process_loses_nothing_it_acknowledged(self, engine_url: str) -> None:
+    def test_acknowledged_writes_survive_sigkill(self, engine_url: str) -> None:
         """SIGKILL in the middle of many writes; every number that it printed is there."""
         run_on_engine(engine_url, fill)
         with other_process("write", engine_url) as other:
@@ -330,8 +330,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story, tables=())
 
-    def test_too_much_work_is_refused_at_once(self, engine_url: str) -> None:
-        """A full queue refuses work at once, and completes what it accepted."""
+    def test_full_queue_refuses_work_at_once(self, engine_url: str) -> None:
+        """The queue completes what it accepted."""
 
         async def story(engine: Engine) -> None:
             gate = threading.Event()
@@ -353,8 +353,8 @@ class EngineConformance(EngineLookConformance):
 
         run_on_engine(engine_url, story)
 
-    def test_closing_finishes_what_was_accepted(self, engine_url: str) -> None:
-        """After that everything is refused."""
+    def test_close_finishes_accepted_work(self, engine_url: str) -> None:
+        """Afterwards everything is refused."""
 
         async def story(engine: Engine) -> None:
             tasks = [asyncio.create_task(write(engine, adding(number))) for number in range(200)]

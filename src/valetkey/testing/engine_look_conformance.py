@@ -46,8 +46,8 @@ _CEILING = 60.0
 class EngineLookConformance:
     """Changes, marks and single rows."""
 
-    def test_a_change_is_noticed(self, engine_url: str) -> None:
-        """At once in the process that made it, and soon in the others."""
+    def test_change_is_noticed_by_every_process(self, engine_url: str) -> None:
+        """At once in the process that made it, within the limit in the others."""
 
         async def story(engine: Engine) -> None:
             engine.changed()
@@ -71,8 +71,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_a_mark_is_another_after_every_commit(self, engine_url: str) -> None:
-        """The mark changes at once, whoever committed; an engine without one says so."""
+    def test_mark_changes_with_every_commit(self, engine_url: str) -> None:
+        """It changes at once, in any process; an engine without marks returns None."""
 
         async def story(engine: Engine) -> None:
             await engine.write(adding(1))
@@ -95,8 +95,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_one_row_is_found_by_one_statement(self, engine_url: str) -> None:
-        """A look takes the same parameters as a transaction, and cannot write."""
+    def test_row_runs_one_read_only_statement(self, engine_url: str) -> None:
+        """It takes the parameters of a transaction, and cannot write."""
 
         async def story(engine: Engine) -> None:
             found = "SELECT text FROM notes WHERE id = :id"
@@ -116,8 +116,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_read_of_one_statement_ends_with_it(self, engine_url: str) -> None:
-        """A second one would see another snapshot."""
+    def test_read_one_refuses_a_second_statement(self, engine_url: str) -> None:
+        """A second statement would see another snapshot."""
         count = "SELECT count(*) FROM notes"
 
         async def story(engine: Engine) -> None:
@@ -129,7 +129,7 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_shared_numbers_hold_what_was_read_until_the_commit(self, engine_url: str) -> None:
+    def test_exclusive_lock_waits_for_shared_locks(self, engine_url: str) -> None:
         """A transaction that excludes a number waits for all that share it."""
         count = "SELECT COUNT(*) FROM notes"
         shared, ended = threading.Event(), threading.Event()
@@ -170,8 +170,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_wrong_assumption_is_undone_and_told(self, engine_url: str) -> None:
-        """Also for a transaction that raised because of it."""
+    def test_wrong_assumption_runs_the_transaction_again(self, engine_url: str) -> None:
+        """Also if the transaction raised because of the assumption."""
         ask = "SELECT number FROM revision WHERE name = 'directory'"
 
         def assuming(number: int, key: int) -> Callable[[Connection], bool]:
@@ -205,8 +205,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_a_query_ahead_sees_what_was_written_before_it(self, engine_url: str) -> None:
-        """Whether its rows are asked for before, after or without those of a later statement."""
+    def test_query_ahead_sees_earlier_writes(self, engine_url: str) -> None:
+        """Its rows may be read before or after those of a later statement, or not at all."""
         ask = "SELECT count(*) FROM notes WHERE id < :most"
         write = "INSERT INTO notes (id, text) VALUES (:id, 'here')"
 
@@ -248,8 +248,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_exactly_one_of_sixty_four_claims(self, engine_url: str) -> None:
-        """Also where the losers share a transaction with the winner."""
+    def test_exactly_one_of_64_claims_succeeds(self, engine_url: str) -> None:
+        """Also where the others share a transaction with the winner."""
 
         def claim(key: int) -> Callable[[Connection], bool]:
             def work(db: Connection) -> bool:
@@ -274,7 +274,7 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_what_was_asked_once_is_as_new_as_all_that_was_told(self, engine_url: str) -> None:
+    def test_once_reads_writes_of_the_shared_commit(self, engine_url: str) -> None:
         """A transaction in a shared commit sees the writes of those before it that were kept."""
         ask = "SELECT number FROM revision WHERE name = 'directory'"
 
@@ -311,8 +311,8 @@ class EngineLookConformance:
 
         run_on_engine(engine_url, story)
 
-    def test_reports_that_were_given_up_count_while_they_are_queued(self, engine_url: str) -> None:
-        """Callers that come and go fill the queue as callers that stay do."""
+    def test_cancelled_reports_count_while_queued(self, engine_url: str) -> None:
+        """Callers that disconnect fill the queue as those that wait do."""
 
         async def story(engine: Engine) -> None:
             gate = threading.Event()

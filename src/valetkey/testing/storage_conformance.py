@@ -43,17 +43,17 @@ _ADA = Uid(1001)
 
 
 class StorageConformance:
-    """Every verb once for what it means, and those that may succeed once against a crowd.
+    """Test each storage operation, and those that may succeed only once with concurrent callers.
 
     Give it a pytest fixture `memory`: a `Memory` on a database of its own.
     """
 
-    def test_a_voucher_is_issued_once(self, memory: Memory) -> None:
+    def test_voucher_is_issued_once(self, memory: Memory) -> None:
         """Exactly one concurrent caller stores a string: replay detection depends on it."""
         told = memory.contend(lambda tx, _: tx.vouchers.issue(voucher()))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
 
-    def test_a_voucher_is_redeemed_once(self, memory: Memory) -> None:
+    def test_voucher_is_redeemed_once(self, memory: Memory) -> None:
         """Exactly one concurrent caller redeems a voucher."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
         told = memory.contend(lambda tx, _: tx.vouchers.redeem(voucher(), NOW))
@@ -61,8 +61,8 @@ class StorageConformance:
         found = memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, Fingerprint("a code")))
         assert found == replace(voucher(), redeemed_at=NOW)
 
-    def test_looking_before_spending_would_be_noticed(self, memory: Memory) -> None:
-        """Checks the suite itself: two callers win if reading and redeeming are separate."""
+    def test_separate_read_and_redemption_redeems_twice(self, memory: Memory) -> None:
+        """Check the suite itself: two callers win if reading and redeeming are separate."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
         print_ = Fingerprint("a code")
         looked = [
@@ -74,15 +74,15 @@ class StorageConformance:
             False,
         ]
 
-    def test_an_expired_voucher_is_not_redeemed_and_is_swept(self, memory: Memory) -> None:
-        """`expires_at > now` is live, everywhere."""
+    def test_expired_voucher_is_refused_and_deleted(self, memory: Memory) -> None:
+        """A record is live while `expires_at > now`."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
         assert not memory.write(lambda tx: tx.vouchers.redeem(voucher(), LATER))
         assert memory.write(lambda tx: tx.vouchers.sweep(Instant(LATER - 1), 10)) == 0
         assert memory.write(lambda tx: tx.vouchers.sweep(LATER, 10)) == 1
 
-    def test_a_refresh_token_rotates_once(self, memory: Memory) -> None:
-        """Of all successors one is written."""
+    def test_refresh_token_rotates_once(self, memory: Memory) -> None:
+        """Of several concurrent successors exactly one is written."""
         won = memory.contend(lambda tx, n: tx.grants.rotate(_rotation(f"next {n}"), NOW))
         assert sorted(won) == [False] * (THREADS - 1) + [True]
         found = memory.read(lambda tx: tx.grants.find("gr_1"))
@@ -92,8 +92,8 @@ class StorageConformance:
         assert found.previous is not None
         assert found.previous.fingerprint == "first"
 
-    def test_a_rotation_needs_the_current_token_and_a_live_grant(self, memory: Memory) -> None:
-        """Another token, an expired one or an ended grant is not rotated."""
+    def test_rotation_requires_current_token_and_live_grant(self, memory: Memory) -> None:
+        """An earlier token, an expired one or a revoked grant is not rotated."""
         idle = Instant(NOW + 300)
         assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x", "other"), NOW))
         assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x"), idle))
@@ -102,8 +102,8 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.grants.revoke("gr_1", NOW, "tested"))
         assert not memory.write(lambda tx: tx.grants.rotate(_rotation("x"), NOW))
 
-    def test_a_grant_is_begun_once_and_ended_once(self, memory: Memory) -> None:
-        """The end of a grant is reported to resource servers once."""
+    def test_grant_is_issued_once_and_revoked_once(self, memory: Memory) -> None:
+        """The revocation of a grant is reported to resource servers once."""
         told = memory.contend(lambda tx, _: tx.grants.issue(grant("gr_2")))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         told = memory.contend(lambda tx, _: tx.grants.revoke("gr_2", NOW, "tested"))
@@ -111,7 +111,7 @@ class StorageConformance:
         page = memory.read(lambda tx: tx.revocations.page(Instant(0), "", "", 10))
         assert [(entry.kind, entry.id) for entry in page] == [(RevokedKind.GRANT, "gr_2")]
 
-    def test_a_grants_standing_is_that_of_all_behind_it(self, memory: Memory) -> None:
+    def test_grant_is_live_only_with_client_user_and_session(self, memory: Memory) -> None:
         """One query reads client, user, session and grant."""
 
         def bound(tx: Transaction) -> None:
@@ -133,16 +133,16 @@ class StorageConformance:
         assert ended() == "client.disabled"
 
     def test_live_grants_are_listed_by_user_and_by_client(self, memory: Memory) -> None:
-        """Ended ones are not."""
+        """Revoked and expired grants are not listed."""
         memory.write(lambda tx: tx.grants.issue(grant("gr_2")))
         memory.write(lambda tx: tx.grants.revoke("gr_1", NOW, "tested"))
         of_user = memory.read(lambda tx: tx.grants.live_of_user(_ADA, NOW, 9))
         assert list(of_user) == [grant("gr_2")]
-        assert memory.read(lambda tx: tx.grants.reach("printer", NOW)) == ClientUsage(1, 1)
+        assert memory.read(lambda tx: tx.grants.usage_of("printer", NOW)) == ClientUsage(1, 1)
         assert memory.write(lambda tx: tx.grants.sweep(Instant(NOW + 600), 10)) == 2
 
-    def test_a_token_by_reference_stands_on_its_grant(self, memory: Memory) -> None:
-        """Found by its fingerprint alone; ended by itself, by its grant, by its client."""
+    def test_reference_token_ends_with_its_grant(self, memory: Memory) -> None:
+        """Found by its fingerprint alone; it ends by itself, with its grant, or with its client."""
         print_ = Fingerprint("token")
         token = ReferenceToken(
             "at_1", "printer", "gr_1", 1001, Scope.of("notes:read"), "https://api", NOW, LATER
@@ -164,7 +164,7 @@ class StorageConformance:
             assert each[1].ended(NOW)
         assert memory.write(lambda tx: tx.access_tokens.sweep(LATER, 10)) == 2
 
-    def test_revocations_come_in_order_and_page_by_page(self, memory: Memory) -> None:
+    def test_revocations_are_paged_in_order(self, memory: Memory) -> None:
         """No entry is skipped between two pages, also among those of one second."""
 
         def revoke(tx: Transaction) -> None:
@@ -183,8 +183,8 @@ class StorageConformance:
         assert memory.read(lambda tx: tx.revocations.covers("at_9", "printer", NOW))
         assert not memory.read(lambda tx: tx.revocations.covers("at_10", "printer", NOW))
 
-    def test_a_throttle_lets_no_more_pass_than_its_limit(self, memory: Memory) -> None:
-        """Also when all try at once; it leaks with time, and a good attempt is given back."""
+    def test_throttle_enforces_its_limit_under_concurrency(self, memory: Memory) -> None:
+        """The count decreases with time, and a successful attempt is given back."""
         limit = Limit(attempts=5, window=seconds(50))
         told = memory.contend(lambda tx, _: tx.throttles.take("a", limit, NOW))
         assert told.count(0) == limit.attempts
@@ -197,7 +197,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.throttles.take("b", limit, NOW)) == 0
 
     def test_clock_correction_does_not_prolong_the_wait(self, memory: Memory) -> None:
-        """A clock set back by more than servers may differ empties the buckets it filled."""
+        """A clock set back by more than servers may differ empties the buckets that it filled."""
         limit = Limit(attempts=3, window=seconds(900))
         ahead = Instant(NOW + 3_600)
         for _ in range(3):
@@ -208,8 +208,8 @@ class StorageConformance:
         assert [bool(wait) for wait in told] == [False, False, False, True]
         assert told[-1] <= limit.window
 
-    def test_a_client_comes_back_as_it_was_registered(self, memory: Memory) -> None:
-        """With its secrets; a taken id is refused, and each change is a new revision."""
+    def test_registered_client_is_read_unchanged(self, memory: Memory) -> None:
+        """Secrets included; a taken id is refused, and each change is a new revision."""
         found = memory.read(lambda tx: tx.clients.find("printer"))
         assert found is not None
         # Key sets are compared by what they say.
@@ -227,16 +227,16 @@ class StorageConformance:
         assert found.secrets == (new, replace(old, expires_at=LATER))
         assert memory.read(lambda tx: revision(tx.db)) == before + 3
         assert memory.read(lambda tx: tx.clients.sealed_secrets()) == [("cs_2", "sealed")]
-        assert memory.write(lambda tx: tx.clients.reseal_secret("cs_2", "sealed", "anew"))
+        assert memory.write(lambda tx: tx.clients.reseal_secret("cs_2", "sealed", "resealed"))
         assert memory.write(lambda tx: tx.clients.sweep_secrets(LATER, 10)) == 1
         for _ in "12":
             memory.write(lambda tx: tx.clients.count_query_credentials("printer", NOW))
-        sighting = memory.read(lambda tx: tx.clients.query_sighting("printer"))
+        sighting = memory.read(lambda tx: tx.clients.query_credential_use("printer"))
         assert sighting is not None
         assert (sighting.requests, sighting.last_seen_at) == (2, NOW)
 
-    def test_names_are_given_once_however_they_are_spelt(self, memory: Memory) -> None:
-        """Case, width and ligatures make no other name; a uid is never given again."""
+    def test_usernames_are_unique_after_folding(self, memory: Memory) -> None:
+        """Case, width and ligatures do not distinguish names; a uid is never assigned again."""
         for taken in (user(7, "ADA"), user(8, "\uff21da"), user(1001, "other")):
             assert not memory.write(partial(_register, taken))
         for name in ("ada", "Ada", "ADA@EXAMPLE.COM"):
@@ -244,8 +244,8 @@ class StorageConformance:
         told = memory.contend(lambda tx, n: tx.users.register(user(2_000 + n, "grace")))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
 
-    def test_a_password_is_renewed_only_while_it_is_the_same(self, memory: Memory) -> None:
-        """A change that came between wins."""
+    def test_password_hash_is_renewed_only_if_unchanged(self, memory: Memory) -> None:
+        """A concurrent change of the password wins."""
         memory.write(lambda tx: tx.users.set_password_hash(_ADA, "cr_1", "old", NOW))
         memory.write(lambda tx: tx.users.set_password_hash(_ADA, "cr_2", "new", NOW))
         assert not memory.write(lambda tx: tx.users.renew_password_hash(_ADA, "old", "renewed"))
@@ -253,8 +253,8 @@ class StorageConformance:
         assert memory.read(lambda tx: tx.users.password_hash(_ADA)) == "renewed"
         assert not memory.read(lambda tx: tx.users.has_second_factor(_ADA))
 
-    def test_a_session_ends_once(self, memory: Memory) -> None:
-        """And is found by its cookie's fingerprint until it is swept."""
+    def test_session_ends_once(self, memory: Memory) -> None:
+        """It is found by the fingerprint of its cookie until it is deleted."""
         assert memory.read(lambda tx: tx.sessions.find(Fingerprint("cookie"))) == session()
         assert memory.read(lambda tx: tx.sessions.find_by_id("se_1")) == session()
         assert list(memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))) == [session()]
@@ -266,8 +266,8 @@ class StorageConformance:
         assert not memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))
         assert memory.write(lambda tx: tx.sessions.sweep(Instant(NOW + 600), 10)) == 1
 
-    def test_a_participant_is_remembered_while_the_session_lives(self, memory: Memory) -> None:
-        """Added once, never after the session's end, deleted with the session."""
+    def test_participant_is_stored_while_session_is_live(self, memory: Memory) -> None:
+        """Added once, never after the end of the session, deleted with the session."""
         told = memory.contend(lambda tx, _: tx.participants.add("se_1", "printer", NOW))
         assert told == [True] * THREADS
         assert list(memory.read(lambda tx: tx.participants.of("se_1"))) == ["printer"]
@@ -277,7 +277,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.participants.sweep(Instant(NOW + 599), 10)) == 0
         assert memory.write(lambda tx: tx.participants.sweep(Instant(NOW + 600), 10)) == 1
 
-    def test_nobody_is_told_of_a_session_unseen_by_who_ends_it(self, memory: Memory) -> None:
+    def test_participant_added_during_sign_out_is_notified(self, memory: Memory) -> None:
         """A participant is either notified of the session's end or was never added."""
 
         def work(tx: Transaction, number: int) -> tuple[str, ...] | bool:
@@ -294,8 +294,8 @@ class StorageConformance:
         heard = {name for each in told if isinstance(each, tuple) for name in each}
         assert heard == {f"app-{n}" for n, each in enumerate(told) if each is True}
 
-    def test_a_consent_is_one_for_each_pair(self, memory: Memory) -> None:
-        """The latest counts."""
+    def test_user_and_client_have_one_consent(self, memory: Memory) -> None:
+        """A later consent replaces the earlier one."""
         first = Consent(_ADA, "printer", Scope.of("read"), "as it looked", NOW)
         second = replace(first, scope=Scope.of("read", "notes:read"), given_at=LATER)
         memory.write(lambda tx: tx.consents.save(first))
@@ -305,8 +305,8 @@ class StorageConformance:
         memory.write(lambda tx: tx.consents.delete(_ADA, "printer"))
         assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) is None
 
-    def test_one_process_makes_the_key_of_a_period(self, memory: Memory) -> None:
-        """The others read theirs; it retires once."""
+    def test_one_process_creates_the_key_of_a_period(self, memory: Memory) -> None:
+        """The other processes read it; it retires once."""
         told = memory.contend(lambda tx, n: tx.signing_keys.issue(_key(f"kid {n}")))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         (record,) = memory.read(lambda tx: tx.signing_keys.all(NOW))
@@ -315,12 +315,12 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.signing_keys.activate(record.kid, NOW))
         told = memory.contend(lambda tx, _: tx.signing_keys.retire(record.kid, NOW, LATER))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
-        assert memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "anew"))
-        assert not memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "anew"))
+        assert memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "resealed"))
+        assert not memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "resealed"))
         assert not memory.read(lambda tx: tx.signing_keys.all(LATER))
         assert memory.write(lambda tx: tx.signing_keys.sweep(LATER, 10)) == 1
 
-    def test_what_refusals_leave_behind_is_bounded(self, memory: Memory) -> None:
+    def test_decision_records_are_bounded(self, memory: Memory) -> None:
         """The newest of each kind stay, and a flood of one kind does not push out the other."""
 
         def refuse(tx: Transaction) -> None:
@@ -343,7 +343,7 @@ class StorageConformance:
         assert [each.at - NOW for each in kept if each.client_id] == [1, 2, 3, 4, 5]
         assert memory.write(lambda tx: tx.decisions.sweep(LATER, 10)) == len(kept)
 
-    def test_an_event_is_written_with_its_change_or_not_at_all(self, memory: Memory) -> None:
+    def test_event_is_committed_with_its_change(self, memory: Memory) -> None:
         """A transaction that raises leaves no event."""
 
         def change(tx: Transaction) -> None:

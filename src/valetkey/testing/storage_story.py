@@ -89,7 +89,7 @@ def voucher(text: str = "a code", client_id: str = "printer") -> Voucher:
     return Voucher(VoucherKind.CODE, Fingerprint(text), client_id, "gr_1", "{}", LATER)
 
 
-def with_everyone(tx: Transaction) -> None:
+def add_records(tx: Transaction) -> None:
     """Insert the client, the user and a grant."""
     tx.clients.register(client())
     tx.users.register(user())
@@ -104,7 +104,7 @@ class Memory:
         """Make the tables."""
         self.store = Store(connect(url, directory=directory), SYSTEM.random, by_cli("test"))
         asyncio.run(migrate(self.store.engine, SCHEMA))
-        self.write(with_everyone)
+        self.write(add_records)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run it and commit."""

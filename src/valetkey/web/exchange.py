@@ -113,7 +113,7 @@ class Request(msgspec.Struct, frozen=True):
     def cookie(self, name: str) -> str | None:
         """Return a cookie's value (RFC 6265); None if it is absent, sent twice or malformed.
 
-        Two cookies of one name mean that one was planted, and they cannot be told apart. More than
+        Two cookies of one name mean that one was planted, and it is unknown which. More than
         4 KiB or 100 pairs are ignored altogether.
         """
         fields = self.headers.all("cookie")

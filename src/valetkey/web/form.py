@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-z][a-z_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file of an upload: its name as the browser told it, and its unchecked bytes."""
+    """A file of an upload: its name as sent by the browser, and its unchecked bytes."""
 
     name: str
     content: bytes = field(repr=False)

@@ -36,7 +36,7 @@ class Health(Struct, frozen=True):
     token: str
 
     def routes(self, refuse_at: Callable[[str], Refuse]) -> tuple[Route, ...]:
-        """Return `/health/{live,started,ready}`, for GET and HEAD, whatever the Host."""
+        """Return `/health/{live,started,ready}`, for GET and HEAD, with any Host."""
         endpoints: Mapping[str, Endpoint] = {
             "/health/live": self._live,
             "/health/started": self._begun,

@@ -108,7 +108,7 @@ def set_up(level: str = "info", style: str = "auto", stream: TextIO | None = Non
     root.setLevel(max(_output.threshold, logging.WARNING))
 
 
-def wants(level: str) -> bool:
+def is_enabled(level: str) -> bool:
     """Return whether events of `level` are logged; check it before collecting costly fields."""
     return _NUMBER[level] >= _output.threshold
 
@@ -198,7 +198,7 @@ class AccessLog:
 
 def _write(level: str, event: str, fields: _Fields, failure: BaseException | None) -> None:
     metrics.LOG_LINES.add(level)
-    if not wants(level):
+    if not is_enabled(level):
         return
     told: _Fields = {"level": level, "event": event}
     told.update({name: _typed(value) for name, value in fields.items()})

@@ -39,7 +39,7 @@ class Offload:
     async def run(self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call `function` on a thread; return or raise its outcome.
 
-        Raises Busy if it is full, or out of memory: the caller is told to try again later.
+        Raises Busy if it is full, or out of memory: the caller should retry later.
         """
         with self.slot() as slot:
             return await slot.run(function, *args, **kwargs)

@@ -272,7 +272,7 @@ class App:
         if span is not OFF:
             self._traces.end(asked, _known(route, request), path, status)
         # Requests to quiet routes are logged only when they fail.
-        if route is None or not route.quiet or status >= _FAILED or log.wants("debug"):
+        if route is None or not route.quiet or status >= _FAILED or log.is_enabled("debug"):
             whose = request.address, asked.request_id, asked.reference
             off = span is OFF
             trace = "" if off else span.trace_id.hex(), "" if off else span.span_id.hex()

@@ -23,7 +23,7 @@ def _query(client_id: str = "web1", **said: str) -> str:
 
 
 def _sightings(world: LiveServers, client_id: str) -> int:
-    found = world.servers.write(lambda tx: tx.clients.query_sighting(client_id))
+    found = world.servers.write(lambda tx: tx.clients.query_credential_use(client_id))
     return 0 if found is None else found.requests
 
 

@@ -207,7 +207,7 @@ def test_grants_begun_while_client_was_disabled_stay_dead(tmp_path: Path) -> Non
         # As a transaction that overlapped with this one would have left it.
         assert await it.write(lambda tx: tx.grants.issue(replace(grant, id="gr_late")))
         assert await it.write(lambda tx: registrar.enable(tx, off, it.clock.now))
-        reach = await it.read(lambda tx: tx.grants.reach("web", it.clock.now))
+        reach = await it.read(lambda tx: tx.grants.usage_of("web", it.clock.now))
         assert reach.authorizations == 0
 
     run(tmp_path, story)

@@ -74,7 +74,7 @@ async def _revoked(it: Harness) -> int:
 
 
 async def _live(it: Harness) -> int:
-    return (await it.read(lambda tx: tx.grants.reach("web", it.clock.now))).authorizations
+    return (await it.read(lambda tx: tx.grants.usage_of("web", it.clock.now))).authorizations
 
 
 async def _finish(it: Harness) -> list[int]:

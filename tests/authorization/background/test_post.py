@@ -326,10 +326,10 @@ def test_mailbox_keeps_emails_for_a_day_and_sends_none(tmp_path: Path) -> None:
         await store.write(lambda tx: it.foundation.outbox.enqueue_decoy(tx, VERIFY, NOON))
         await it.deliver()
         assert receiver.took == []
-        kept = await store.read(lambda tx: tx.mails.kept(NOON, 9))
+        kept = await store.read(lambda tx: tx.mails.for_mailbox(NOON, 9))
         assert [it.foundation.outbox.open(mail) for mail in kept] == [VERIFY]
         later = Instant(NOON + days(2))
-        assert await store.read(lambda tx: tx.mails.kept(later, 9)) == []
+        assert await store.read(lambda tx: tx.mails.for_mailbox(later, 9)) == []
         await sweep_all(store, later, SWEEPS)
         row = await store.read(lambda tx: tx.db.row("SELECT count(*) FROM outbox"))
         assert row is not None

@@ -87,7 +87,7 @@ def test_administrators_get_one_email_without_the_address_of_the_receiver(tmp_pa
         await happen(it, 7)
         await happen(it, 8)
         await drain(it, delivery, shown.webhook_id)
-        kept = await it.read(lambda tx: tx.mails.kept(it.clock.now, 10))
+        kept = await it.read(lambda tx: tx.mails.for_mailbox(it.clock.now, 10))
         emails = [delivery.notices.outbox.open(each) for each in kept]
         assert [each.uid for each in emails if each is not None] == [ADA]
         (email,) = emails

@@ -78,7 +78,7 @@ def test_each_method_that_code_names_is_in_the_registry() -> None:
 
 def test_unknown_client_ids_do_not_fill_memory(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        failures = Failures.a_minute(2)
+        failures = Failures.per_minute(2)
         authentication = ClientAuthentication(
             ClientDirectory(it.foundation.store),
             it.foundation.keyring.fingerprint_key,

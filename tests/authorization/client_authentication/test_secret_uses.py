@@ -25,7 +25,7 @@ def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
         authentication = ClientAuthentication(
             ClientDirectory(store),
             it.foundation.keyring.fingerprint_key,
-            Failures.a_minute(5),
+            Failures.per_minute(5),
             it.foundation.client_keys,
             it.foundation.shared_secrets,
             uses,

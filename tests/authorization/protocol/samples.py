@@ -10,8 +10,8 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
+    known_parameters,
     parse,
-    understood,
 )
 from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -66,5 +66,5 @@ def parameters(**changed: str) -> dict[str, str]:
 
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
-    said = understood(parameters(**changed))
+    said = known_parameters(parameters(**changed))
     return parse(said, client, verify_return_address(said, client), (DEFAULT,))

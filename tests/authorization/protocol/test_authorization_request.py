@@ -26,9 +26,9 @@ from valetkey.authorization.protocol.authorization_request import (
     UNSUPPORTED,
     AuthorizationRequest,
     Prompt,
+    known_parameters,
     plausible_client_id,
     require_client,
-    understood,
 )
 from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
@@ -56,7 +56,7 @@ def test_a_good_request_says_what_it_asks_for() -> None:
 
 
 def test_what_is_not_understood_is_ignored_and_an_empty_value_is_none() -> None:
-    said = understood({"foo": "bar", "scope": "", "state": "x", "redirect_uri": ""})
+    said = known_parameters({"foo": "bar", "scope": "", "state": "x", "redirect_uri": ""})
     assert said == {"state": "x", "redirect_uri": ""}
 
 

@@ -137,12 +137,12 @@ def test_why_keys_cannot_be_read_is_there_for_the_record() -> None:
     async def story() -> None:
         there = _There(None)
         keys, client = ClientKeys(there), _client()
-        assert keys.trouble(client) == ""
+        assert keys.problem_of(client) == ""
         for document, check in ((None, "fetch.status"), (b"[]", "jwks.json"), (_jwks(OLD), "")):
             there.document = document
             await keys.signing(client, later(NOW, minutes(there.asked)), kid=OLD.kid)
-            assert keys.trouble(client) == check
-        assert keys.trouble(client_without_rights("c", NOW)) == ""
+            assert keys.problem_of(client) == check
+        assert keys.problem_of(client_without_rights("c", NOW)) == ""
 
     asyncio.run(story())
 

@@ -15,7 +15,7 @@ from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import Finding, from_shared
-from valetkey.cli.doctoring.health import healths
+from valetkey.cli.doctoring.health import health_of_servers
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
@@ -107,7 +107,7 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             assert gone.level is Level.ERROR
             assert "third" in gone.found
             assert "synchronous_standby_names" in gone.next
-            health = asyncio.run(healths(settings))[0]
+            health = asyncio.run(health_of_servers(settings))[0]
             assert not health.ok
             assert "It answers, but cannot be written to" in health.next
             assert [each.next for each in found(settings, about)] == [gone.next]

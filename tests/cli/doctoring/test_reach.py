@@ -97,7 +97,9 @@ def test_server_that_is_unavailable_is_not_told_to_have_another_name(
     monkeypatch.setattr(reach, "_WITHIN", 0.3)
 
     async def look(settings: Settings) -> list[Finding]:
-        return [each async for each in reach.reach(settings) if each.level is not Level.OK]
+        return [
+            each async for each in reach.check_reachability(settings) if each.level is not Level.OK
+        ]
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Unavailable)
     Thread(target=server.serve_forever, daemon=True).start()

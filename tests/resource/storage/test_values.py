@@ -40,7 +40,7 @@ def test_revocations_are_a_set_and_the_later_end_stays(engine: Engine) -> None:
 
 
 def _learning(page: Page) -> Callable[[Connection], None]:
-    return lambda db: StoredValues(db).learn(page)
+    return lambda db: StoredValues(db).save_page(page)
 
 
 def test_of_two_processes_one_makes_the_key(engine: Engine) -> None:
@@ -66,7 +66,7 @@ def test_only_what_expired_is_swept_and_never_too_much_at_once(engine: Engine) -
             keys = IdempotencyKeys(db, "notes", _ADA)
             for n in range(5):
                 assert keys.claim(IdempotencyKey("c", str(n), "p"), "id", "{}", Instant(10 + n))
-            StoredValues(db).learn(Page("x", (_ended("a", 1, 11), _ended("b", 1, 99))))
+            StoredValues(db).save_page(Page("x", (_ended("a", 1, 11), _ended("b", 1, 99))))
 
         def look(db: Connection) -> list[bool]:
             keys = IdempotencyKeys(db, "notes", _ADA)

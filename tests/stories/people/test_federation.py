@@ -209,7 +209,7 @@ def test_email_address_alone_does_not_match_an_account(tmp_path: Path) -> None:
         page = it.here.submit(page, "connect-arrived")
         assert "Other is linked" in page.text
         now = it.ours.clock.now()
-        kept = it.ours.write(lambda tx: tx.mails.kept(now, 9))
+        kept = it.ours.write(lambda tx: tx.mails.for_mailbox(now, 9))
         assert [mail.kind for mail in kept].count(EmailKind.WAY_IN_ADDED) == 1
         again = Two(it.ours, it.other)
         again.there = it.there

@@ -12,7 +12,7 @@ from tests.support.wait import until, wait_until
 from tests.web import PATIENT, QUICK, connect, exchange_bytes, reset_by, small_app, statuses
 from valetkey.kernel.replace import replace
 from valetkey.web.client_address import Proxies
-from valetkey.web.connection.gate import Gate, Limits, objection
+from valetkey.web.connection.gate import Gate, Limits, fault_of
 from valetkey.web.listen import RunningServer
 
 HOST = {b"host": b"h.example"}
@@ -129,7 +129,7 @@ def test_the_deadlines_are_those_that_are_promised() -> None:
 def test_an_odd_request_meets_an_objection(
     version: str, target: bytes, fields: dict[bytes, bytes]
 ) -> None:
-    assert objection(version, target, fields)
+    assert fault_of(version, target, fields)
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_an_odd_request_meets_an_objection(
 def test_a_proper_request_meets_none(
     version: str, target: bytes, fields: dict[bytes, bytes]
 ) -> None:
-    assert objection(version, target, fields) == ""
+    assert fault_of(version, target, fields) == ""

@@ -100,7 +100,7 @@ def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None
 
 
 def continue_oldest(tx: Transaction, now: Instant) -> int:
-    """Write one batch of the oldest unfinished ending; a full batch means there is more to do."""
+    """Write one batch of the oldest unfinished revocation; a full batch means that more is left."""
     ending = tx.bulk_revocations.first()
     if ending is None:
         return 0
@@ -149,7 +149,7 @@ def delete_clients(tx: Transaction, removed: Sequence[str], now: Instant) -> int
     for client_id in removed:
         deleted = tx.bulk_revocations.delete_rows(client_id, BATCH)
         if deleted:
-            # Other endings take turns between two batches.
+            # Other bulk revocations take turns between two batches.
             return BATCH
         tx.clients.remove(client_id, now)
     return len(removed)

@@ -18,7 +18,7 @@ from valetkey.authorization.protocol.register.documents import (
     LONGEST_URL,
     SCHEME,
     host_of_document,
-    life_of,
+    lifetime_of,
     read_document,
 )
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
@@ -71,7 +71,7 @@ class ClientDocuments:
         self._failed: OrderedDict[str, tuple[Instant, Refusal]] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
-    async def learn(self, client_id: str | None, address: str, now: Instant) -> None:
+    async def update_from_document(self, client_id: str | None, address: str, now: Instant) -> None:
         """Store or update the client whose metadata document has this URL; ignore other ids.
 
         For requests that begin an authorization. Does nothing for every other client, and for one
@@ -99,8 +99,8 @@ class ClientDocuments:
     async def renew(self, client_id: str, now: Instant) -> None:
         """Update a known client that authenticates; without a usable document keep the stored one.
 
-        Users stay connected to an app whose document is away; what it was granted ends by itself,
-        by the user or by the operator.
+        An app keeps its grants while its document is unavailable; they expire, or the user or the
+        operator revokes them.
         """
         stored = await self._directory.find(client_id) if client_id.startswith(SCHEME) else None
         if stored is not None:
@@ -169,7 +169,7 @@ class ClientDocuments:
             said = read_document(client_id, fetched.media_type, fetched.body)
             read = DocumentRead(
                 self._registrar.fingerprints.of("client document", fetched.body.hex()),
-                later(now, life_of(fetched.cache_control, fetched.age)),
+                later(now, lifetime_of(fetched.cache_control, fetched.age)),
             )
             unchanged = stored is not None and await self._store.write(
                 lambda tx: tx.registrations.renew_document(client_id, read), done_by=USUAL_ACTOR

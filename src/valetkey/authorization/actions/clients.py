@@ -6,7 +6,7 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import end_all_of_client
-from valetkey.authorization.actions.sectors import concerns_sector
+from valetkey.authorization.actions.sectors import affects_sector
 from valetkey.authorization.model.event.clients import (
     ClientChanged,
     ClientDisabled,
@@ -126,7 +126,7 @@ class Registrar(Struct, frozen=True):
         """
         if faults := self._rules(tx, metadata, client.scope).faults(metadata):
             return faults
-        if self.channel in _CHANNELS_WITHOUT_SECTORS and concerns_sector(metadata, client):
+        if self.channel in _CHANNELS_WITHOUT_SECTORS and affects_sector(metadata, client):
             detail = "those that its sector lists; administrators can add others"
             return (MetadataError("redirect_uris", detail),)
         wanted = replace(
@@ -358,7 +358,7 @@ def secret_faults(secret: Secret | None) -> Faults:
 
 
 def _naming_faults(client: Client, wanted: Client) -> Faults:
-    # Who holds a person's grant in one sector must not learn the person's name in another: a
+    # A client with a user's grant in one sector must not learn the user's subject in another: a
     # sector without a list of its addresses is claimed by a redirect URI alone.
     before, after = client.openid, wanted.openid
     if before.subject_type != after.subject_type:

@@ -157,7 +157,7 @@ class SelfRegistrar(Struct, frozen=True):
             if not any(tx.registrations.end_unused(each, now) for each in oldest):
                 raise Refused(_FULL)
             self._remove(tx, oldest[0], now, "replaced")
-        tx.clients.readmit(url)
+        tx.clients.release_id(url)
         client = registrar.register(tx, metadata, now, client_id=url, secret=None)
         if isinstance(client, tuple):
             refuse_registration(client)
@@ -296,7 +296,7 @@ class Uses:
         if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
             tx.registrations.note_use(client.id, now)
 
-    def noted(self, client: Client, now: Instant) -> None:
+    def remember_use(self, client: Client, now: Instant) -> None:
         """Remember that the use was committed."""
         if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
             if len(self._noted) >= _MOST_NOTED:

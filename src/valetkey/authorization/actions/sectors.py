@@ -22,7 +22,7 @@ _NOT_LISTED = MetadataError(
 Faults = tuple[MetadataError, ...]
 
 
-def concerns_sector(metadata: ClientMetadata, before: Client | None) -> bool:
+def affects_sector(metadata: ClientMetadata, before: Client | None) -> bool:
     """Return whether a sector has to list redirect URIs that it did not list for the client."""
     uri = metadata.openid.sector_identifier_uri
     if not uri:
@@ -47,7 +47,7 @@ class Sectors(Struct, frozen=True):
         """
         # Scopes of declared APIs are judged by the transaction, and allow no address.
         others = (each for each in rules.faults(metadata) if not each.field.startswith("scopes"))
-        if not concerns_sector(metadata, before) or any(others):
+        if not affects_sector(metadata, before) or any(others):
             return ()
         return await self.faults(metadata)
 

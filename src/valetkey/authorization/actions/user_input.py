@@ -81,7 +81,7 @@ class UserWanted(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
 def wanted_record(wanted: UserWanted) -> UserRecord:
     """Return the record of a new account. Its address is verified unless stated otherwise."""
     verified = True if isinstance(wanted.email_verified, UnsetType) else wanted.email_verified
-    claims = changed_claims(StandardClaims.NOTHING, said_of(wanted))
+    claims = changed_claims(StandardClaims.NOTHING, described(wanted))
     return UserRecord(wanted.username, wanted.email, wanted.name, verified, claims)
 
 
@@ -100,7 +100,7 @@ def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> Standa
     return replace(after, phone_number_verified=False)
 
 
-def said_of(profile: Profile) -> Mapping[str, object]:
+def described(profile: Profile) -> Mapping[str, object]:
     """Return the fields that are stated."""
     said: dict[str, object] = msgspec.to_builtins(profile)
     return said

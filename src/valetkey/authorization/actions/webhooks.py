@@ -220,7 +220,7 @@ class WebhookChanges(Struct, frozen=True):
         return opened is not None and same(opened.decode(), secret)
 
     def _secret(self, webhook_id: str, entropy: bytes, given: str | None) -> tuple[str, str]:
-        # Beyond the bytes of the id, so that neither tells of the other.
+        # Beyond the bytes of the id, so that neither reveals the other.
         secret = given or fresh_webhook_secret(lambda size: entropy[_ID : _ID + size])
         return secret, self.sealer.seal(secret.encode(), secret_place(webhook_id), self.random)
 

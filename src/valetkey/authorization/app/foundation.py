@@ -85,7 +85,7 @@ class Foundation(Struct, frozen=True):
         return CLIENT_SCOPE | Scope(tuple(name for name, said in self.scopes.items() if not said))
 
     @property
-    def asked_of_people(self) -> Mapping[str, str]:
+    def requested_from_users(self) -> Mapping[str, str]:
         """Return all other scopes with their descriptions."""
         own = self.own_scope
         return {name: said for name, said in self.scopes.items() if name not in own}
@@ -96,7 +96,7 @@ class Foundation(Struct, frozen=True):
         return default_api(
             self.settings.audience,
             self.settings.brand.name,
-            self.asked_of_people,
+            self.requested_from_users,
             self.own_scope,
         )
 
@@ -156,13 +156,13 @@ class Foundation(Struct, frozen=True):
         """
         settings = self.settings.registration
         for name in settings.scopes:
-            if name not in self.asked_of_people:
-                known = ", ".join(self.asked_of_people)
+            if name not in self.requested_from_users:
+                known = ", ".join(self.requested_from_users)
                 raise OperatorError(f'"{name}" is not one of {known}', "registration.scopes")
         algorithms = self.settings.tokens.signing_algorithms
         rules = SelfRules(
             grant_types=settings.grant_types,
-            # An app that anybody registers gets groups only where the settings say so.
+            # Self-registered apps get groups only if the settings allow it.
             scopes=tuple(
                 dict.fromkeys((*(n for n in IDENTITY_SCOPES if n != GROUPS), *settings.scopes))
             ),
@@ -189,13 +189,13 @@ class Foundation(Struct, frozen=True):
         """
         settings = self.settings.portal
         for name in settings.scopes:
-            if name not in self.asked_of_people:
-                known = ", ".join(self.asked_of_people)
+            if name not in self.requested_from_users:
+                known = ", ".join(self.requested_from_users)
                 raise OperatorError(f'"{name}" is not one of {known}', "portal.scopes")
         return Portal(
             self.registrar(PORTAL_CHANNEL),
             settings,
-            tuple(self.asked_of_people),
+            tuple(self.requested_from_users),
             (*RESERVED, self.settings.brand.name),
         )
 

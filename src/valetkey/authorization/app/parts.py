@@ -234,7 +234,7 @@ def make_client_auth(
         ClientAuthentication(
             directory,
             foundation.keyring.fingerprint_key,
-            Failures.a_minute(foundation.settings.limits.client_failures),
+            Failures.per_minute(foundation.settings.limits.client_failures),
             foundation.client_keys,
             foundation.shared_secrets,
             uses,
@@ -277,7 +277,7 @@ def make_server(
         brands=CurrentBrand(brand),
         decisions=decisions,
         random=foundation.runtime.random,
-        scopes=foundation.asked_of_people,
+        scopes=foundation.requested_from_users,
         requests=RequestObjects(
             foundation.issuer,
             foundation.client_keys,

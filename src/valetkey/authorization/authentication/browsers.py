@@ -21,7 +21,7 @@ from valetkey.web.exchange import Pairs, Request
 from valetkey.web.form import Form
 
 LIFETIME = days(180)
-"""How long a browser stays familiar after the last sign-in."""
+"""How long a browser stays known after the last sign-in."""
 
 _MOST = 5
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}(?:\.[A-Za-z0-9_-]{43}){1,5}", re.ASCII)
@@ -34,7 +34,7 @@ class KnownBrowser(Struct, frozen=True):
     key: FingerprintKey
 
     def mark(self, uid: Uid) -> str:
-        """Return this browser's throttle name for the account; "" if it is not familiar."""
+        """Return this browser's throttle name for the account; "" if it is not known."""
         if not _COOKIE.fullmatch(self.cookie):
             return ""
         name, *marks = self.cookie.split(".")
@@ -73,7 +73,7 @@ class Browsers(Struct, frozen=True):
 
     def known_browser(self, request: Request) -> KnownBrowser:
         """Return the accounts that this browser signed in to before."""
-        return KnownBrowser(self.cookies.familiar.read(request), self.keyring.fingerprint_key)
+        return KnownBrowser(self.cookies.known_browser.read(request), self.keyring.fingerprint_key)
 
     def browser(self, request: Request) -> tuple[str, Pairs]:
         """Return the cookie of this browser, and the header that sets it if it has none yet."""

@@ -49,8 +49,8 @@ class Cookies(Struct, frozen=True):
         return InternalCookie("device", self.secure)
 
     @property
-    def familiar(self) -> "InternalCookie":
-        """The accounts that are familiar to this browser."""
+    def known_browser(self) -> "InternalCookie":
+        """The accounts that signed in with this browser."""
         return InternalCookie("familiar", self.secure)
 
     def browser_state(self, session_id: str) -> str:

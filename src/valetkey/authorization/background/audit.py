@@ -145,7 +145,7 @@ class AuditChain(Struct):
     _said_at: Instant = Instant(0)
 
     async def run(self) -> None:
-        """Append what is due, every second."""
+        """Append due events to the chain every second, until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()

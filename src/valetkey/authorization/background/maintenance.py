@@ -164,7 +164,7 @@ class Maintenance(Struct, frozen=True):
             )
 
     async def sweep(self) -> None:
-        """Delete expired rows, a batch at a time; first continue endings that were cut off."""
+        """Delete expired rows, a batch at a time; first continue interrupted bulk revocations."""
         await sweep_all(self.store, self.runtime.now(), (continue_oldest,))
         clock = asyncio.get_running_loop().time
         took = 0.0

@@ -1,4 +1,4 @@
-"""Record endings in a file outside the database, within two seconds."""
+"""Log revocations in a file outside the database, within two seconds."""
 
 import asyncio
 from functools import partial
@@ -20,7 +20,7 @@ _AT_ONCE = 1_000
 
 
 async def log_revocations(store: Store, endings: RevocationLog) -> None:
-    """Append every ending that the database has and the file lacks. Raises OSError."""
+    """Append every revocation that the database has and the file lacks. Raises OSError."""
     at, after = endings.read_from, ""
     while True:
         page = await store.scan(partial(_page, at, after))
@@ -31,18 +31,18 @@ async def log_revocations(store: Store, endings: RevocationLog) -> None:
 
 
 def _page(at: Instant, after: str, tx: Transaction) -> RevocationPage:
-    return tx.restoration.endings(at, after, _AT_ONCE)
+    return tx.restoration.revocations(at, after, _AT_ONCE)
 
 
 class RevocationLogWriter(Struct, frozen=True):
-    """Keep the file of endings beside the keyring up to date while the server runs."""
+    """Keep the revocation log beside the keyring up to date while the server runs."""
 
     store: Store
     file: Path
     runtime: Runtime
 
     async def run(self) -> None:
-        """Record endings until cancelled; `doctor` reports a folder that is not writable."""
+        """Log revocations until cancelled; `doctor` reports a folder that is not writable."""
         try:
             endings = RevocationLog(self.file)
         except OperatorError:

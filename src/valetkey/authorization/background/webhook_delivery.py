@@ -139,7 +139,7 @@ class WebhookDelivery:
     async def bound(self) -> None:
         """Disable webhooks with too many queued messages, and shorten long logs."""
         full, long = await self.store.scan(
-            lambda tx: (tx.webhooks.overfull(), tx.webhooks.logged_more(MOST_ATTEMPTS))
+            lambda tx: (tx.webhooks.with_full_queue(), tx.webhooks.logged_more(MOST_ATTEMPTS))
         )
         now = self.runtime.now()
         for each in full:

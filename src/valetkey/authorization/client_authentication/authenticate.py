@@ -43,7 +43,7 @@ class Failures(Struct, frozen=True):
     of_place: Buckets
 
     @staticmethod
-    def a_minute(limit: int) -> "Failures":
+    def per_minute(limit: int) -> "Failures":
         """Return `limit` for one client from one network, ten times that for all clients there."""
         return Failures(Buckets(limit, _MINUTE), Buckets(10 * limit, _MINUTE))
 
@@ -94,7 +94,7 @@ class ClientAuthentication:
             raise Refused(_two_names())
         if self._renew is not None:
             await self._renew(client_id, now)
-        # An unknown client costs the same work as a wrong secret: two judgements and one look.
+        # An unknown client costs the same work as a wrong secret: two verifications and one read.
         client = await self._directory.remembered(client_id)
         verdict = await self._judge(method, presented, client or _UNKNOWN_CLIENT)
         if client is None or client.disabled_at or isinstance(verdict, Refusal):
@@ -136,7 +136,7 @@ class ClientAuthentication:
         self, method: Method, presented: Presented, client: Client, after: Refusal | None = None
     ) -> Proof | Refusal:
         keys = KeySet()
-        # A stranger's word must not send us to the server of a client that has no use for it.
+        # An unauthenticated request must not cause a fetch for a client that needs no keys.
         if method.needs_keys and client.authentication_method == method.name:
             if after is not None and after.check in _WORTH_NEW_KEYS:
                 keys = await self._keys.signing_again(client, presented.now)
@@ -147,13 +147,13 @@ class ClientAuthentication:
 
     def _recorded(self, refusal: Refusal, client: Client) -> Refusal:
         # Recorded: no key fits because none could be read. The response stays the same.
-        trouble = self._keys.trouble(client)
+        trouble = self._keys.problem_of(client)
         if not trouble or refusal.check not in _WORTH_NEW_KEYS:
             return refusal
         return replace(refusal, check=f"client.{trouble}", expected="keys at its jwks_uri")
 
     def _may_fetch_again(self, client_id: str, place: str, now: Instant) -> bool:
-        # Its keys may be a moment old; guesses may not send us to its server each.
+        # Its keys may be a moment old; not every guess may cause a fetch.
         return not (
             self._failures.of_client.peek((client_id, place), now)
             or self._failures.of_place.peek(place, now)

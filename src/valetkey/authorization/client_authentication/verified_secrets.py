@@ -1,4 +1,4 @@
-"""A bounded memory of client secrets that were verified lately (docs/decisions/0040)."""
+"""A bounded memory of client secrets that were verified recently (docs/decisions/0040)."""
 
 from hashlib import blake2b
 
@@ -58,7 +58,7 @@ class VerifiedSecrets:
         return self._of(_IN_BODY, f"{client_id}\0{secret}".encode())
 
     async def find(self, digest: bytes, named: str | None, now: Instant) -> Authenticated | None:
-        """Return the client that this credential authenticates, if that was verified lately.
+        """Return the client that this credential authenticates, if that was verified recently.
 
         `named` is the request's client_id. The use of the secret is recorded, as by the method.
         """

@@ -115,7 +115,7 @@ class Notices(Struct, frozen=True):
     ) -> None:
         """Notify those responsible that a webhook was disabled.
 
-        The address may hold credentials: only its host is told.
+        The address may hold credentials: only its host is shown.
         """
         app = None if webhook.client_id is None else tx.clients.find(webhook.client_id)
         place = (
@@ -134,7 +134,7 @@ class Notices(Struct, frozen=True):
         self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
         if user.email_verified_at is None:
-            # It may be anybody's address.
+            # The address may belong to another person.
             return
         self._write(tx, user, kind, {"username": user.username, **values}, now)
 

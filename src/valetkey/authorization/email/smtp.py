@@ -85,7 +85,7 @@ class MailServer:
                 f"message {error.code}", for_good=error.code in _PERMANENT
             ) from error
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
-            raise NotDelivered(why(error), of_server=True) from error
+            raise NotDelivered(reason_of(error), of_server=True) from error
 
     async def check(self) -> None:
         """Connect, sign in and disconnect, without sending. Raises NotDelivered."""
@@ -93,7 +93,7 @@ class MailServer:
             async with asyncio.timeout(_WHOLE):
                 await _leave(await self._connect())
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
-            raise NotDelivered(why(error), of_server=True) from error
+            raise NotDelivered(reason_of(error), of_server=True) from error
 
     async def _connect(self) -> "aiosmtplib.SMTP":
         mail = self.settings.mail
@@ -113,7 +113,7 @@ class MailServer:
         return server
 
 
-def why(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Name the reason why an email was not sent, without text from the mail server."""
     if isinstance(error, aiosmtplib.SMTPAuthenticationError):
         return f"sign-in refused with {error.code}"

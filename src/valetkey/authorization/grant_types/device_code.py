@@ -41,7 +41,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return _unknown("another client's")
     if problem := _client_ended(code, request):
         return problem
-    # Told at the first poll, not when the user has decided.
+    # Reported at the first poll, not after the user has decided.
     requested = choose(request.resources, request.apis.granted(tx, code.apis, request.client))
     if isinstance(requested, Refusal):
         return requested

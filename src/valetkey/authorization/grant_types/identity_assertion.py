@@ -193,7 +193,7 @@ def accept(
     """Issue an access token for the linked account of the user whom the assertion names.
 
     Never with more scope than both the assertion and the client's registration have, and without a
-    refresh token: the other server decides anew each time. The assertion counts once.
+    refresh token: the other server decides again each time. The assertion can be used once.
     """
     client, now = request.client, request.now
     identity = tx.identities.find(assertion.issuer, assertion.subject)

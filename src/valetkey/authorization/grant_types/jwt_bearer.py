@@ -2,8 +2,8 @@
 
 A service account presents an assertion of its own, which is what authenticates the client: it is
 checked as `private_key_jwt` is (issuer and subject are the client, audience is this server, `jti`
-counts once, at most an hour of life) before this transaction. The identity assertion of another
-server does not authenticate the client; see `identity_assertion`.
+can be used once, at most an hour of life) before this transaction. The identity assertion of
+another server does not authenticate the client; see `identity_assertion`.
 """
 
 from valetkey.authorization.grant_types import identity_assertion

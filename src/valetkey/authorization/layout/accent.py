@@ -16,7 +16,7 @@ CHANGED_TEXT_CONTRAST = 7.0
 """Contrast of text whose color had to be changed: the minimum would look disabled."""
 
 FILL_CONTRAST = 1.25
-"""Contrast below which a fill cannot be told from its background."""
+"""Contrast below which a fill cannot be distinguished from its background."""
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _WHITE = (255, 255, 255)

@@ -59,7 +59,7 @@ class AskingApp(Struct, frozen=True):
     """An app as shown to a user whom it asks for access.
 
     `domain` is the host the response is sent to, because a name can be copied and a host cannot.
-    Links that are not `https` are left out of the page, whatever was registered.
+    Links that are not `https` are left out of the page.
     """
 
     name: str

@@ -175,7 +175,7 @@ def _uses(brand: Brand, template: str) -> AbstractSet[str]:
         try:
             source, _, _ = loader_of(brand.theme).get_source(environment, name)
         except TemplateNotFound:
-            continue  # which is told where it is rendered
+            continue  # which is reported where it is rendered
         used: Iterator[str | None] = find_referenced_templates(environment.parse(source))
         waiting.extend(each for each in used if each is not None)
     return found

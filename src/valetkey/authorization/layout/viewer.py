@@ -90,7 +90,7 @@ def viewer_of(
         language=language_of(request, user, languages),
         languages=tuple(languages),
         here=here(request),
-        develops=user is not None and portal is not None and develops(user, portal),
+        develops=user is not None and portal is not None and is_developer(user, portal),
         administers=administers,
         zone="" if user is None else user.claims.zoneinfo,
         configuration=configuration.shown(administers=administers),
@@ -102,7 +102,7 @@ def content_language(viewer: Viewer) -> Pairs:
     return (("content-language", viewer.language.tag),)
 
 
-def develops(user: User, portal: PortalSettings) -> bool:
+def is_developer(user: User, portal: PortalSettings) -> bool:
     """Return whether the user sees the developer portal: they have an app, or may register one."""
     if portal.who is Registrants.EVERYONE:
         return True

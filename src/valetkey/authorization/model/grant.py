@@ -8,7 +8,7 @@ from valetkey.kernel.scope import Scope
 
 
 class Consent(Struct, frozen=True):
-    """What was allowed, and the client's appearance at that time; `claims` are individual ones."""
+    """The scopes and single `claims` that a user allowed, and the client's appearance then."""
 
     uid: Uid
     client_id: str

@@ -18,7 +18,7 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class CodePayload(Struct, frozen=True):
-    """What a user allowed, until the client redeems the code.
+    """The content of an authorization code, until the client redeems it.
 
     `redirect_uri` is where the code was sent; `redirect_uri_given` says whether the request named
     it, because then the token request must name the same (RFC 6749 section 4.1.3). `methods` are

@@ -149,16 +149,14 @@ class ClientUse(msgspec.Struct, frozen=True):
 ClientRead = msgspec.defstruct(
     "ClientRead",
     [("record", ClientShown), ("use", ClientUse)],
-    namespace={"__doc__": "A client, and what hangs on it."},
+    namespace={"__doc__": "A client and its use."},
     frozen=True,
 )
 
 ClientMade = msgspec.defstruct(
     "ClientMade",
     [("record", ClientShown), ("client_secret", str | None)],
-    namespace={
-        "__doc__": "A client as it is now; a secret that was made for it is shown this once."
-    },
+    namespace={"__doc__": "The current client; a newly generated secret is shown only here."},
     frozen=True,
 )
 
@@ -166,8 +164,8 @@ ClientWanted = msgspec.defstruct(
     "ClientWanted",
     [_wanted(field) for field in _FIELDS],
     namespace={
-        "__doc__": "A client to be registered. What is not said is as the command line would have "
-        "it.\n\nThe grants `implicit` and `password` are switched on by themselves, afterwards."
+        "__doc__": "A client to register. Omitted members have the defaults of the command line."
+        "\n\nThe grants `implicit` and `password` are enabled afterwards, one at a time."
     },
     frozen=True,
     forbid_unknown_fields=True,

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.sectors import concerns_sector
+from valetkey.authorization.actions.sectors import affects_sector
 from valetkey.authorization.model.event.clients import ClientChanged, ClientRegistered
 from valetkey.authorization.model.register.client import (
     DISCOURAGED,
@@ -154,7 +154,7 @@ def change_client(
     metadata = changed_metadata(client, call.body)
     if faults := _legacy_faults(call, metadata, client.grant_types):
         return faults
-    if checked != client and concerns_sector(metadata, client):
+    if checked != client and affects_sector(metadata, client):
         detail = "that of the client, which has just changed: try again"
         return (MetadataError("sector_identifier_uri", detail),)
     changed = registrar(call).change(tx, client, metadata, now)

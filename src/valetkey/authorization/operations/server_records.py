@@ -35,7 +35,7 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 class RotationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which keys to rotate, all if none is named, and whether not to wait until all know them."""
+    """The keys to rotate, all if none is named, and whether to skip the time of publication."""
 
     algorithm: Algorithm | None = None
     at_once: bool = False
@@ -169,7 +169,7 @@ class EmailQueueState(msgspec.Struct, frozen=True):
 
 
 class TestSent(msgspec.Struct, frozen=True):
-    """Whether a test email was queued, and for whom; not if mail is off or there were too many."""
+    """The recipient of a queued test email; none if mail is off or the limit is reached."""
 
     queued: bool
     to: str
@@ -237,8 +237,8 @@ class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WebhookShown(msgspec.Struct, frozen=True):
     """A webhook, without its secret; `failures` counts those since the last success.
 
-    Who may not change webhooks sees of the address only its host. `client_id` is the app whose team
-    owns the webhook.
+    Callers without permission to change webhooks see only the host of the address. `client_id` is
+    the app whose team owns the webhook.
     """
 
     webhook_id: str
@@ -327,7 +327,7 @@ def webhook_tag(webhook: Webhook) -> str:
 
 
 def changed_target(webhook: Webhook, change: WebhookChange) -> WebhookTarget:
-    """Return what a webhook shall be after a change; what is not said stays."""
+    """Return the target of a webhook after a change; omitted members are kept."""
     return WebhookTarget(
         webhook.url if change.url is UNSET else change.url,
         webhook.events if change.events is UNSET else change.events,

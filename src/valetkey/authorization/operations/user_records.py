@@ -15,7 +15,7 @@ from valetkey.authorization.actions.user_input import (
     Profile,
     Username,
     changed_claims,
-    said_of,
+    described,
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.scim import MOST_OF_USER, NAME, Group
@@ -69,7 +69,7 @@ class SessionShown(msgspec.Struct, frozen=True):
 
 
 class UserAppShown(msgspec.Struct, frozen=True):
-    """An app that they let use their account."""
+    """An app with access to the account of the user."""
 
     client_id: str
     name: str
@@ -202,7 +202,7 @@ def changed_record(user: User, change: UserChange) -> UserRecord:
         email,
         given_or_current(change.name, user.name),
         verified,
-        changed_claims(user.claims, said_of(change)),
+        changed_claims(user.claims, described(change)),
     )
 
 
@@ -262,7 +262,7 @@ class GroupsOfUser(msgspec.Struct, frozen=True):
 
 
 class GroupsWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of all groups of which the user shall be a direct member, separated by spaces."""
+    """The names of all groups with the user as a direct member, separated by spaces."""
 
     groups: Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
 

@@ -236,7 +236,7 @@ REMOVE_WEBHOOK = Operation(
     ),
     commands=(
         Command(
-            question="Delete this webhook? What waits for it is not sent.",
+            question="Delete this webhook? Queued events are not sent.",
             done="The webhook is deleted.",
         ),
     ),

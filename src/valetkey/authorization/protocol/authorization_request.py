@@ -152,7 +152,7 @@ class AuthorizationRequest(Struct, frozen=True):
         return self.max_age is not None and now - auth_time >= self.max_age
 
 
-def understood(parameters: Mapping[str, str]) -> dict[str, str]:
+def known_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the known, non-empty parameters of the request.
 
     An empty redirect URI is kept: it is not the same as an omitted one.

@@ -179,14 +179,14 @@ class ClaimsRequest(Struct, frozen=True):
         if not self.userinfo and not self.id_token:
             return self
 
-        def kept(wishes: Mapping[str, ClaimRequest]) -> Mapping[str, ClaimRequest]:
+        def filtered(wishes: Mapping[str, ClaimRequest]) -> Mapping[str, ClaimRequest]:
             return {
                 name: wish
                 for name, wish in wishes.items()
                 if name not in PERSONAL_CLAIMS or name in names
             }
 
-        return ClaimsRequest(kept(self.userinfo), kept(self.id_token))
+        return ClaimsRequest(filtered(self.userinfo), filtered(self.id_token))
 
     def encode(self) -> str:
         """Encode for `parse`; "" if nothing is requested."""
@@ -246,10 +246,10 @@ def acr_of(methods: Collection[str], wanted: Collection[str] = ()) -> str:
 
 
 def _text(name: str) -> Callable[[User], object]:
-    def say(user: User) -> object:
+    def value_of(user: User) -> object:
         return getattr(user.claims, name) or None
 
-    return say
+    return value_of
 
 
 def _address(user: User) -> object:
@@ -296,7 +296,7 @@ def _claim_request(said: object) -> ClaimRequest:
     if said is None:
         return ClaimRequest()
     if not isinstance(said, dict):
-        _refuse("wish", "claims must ask for each claim with null or with an object")
+        _refuse("claim", "claims must ask for each claim with null or with an object")
     members = cast("dict[str, object]", said)
     essential, value, values = (
         members.get("essential", False),
@@ -304,7 +304,7 @@ def _claim_request(said: object) -> ClaimRequest:
         members.get("values", []),
     )
     if not isinstance(essential, bool) or not isinstance(values, list):
-        _refuse("wish", "in claims, essential is true or false and values an array")
+        _refuse("claim", "in claims, essential is true or false and values an array")
     listed = cast("list[object]", values)
     return ClaimRequest(
         essential,

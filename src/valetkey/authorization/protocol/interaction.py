@@ -147,7 +147,7 @@ class Refuse(Struct, frozen=True):
 Step = SignIn | Ask | Respond | Refuse
 
 
-def what_is_known(
+def state_of(
     interaction: Interaction,
     request: AuthorizationRequest,
     client: Client,

@@ -123,7 +123,7 @@ def broken(problem: Refusal) -> Refused:
     """Return the refusal of a request object that violates a rule of JWTs."""
     return Refused.because(
         ErrorCode.INVALID_REQUEST_OBJECT,
-        "the request object is not one that this app signed for this server, or it is over",
+        "the request object is not one that this app signed for this server, or it has expired",
         f"request_object.{problem.check}",
         problem.expected,
         problem.received,

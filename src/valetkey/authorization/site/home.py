@@ -54,9 +54,9 @@ class Home(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature, and a second address that redirects to it."""
-        return (Page(HOME, _visitor, self.show), Page("/account", anyone, self.lead))
+        return (Page(HOME, _visitor, self.show), Page("/account", anyone, self.redirect))
 
-    async def lead(self, request: VisitorRequest) -> Outcome:
+    async def redirect(self, request: VisitorRequest) -> Outcome:
         """Redirect from the second address to the page."""
         return SeeOther(HOME)
 

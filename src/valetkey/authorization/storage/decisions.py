@@ -54,8 +54,8 @@ class Decisions(decisions.Decisions, frozen=True):
     def sweep_without_client(self, keep: int, limit: int) -> int:
         """Delete at most `limit` of the records that name no client, beyond the newest `keep`.
 
-        Anybody can cause such refusals: they are bounded separately, so that they do not displace
-        the records that an app's developer may want to read.
+        Any caller can cause such refusals: they are bounded separately, so that they do not
+        displace the records that an app's developer may want to read.
         """
         return self.db.run(
             "DELETE FROM decisions WHERE reference IN"

@@ -54,7 +54,7 @@ class ClientUsage(Struct, frozen=True):
 
 
 class Grants(Struct, frozen=True):
-    """One row for each grant."""
+    """Store grants, one row each."""
 
     db: Connection
 
@@ -134,7 +134,7 @@ class Grants(Struct, frozen=True):
         )
         return found[::-1]
 
-    def reach(self, client_id: str, now: Instant) -> ClientUsage:
+    def usage_of(self, client_id: str, now: Instant) -> ClientUsage:
         """Return for how many users the client may act, and by how many grants."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"

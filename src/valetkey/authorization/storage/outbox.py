@@ -114,7 +114,7 @@ class EmailQueue(Queue[QueuedEmail], frozen=True):
     name: str = "email"
     record: Record[QueuedEmail] = _EMAILS
 
-    def kept(self, now: Instant, limit: int) -> Sequence[QueuedEmail]:
+    def for_mailbox(self, now: Instant, limit: int) -> Sequence[QueuedEmail]:
         """Return at most `limit` of those that are kept instead of sent, newest first."""
         return self.record.all(
             self.db,

@@ -1,4 +1,4 @@
-"""A file of endings outside the database, replayed after a backup is restored.
+"""A log of revocations outside the database, replayed after a backup is restored.
 
 A backup does not know which accounts were disabled or which passwords were replaced after it was
 made. Each line is one event of that kind: its id, time, name, the uid and the client or "-". No
@@ -24,7 +24,7 @@ _SINCE = "since "
 
 
 class RevocationLog:
-    """The recorded endings, and the file to append to."""
+    """The logged revocations, and the file to append to."""
 
     def __init__(self, file: Path) -> None:
         """Read the file; create it if it is missing. Raises OperatorError."""
@@ -36,12 +36,12 @@ class RevocationLog:
             head, lines = f"{_SINCE}0", []
             replace_secret_file(file, f"{head}\n")
         self.since = Instant(int(head.removeprefix(_SINCE)))
-        """Since when every ending known to the database is recorded: 0 is always."""
+        """The time since which every revocation of the database is logged; 0: always."""
         self._known = {each.id: each for each in map(_ending, lines) if each is not None}
 
     @property
     def all(self) -> Sequence[LoggedRevocation]:
-        """Return every recorded ending, oldest first."""
+        """Return every logged revocation, oldest first."""
         return sorted(self._known.values(), key=lambda each: (each.at, each.id))
 
     @property
@@ -51,7 +51,7 @@ class RevocationLog:
         return Instant(max(0, max(self.since, newest) - OVERLAP))
 
     def note(self, found: Sequence[LoggedRevocation]) -> None:
-        """Append the new endings, synced to disk on return. Raises OSError."""
+        """Append the new revocations, synced to disk on return. Raises OSError."""
         news = [each for each in found if each.id not in self._known]
         if not news:
             return

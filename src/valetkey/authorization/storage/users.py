@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Instant
 
 
 class AccountSummary(Struct, frozen=True):
-    """How a user signs in: live sessions, when the password was set, and a second factor."""
+    """The sign-in state of a user: live sessions, age of the password, second factor."""
 
     sessions: int
     password_set_at: Instant | None
@@ -33,7 +33,7 @@ class Users(Struct, frozen=True):
         )
 
     def hold(self, uid: Uid) -> None:
-        """Lock the user against endings meanwhile: for transactions that issue something.
+        """Lock the user against concurrent revocations: for transactions that issue something.
 
         Call it before reading what is judged: the user, a session, a consent, a grant.
         """

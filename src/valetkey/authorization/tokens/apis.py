@@ -146,7 +146,7 @@ class ApiDirectory:
     def requested_in(
         self, tx: Transaction, resources: Sequence[str], client: Client
     ) -> tuple[Api, ...] | Refusal:
-        """Return the APIs that these identifiers name, each once; refused unless all may be had."""
+        """Return the APIs of these identifiers, once each; refused unless all are allowed."""
         if not resources:
             return (self.default,)
         if len(resources) > MOST:

@@ -104,7 +104,7 @@ class ClientKeys:
         document = client.openid.encryption_keys
         return EncryptionKeys.parse(document.encode()) if document else EncryptionKeys()
 
-    def trouble(self, client: Client) -> str:
+    def problem_of(self, client: Client) -> str:
         """Return the rule that the last fetch of its `jwks_uri` failed; "" if it succeeded."""
         source = _source_of(client)
         return "" if source is None else self._troubles.get(source, "")

@@ -95,7 +95,7 @@ class TokenClaims:
         key = (user and user.uid, client_id, api.id, scope.names, identity is None, GROUPS in names)
         known = self._at(tx)
         found = known.tokens.get(key)
-        # Whatever a claim is evaluated from is in the user's record or changes the revision.
+        # The inputs of a claim are in the record of the user or change the revision.
         if found is not None and found.user != user:
             found = None
         if self.file is None:
@@ -218,7 +218,7 @@ class TokenClaims:
 
 
 class _CachedClaims(Struct, frozen=True):
-    """What was declared at one revision, and memberships that were read at it.
+    """Declared claims at one revision, and the memberships that were read at it.
 
     Memberships by user, `User.membership_number` and API. A transaction that read them before a
     change keeps them in the `_Known` of before. `failures` are those of the engine before it began.
@@ -234,9 +234,9 @@ class _CachedClaims(Struct, frozen=True):
     tokens: _Tokens = field(default_factory=_Tokens)
 
     def upstream_of(self, tx: Transaction, user: User, provider: str, name: str) -> object:
-        """Return what the provider said at the user's last sign-in there; None for nothing."""
+        """Return the claim that the provider sent at the last sign-in; None if it sent none."""
         settings = self.providers.get(provider)
-        # What is no longer to be kept counts no more, although it is stored until the next sign-in.
+        # A claim that is no longer kept is ignored, although it is stored until the next sign-in.
         if settings is None or name not in settings.keep_claims:
             return None
         key = (user.uid, user.membership_number)

@@ -49,7 +49,7 @@ class Signs(Protocol):
 
 
 class Identity(Struct, frozen=True):
-    """Who signed in, when, how and for which client; `sid` is the session id, "" if there is none.
+    """A sign-in: the user, time, methods and client; `sid` is the session id, "" if there is none.
 
     With `with_scope_claims` all claims of the scope go into the ID token. That is always so without
     an access token, because the client cannot call userinfo (Core section 5.4). `stored` are claims

@@ -74,7 +74,7 @@ class IdentityAssertion(Struct, frozen=True):
     resources: tuple[str, ...]
 
     def mark(self, key: FingerprintKey) -> Voucher:
-        """Return the record by which it counts once, kept as long as it could be accepted."""
+        """Return the record that makes it single-use, kept as long as it could be accepted."""
         return Voucher(
             VoucherKind.ASSERTION,
             key.of(f"identity assertion:{self.issuer}", self.jti),

@@ -134,7 +134,7 @@ class Issuing(Struct, frozen=True):
 def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
     """Create the record of an access token. A reference token is stored; a JWT is signed later.
 
-    Raises Refused where its claims cannot be had, and for a user who is in none of the groups that
+    Raises Refused if its claims cannot be evaluated, and for a user in none of the groups that
     the API requires: every token of a user is issued here.
     """
     user, required = asked.user, asked.api.required_groups

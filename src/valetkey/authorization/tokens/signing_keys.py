@@ -44,7 +44,7 @@ class NoSigningKey(LookupError):
 
 
 class KeyPlan(Struct, frozen=True):
-    """How long a key signs, how long it is published before that, and the algorithms in use."""
+    """The schedule of keys: time in use, time published before that, and algorithms."""
 
     lifetime: Lifetime
     publication: Lifetime
@@ -190,8 +190,8 @@ class SigningKeyRing:
     ) -> bool:
         """Withdraw a key: everything it signed is rejected from now on.
 
-        The next key of its algorithm takes over at once. False if there is no such key. Raises
-        whatever `allowed` raises inside the transaction.
+        The next key of its algorithm takes over at once. False if there is no such key. Raises what
+        `allowed` raises inside the transaction.
         """
         await self.maintain(now)
         found = next((r for r in chain.from_iterable(self._records.values()) if r.kid == kid), None)

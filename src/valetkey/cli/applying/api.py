@@ -14,7 +14,7 @@ from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -35,14 +35,14 @@ def apply_api(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instan
     if there is None:
         made = keeper.register(tx, ApiMetadata(**said), now, api_id=api.fresh_id)
         if isinstance(made, tuple):
-            raise unfit(wanted, made)
+            raise invalid_entry(wanted, made)
         if wanted.given.get("disabled") is True:
             keeper.disable(tx, made, now)
         owned = Declared(AppliedKind.API, made.id, is_new=True)
         return Step(Action.MAKE, "api", made.identifier, declares=(owned,))
     changed = keeper.change(tx, there, replace(metadata_of(there), **said), now)
     if isinstance(changed, tuple):
-        raise unfit(wanted, changed)
+        raise invalid_entry(wanted, changed)
     names = list(changed_fields(there, changed))
     if "disabled" in wanted.given:
         disable = wanted.given["disabled"] is True

@@ -18,7 +18,14 @@ from valetkey.authorization.protocol.register.client_metadata import (
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import (
+    Action,
+    Declared,
+    InvalidEntry,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+)
 from valetkey.cli.register.clients import COSTS
 from valetkey.cli.register.services import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened
@@ -83,7 +90,7 @@ def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
         secret=wanted.secret or made_secret,
     )
     if isinstance(made, tuple):
-        raise unfit(wanted, made)
+        raise invalid_entry(wanted, made)
     if wanted.given.get("disabled"):
         keeper.disable(tx, made, now)
     costs = _costs(made.grant_types)
@@ -98,9 +105,9 @@ def _change(
     changed = keeper.change(tx, there, client_metadata(metadata_of(there), wanted), now)
     faults = secret_faults(wanted.secret)
     if isinstance(changed, tuple):
-        raise unfit(wanted, (*changed, *faults))
+        raise invalid_entry(wanted, (*changed, *faults))
     if faults:
-        raise unfit(wanted, faults)
+        raise invalid_entry(wanted, faults)
     names = list(changed_fields(there, changed))
     made_secret = None
     if (secret := wanted.secret) is None and _needs_secret(changed, now):
@@ -110,7 +117,7 @@ def _change(
         if faults := keeper.issue_secret(
             tx, changed, secret, now, others_live=_OTHERS_LIVE, replaces_oldest=True
         ):
-            raise unfit(wanted, faults)
+            raise invalid_entry(wanted, faults)
         names.append("client_secret (others end in a day)")
     if "disabled" in wanted.given:
         switch = keeper.disable if wanted.given["disabled"] else keeper.enable

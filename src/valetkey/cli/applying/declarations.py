@@ -11,7 +11,7 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, invalid_entry
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 
@@ -28,7 +28,7 @@ def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     is_new = all(each.name != attribute.name for each in tx.declarations.attributes())
     changed = declare_attribute(tx, attribute, now)
     if isinstance(changed, tuple):
-        raise unfit(wanted, changed)
+        raise invalid_entry(wanted, changed)
     done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
     owned = Declared(AppliedKind.ATTRIBUTE, attribute.name, is_new=is_new)
     return Step(done, "attribute", attribute.name, declares=(owned,))
@@ -42,7 +42,7 @@ def declare_claims(
     places = cast("Sequence[str]", given.get("in", ()))
     if wrong := [each for each in places if each not in set(ClaimLocation)]:
         fault = MetadataError("in", f"{', '.join(ClaimLocation)}; not {wrong[0][:40]}")
-        raise unfit(wanted, [fault])
+        raise invalid_entry(wanted, [fault])
     claim = DeclaredClaim(
         wanted.text("name"),
         wanted.text("from"),
@@ -55,7 +55,7 @@ def declare_claims(
     kept = settings.federation.kept_claims
     changed = declare_claim(tx, claim, settings.audience, now, kept)
     if isinstance(changed, tuple):
-        raise unfit(wanted, changed)
+        raise invalid_entry(wanted, changed)
     done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
     owned = Declared(AppliedKind.CLAIM, claim.name, is_new=is_new)
     return Step(done, "claim", claim.name, declares=(owned,))

@@ -24,7 +24,7 @@ from valetkey.authorization.storage.register.applied import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -39,7 +39,7 @@ def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Inst
             {"name": name, "description": wanted.text("description"), "parent": parent}, GroupWanted
         )
     except msgspec.ValidationError as error:
-        raise unfit(wanted, [fault_of(error)]) from None
+        raise invalid_entry(wanted, [fault_of(error)]) from None
     there = _there(tx, wanted)
     group = Group(fresh_id, said.name, said.description, said.parent, now)
     if there is None:
@@ -53,7 +53,7 @@ def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Inst
         )
         made = groups.change(tx, there, after, now, channel="cli")
     if not isinstance(made, Group):
-        raise unfit(wanted, made)
+        raise invalid_entry(wanted, made)
     members = _users(tx, wanted, "members")
     joined = {user.uid: groups.add_member(tx, user, made, now) for user in members}
     owned = (
@@ -78,7 +78,7 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Group | None:
     before = tx.groups.find_to_change(earlier) if earlier else None
     if there is not None and before is not None:
         right = f"a group that does not exist; both {earlier} and {name} do"
-        raise unfit(wanted, [MetadataError("renamed_from", right)])
+        raise invalid_entry(wanted, [MetadataError("renamed_from", right)])
     return there or before
 
 
@@ -92,7 +92,9 @@ def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     for name in cast("Sequence[str]", wanted.given.get("groups", ())):
         group = tx.groups.find_to_change(name)
         if group is None:
-            raise unfit(wanted, [MetadataError("groups", f"groups; there is no {name[:80]!a}")])
+            raise invalid_entry(
+                wanted, [MetadataError("groups", f"groups; there is no {name[:80]!a}")]
+            )
         given[role_part(role, group.id)] = assign_group(tx, group, api, role, now)
     added = sum(given.values())
     owned = (
@@ -105,10 +107,12 @@ def assign_roles(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
 def _api(tx: Transaction, wanted: DeclaredEntry) -> Api:
     api = tx.apis.find_by_key(canonical(wanted.text("api")))
     if api is None:
-        raise unfit(wanted, [MetadataError("api", "the identifier of a declared API")])
+        raise invalid_entry(wanted, [MetadataError("api", "the identifier of a declared API")])
     if wanted.text("role") not in api.roles:
         known = ", ".join(api.roles) or "none"
-        raise unfit(wanted, [MetadataError("role", f"a role that the API declares: {known}")])
+        raise invalid_entry(
+            wanted, [MetadataError("role", f"a role that the API declares: {known}")]
+        )
     return api
 
 
@@ -118,7 +122,9 @@ def _users(tx: Transaction, wanted: DeclaredEntry, key: str) -> Sequence[User]:
     for name in cast("Sequence[str]", wanted.given.get(key, ())):
         user = tx.users.find_by_username(name)
         if user is None:
-            raise unfit(wanted, [MetadataError(key, f"usernames; there is no {name[:80]!a}")])
+            raise invalid_entry(
+                wanted, [MetadataError(key, f"usernames; there is no {name[:80]!a}")]
+            )
         found[user.uid] = user
     held = [tx.users.find_to_change(user.uid) for _, user in sorted(found.items())]
     return [user for user in held if user is not None]

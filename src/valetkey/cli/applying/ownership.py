@@ -114,9 +114,10 @@ class Ownership(Struct, frozen=True):
     def _switch(
         self, kind: AppliedKind, object_id: str, pruned_at: Instant | None = None
     ) -> str | None:
-        """Disable an object that is enabled, or enable what was disabled by pruning at this time.
+        """Disable an enabled object, or enable one that pruning disabled at this time.
 
-        Return its name; None if nothing changed, as for what somebody else disabled.
+        Return its name; None if nothing changed, such as for an object that an administrator
+        disabled.
         """
         tx, now, on = self.tx, self.opened.now, pruned_at is not None
         match kind:

@@ -21,7 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import api, client, declarations, group, user, webhook
 from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
-from valetkey.cli.applying.step import Action, InvalidEntry, Step, unfit
+from valetkey.cli.applying.step import Action, InvalidEntry, Step, invalid_entry
 from valetkey.cli.register.services import accounts, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
@@ -110,7 +110,7 @@ async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Pr
         return ()
     sectors = Sectors(opened.foundation.outgoing)
     faults = await sectors.faults_within(registrar(opened).rules, metadata, there)
-    return unfit(wanted, faults).problems
+    return invalid_entry(wanted, faults).problems
 
 
 async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:

@@ -80,7 +80,7 @@ class InvalidEntry(Exception):
         self.problems = tuple(problems)
 
 
-def unfit(wanted: DeclaredEntry, faults: Sequence[MetadataError]) -> InvalidEntry:
+def invalid_entry(wanted: DeclaredEntry, faults: Sequence[MetadataError]) -> InvalidEntry:
     """Return the faults that an operation found, at their places in the file."""
     return InvalidEntry([_problem(wanted, fault) for fault in faults])
 

@@ -24,7 +24,14 @@ from valetkey.authorization.model.account.user import (
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import (
+    Action,
+    Declared,
+    InvalidEntry,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+)
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
@@ -83,7 +90,7 @@ def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant
     if there is None:
         made = keeper.register(tx, record, now, uid=user.uid, password_hash=user.password_hash)
         if isinstance(made, tuple):
-            raise unfit(wanted, made)
+            raise invalid_entry(wanted, made)
         made, _ = _with_attributes(tx, made, wanted, now)
         if given.get("disabled"):
             keeper.disable(tx, made, now)
@@ -92,7 +99,7 @@ def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant
         return Step(Action.MAKE, "user", made.username, costs=costs, declares=(owned,))
     changed = keeper.change(tx, there, record, now)
     if isinstance(changed, tuple):
-        raise unfit(wanted, changed)
+        raise invalid_entry(wanted, changed)
     names = list(changed_names(there, changed))
     changed, attributes = _with_attributes(tx, changed, wanted, now)
     names += attributes
@@ -116,7 +123,7 @@ def _with_attributes(
     given = cast("Mapping[str, object]", wanted.given["attributes"])
     changed = change_attributes(tx, user, given, now)
     if isinstance(changed, tuple):
-        raise unfit(wanted, changed)
+        raise invalid_entry(wanted, changed)
     before, after = user.attributes.values, changed.attributes.values
     return changed, [f"attributes.{name}" for name in given if before.get(name) != after[name]]
 

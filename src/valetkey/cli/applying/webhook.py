@@ -16,7 +16,7 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, unfit
+from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -50,13 +50,13 @@ def apply_webhook(
     wanted, secret = webhook.wanted, webhook.wanted.secret
     if secret is not None and not is_webhook_secret(secret.reveal()):
         fault = MetadataError("secret", "whsec_ and base64 of 24 to 64 bytes")
-        raise unfit(wanted, [fault])
+        raise invalid_entry(wanted, [fault])
     there = _there(tx, wanted)
     if there is None:
         return _create(tx, keeper, webhook, now)
     changed = keeper.change(tx, there, target_of(_declared_values(wanted, there)), now)
     if isinstance(changed, tuple):
-        raise unfit(wanted, changed)
+        raise invalid_entry(wanted, changed)
     names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
     if secret is not None and not keeper.has_secret(changed, secret.reveal()):
         keeper.rotate(tx, changed, webhook.entropy, now, secret.reveal())
@@ -76,9 +76,9 @@ def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now
     try:
         made = keeper.create(tx, target, webhook.entropy, now, secret=given)
     except Refused as refused:
-        raise unfit(wanted, [MetadataError("url", refused.refusal.description)]) from None
+        raise invalid_entry(wanted, [MetadataError("url", refused.refusal.description)]) from None
     if isinstance(made, tuple):
-        raise unfit(wanted, made)
+        raise invalid_entry(wanted, made)
     if wanted.given.get("disabled") is True:
         disable_webhook(tx, made.webhook, now)
     shown = Secret(made.secret) if secret is None else None
@@ -94,12 +94,12 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
     before = [each for each in known if earlier and each.url == earlier]
     if len(found) > 1 or len(before) > 1:
         ids = ", ".join(each.id for each in (found if len(found) > 1 else before))
-        raise unfit(
+        raise invalid_entry(
             wanted, [MetadataError("url", f"that of one webhook; delete all but one: {ids}")]
         )
     if found and before:
         right = "an address without a webhook; both addresses have one"
-        raise unfit(wanted, [MetadataError("moved_from", right)])
+        raise invalid_entry(wanted, [MetadataError("moved_from", right)])
     return next(iter(found or before), None)
 
 
@@ -109,7 +109,7 @@ def _declared_values(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWan
     try:
         said = msgspec.convert(given, WebhookWanted)
     except msgspec.ValidationError as error:
-        raise unfit(wanted, [fault_of(error)]) from None
+        raise invalid_entry(wanted, [fault_of(error)]) from None
     return WebhookWanted(
         said.url,
         said.events if there is None or "events" in given else list(there.events),

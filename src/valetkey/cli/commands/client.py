@@ -22,7 +22,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
-from valetkey.cli.register.clients import metadata_options, said
+from valetkey.cli.register.clients import given_values, metadata_options
 from valetkey.cli.register.services import (
     client_named,
 )
@@ -72,7 +72,7 @@ def create(
     """
     built_with = PRESETS[preset] if preset else None
     start = built_with.metadata(name) if built_with else ClientMetadata(name=name)
-    values = said(given)
+    values = given_values(given)
     metadata = with_values(start, values)
     if built_with:
         metadata = with_values(built_with.completed(metadata), values)
@@ -127,7 +127,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
 
     async def change_registration(opened: Opened) -> tuple[Client, str]:
         await opened.store.read(lambda tx: client_named(tx, client_id))
-        return await _performed(opened, CHANGE, LocalChange(said(given)), client_id)
+        return await _performed(opened, CHANGE, LocalChange(given_values(given)), client_id)
 
     client, secret = with_store(options.settings_of(config), change_registration)
     _print_client(client, secret, f"{client.id} is up to date", as_json=as_json)
@@ -188,7 +188,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
         return
     say.line(say.strong(shown.held.client.name))
     say.fields(shown.pairs())
-    for cost in clients.costs(shown.held.client):
+    for cost in clients.risks(shown.held.client):
         say.line(f"{say.coloured('!', 'yellow')} {cost}")
 
 

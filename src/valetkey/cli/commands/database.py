@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from valetkey.cli import options, say
-from valetkey.cli.doctoring.health import healths, size
+from valetkey.cli.doctoring.health import health_of_servers, size
 from valetkey.cli.options import stamp
 from valetkey.cli.register import copying, migration_plan, restoring
 from valetkey.cli.register.services import confirm
@@ -83,7 +83,7 @@ def check(config: Path | None, as_json: bool) -> int:
     Example: valetkey database check
     """
     settings = options.settings_of(config)
-    found = asyncio.run(healths(settings))
+    found = asyncio.run(health_of_servers(settings))
     if as_json:
         say.as_json([asdict(health) for health in found])
     else:
@@ -172,7 +172,7 @@ def restore(
     """
     settings = options.settings_of(config)
     given = {"authorization": authorization, "resource": resource}
-    confirm("Are both servers stopped, and shall all sessions and tokens end?", yes=yes)
+    confirm("Both servers must be stopped; all sessions and tokens end. Continue?", yes=yes)
     chosen = [each for each in servers(settings) if not any(given.values()) or given[each[0]]]
     for name, server in chosen:
         if (file := given[name]) is not None:
@@ -220,14 +220,14 @@ def copy(old: Path, new: Path, server: str | None, cancel: bool, yes: bool, as_j
             begun = asyncio.run(copying.cancel_copy(before, name))
             say.line(f"{name}: {'accepts writes again' if begun else 'no copy was begun'}")
         return Exit.OK
-    confirm("Shall the servers refuse writes now, and use the copy from then on?", yes=yes)
+    confirm("Make the servers refuse writes now, and use the copy from then on?", yes=yes)
     copied = asyncio.run(copying.copy_databases(before, after, names, say.progress))
     if as_json:
         say.as_json([to_builtins(each) for each in copied])
         return Exit.OK
     for each in copied:
         say.line(f"{each.server}: {each.rows:,} rows in {len(each.tables)} tables, compared")
-    say.note(f"Start the servers with {new}. Those that run with {old} answer 503 from now on.")
+    say.note(f"Start the servers with {new}. Servers that run with {old} answer 503 from now on.")
     return Exit.OK
 
 

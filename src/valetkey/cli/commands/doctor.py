@@ -17,7 +17,7 @@ from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.cli.doctoring.providers import providers
-from valetkey.cli.doctoring.reach import reach
+from valetkey.cli.doctoring.reach import check_reachability
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors
@@ -101,7 +101,7 @@ async def _everything(
         yield finding
     for each in await over_network(settings):
         yield from_shared(each)
-    async for finding in reach(settings):
+    async for finding in check_reachability(settings):
         yield finding
     async for finding in providers(settings):
         yield finding

@@ -12,7 +12,7 @@ from valetkey.authorization.operations.server import LIST_KEYS, ROTATE_KEYS
 from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
-from valetkey.cli.operations.perform import Members, flat, perform, tell_list
+from valetkey.cli.operations.perform import Members, flat, perform, print_list
 from valetkey.cli.register import keys
 from valetkey.cli.register.services import confirm
 from valetkey.cli.register.store import Opened, with_store
@@ -70,7 +70,7 @@ def list_(config: Path | None, as_json: bool) -> None:
         )
         return
     if records:
-        tell_list(records, _COLUMNS, "")
+        print_list(records, _COLUMNS, "")
     else:
         say.line("There are no signing keys yet; `valetkey serve` makes the first.")
     say.line()

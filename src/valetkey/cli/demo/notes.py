@@ -17,7 +17,7 @@ _NOTES = (
     ),
     (
         "On keys",
-        "Whoever parks my carriage needs a key that starts it. Not one that opens the house.",
+        "The valet who parks my carriage needs a key that starts it. Not one that opens the house.",
     ),
 )
 

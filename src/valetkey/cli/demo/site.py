@@ -78,7 +78,7 @@ PASSWORD = "correct horse battery staple"
 
 OWNER_UID = 1002
 OWNER = "grace"
-OWNER_PASSWORD = "a compiler for everybody"
+OWNER_PASSWORD = "a compiler for everyone"
 """The owner of the demo's server, who can sign in from the start."""
 
 PRINTER = "printer"

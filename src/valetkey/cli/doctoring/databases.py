@@ -12,7 +12,7 @@ from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Store
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
-from valetkey.cli.doctoring.health import Health, healths
+from valetkey.cli.doctoring.health import Health, health_of_servers
 from valetkey.cli.register.store import foundation_without_setup, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors
@@ -26,7 +26,9 @@ _PAGE = "how-to/operate/alerts/database-failing"
 
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
     """Check both databases, and the content of the authorization server's."""
-    for health, (name, server) in zip(await healths(settings), servers(settings), strict=True):
+    for health, (name, server) in zip(
+        await health_of_servers(settings), servers(settings), strict=True
+    ):
         yield _shown(health)
         if not health.ok and not health.is_readable:
             continue

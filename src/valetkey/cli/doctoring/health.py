@@ -32,7 +32,7 @@ class Health(Struct, frozen=True):
     """Whether its tables can be read, although it cannot be written to."""
 
 
-async def healths(settings: Settings) -> Sequence[Health]:
+async def health_of_servers(settings: Settings) -> Sequence[Health]:
     """Return the health of both databases."""
     return [await _health(settings, name, server) for name, server in servers(settings)]
 

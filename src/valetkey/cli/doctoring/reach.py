@@ -37,7 +37,7 @@ class Answer(Struct, frozen=True):
     certificate_until: int | None
 
 
-async def reach(settings: Settings) -> AsyncIterator[Finding]:
+async def check_reachability(settings: Settings) -> AsyncIterator[Finding]:
     """Check both servers at their public URLs."""
     for name, server in servers(settings):
         context = trust(settings)
@@ -144,7 +144,7 @@ def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding
         return warning(
             f"{name} certificate",
             f"no authority known on this machine vouches for it: {problem.verify_message}",
-            "Apps and browsers refuse it until they are told to trust it.",
+            "Apps and browsers refuse it until it is added to their trust store.",
         )
     except (OSError, http.client.HTTPException):
         return None

@@ -15,7 +15,7 @@ from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.cli import options, say
 from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option
-from valetkey.cli.operations.perform import cell, flat, perform, tell_list, tell_record
+from valetkey.cli.operations.perform import cell, flat, perform, print_list, print_record
 from valetkey.cli.register.services import chosen_user, client_named, confirm, user_named
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
@@ -72,7 +72,7 @@ class _Variant(Struct, frozen=True):
         return next((each for each in self.operation.buttons if each.fixed == fixed), None)
 
     @property
-    def asks(self) -> bool:
+    def needs_confirmation(self) -> bool:
         """Whether the operator has to confirm."""
         button = self.button
         is_danger = button is not None and button.danger
@@ -146,7 +146,7 @@ class _Derived(Struct, frozen=True):
             yield click.Option(
                 ["--off"], is_flag=True, help=f"{self.variants[1].operation.summary}."
             )
-        if any(each.asks for each in self.variants):
+        if any(each.needs_confirmation for each in self.variants):
             yield click.Option(["--yes"], is_flag=True, help="Do not ask.")
 
     def _help(self) -> str:
@@ -174,7 +174,7 @@ class _Derived(Struct, frozen=True):
                 said[dest] = (await chosen_user(opened, user)).uid
             body = found_input.value(said)
             about.body = flat(body)
-            if variant.asks:
+            if variant.needs_confirmation:
                 confirm(_question(variant, about), yes=bool(given.get("yes")))
                 # The answer may have taken a while.
                 opened = replace(opened, now=SYSTEM.now())
@@ -213,7 +213,7 @@ class _Derived(Struct, frozen=True):
         path = {**variant.command.fixed}
         path |= {name: str(given[name]) for name in self._arguments()}
         about = _CallValues(path, {**path})
-        ends = variant.button is not None and variant.button.ends and variant.asks
+        ends = variant.button is not None and variant.button.ends and variant.needs_confirmation
         if "client_id" in path:
             await _find_client(opened, about, ends=ends)
         if "uid" in path:
@@ -278,7 +278,7 @@ def _print_result(
         if json:
             say.as_json(found)
         else:
-            tell_list(found, variant.command.columns, variant.command.empty or "There are none.")
+            print_list(found, variant.command.columns, variant.command.empty or "There are none.")
     elif json:
         told = _members(variant, about, value) | ({"password": generated} if generated else {})
         say.as_json({variant.command.renamed.get(name, name): each for name, each in told.items()})
@@ -312,6 +312,6 @@ def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
     if done or not has_more:
         say.line(done or "Done.")
     if has_more:
-        tell_record(members)
+        print_record(members)
     if command.note:
         say.note(command.note.format(**named))

@@ -67,7 +67,7 @@ def flat(value: object) -> dict[str, object]:
     return {**record, **members}
 
 
-def tell_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], empty: str) -> None:
+def print_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], empty: str) -> None:
     """Print the items as a table; without columns, with every field that is one value."""
     if not items:
         say.note(empty)
@@ -78,7 +78,7 @@ def tell_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], empt
     say.table([head for head, _ in chosen], rows)
 
 
-def tell_record(members: Members) -> None:
+def print_record(members: Members) -> None:
     """Print the members that are not empty, one per line; lists of records as tables below."""
     pairs: list[tuple[str, str]] = []
     tables: dict[str, list[Members]] = {}
@@ -95,7 +95,7 @@ def tell_record(members: Members) -> None:
     for name, rows in tables.items():
         say.line()
         say.line(say.strong(name))
-        tell_list(rows, (), "")
+        print_list(rows, (), "")
 
 
 def _table(value: object) -> list[Members] | None:

@@ -26,12 +26,12 @@ Command = Callable[..., object]
 
 COSTS = {
     GrantTypeName.IMPLICIT: (
-        "implicit: access tokens travel in the address of a page, where history and scripts can "
-        "read them; use authorization_code with PKCE where you can"
+        "implicit: access tokens are sent in the URL, where browser history and scripts can read "
+        "them; prefer authorization_code with PKCE"
     ),
     GrantTypeName.PASSWORD: (
-        "password: people type their password into this application; no user is asked for consent "
-        "and no second factor is possible; only for applications of your own"
+        "password: users enter their password in this application; there is no consent page and "
+        "no second factor; use it only for your own applications"
     ),
 }
 """The risk of enabling each grant type for a client."""
@@ -75,7 +75,7 @@ class ClientDetails(Struct, frozen=True):
             "authorizations": self.held.authorizations,
             "query_requests": sighting.requests if sighting else 0,
             "query_last_seen_at": sighting.last_seen_at if sighting else None,
-            "costs": list(costs(client)),
+            "costs": list(risks(client)),
         }
 
     def _secrets(self) -> str:
@@ -117,7 +117,7 @@ def fields_shown(client: Client) -> dict[str, object]:
     }
 
 
-def costs(client: Client) -> Iterator[str]:
+def risks(client: Client) -> Iterator[str]:
     """Return the risks of a client's settings, one sentence each."""
     for grant_type, cost in COSTS.items():
         if client.may_use(grant_type):
@@ -166,7 +166,7 @@ def metadata_options(command: Command) -> Command:
     return command
 
 
-def said(given: Mapping[str, object]) -> Mapping[str, object]:
+def given_values(given: Mapping[str, object]) -> Mapping[str, object]:
     """Return the values of the options that were given; an empty value clears the field.
 
     Raises OperatorError where the file of a key set cannot be read.

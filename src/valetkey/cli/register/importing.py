@@ -121,7 +121,7 @@ class _Import(Struct, frozen=True):
             say.progress(f"{doing}: {found.position} of {found.total} users")
             step = partial(_step, self.work, found, self.now)
             if await store.write(step) is None:
-                # The stage is over, or a server did this batch.
+                # The stage has ended, or a server processed this batch.
                 await asyncio.sleep(_PAUSE)
 
 

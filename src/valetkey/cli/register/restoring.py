@@ -69,7 +69,7 @@ def replace_database(
     if file is None:
         raise OperatorError("PostgreSQL is restored by its own tools; then run this without files")
     if name == "authorization" and file.exists():
-        # Note endings since a server last did. A damaged database cannot be read.
+        # Log revocations since a server last did. A damaged database cannot be read.
         with contextlib.suppress(DatabaseUnavailable, OperatorError, OSError):
             asyncio.run(_note(settings, server))
     if name == "authorization" and not accept and not revocation_log_path(settings).exists():
@@ -87,7 +87,7 @@ async def _note(settings: Settings, server: ServerSettings) -> None:
     try:
         found = await store.engine.read(identity.find)
         if known is None or found is None or identity.is_older(found, known):
-            # The existing database may itself be a restored backup, without later endings.
+            # The existing database may itself be a restored backup, without later revocations.
             return
         await log_revocations(store, RevocationLog(revocation_log_path(settings)))
     finally:
@@ -176,7 +176,7 @@ async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[L
 
     def find_lost(tx: Transaction) -> tuple[Instant, Sequence[LoggedRevocation]]:
         every = endings.all
-        return tx.restoration.newest(), [e for e in every if not tx.restoration.knows(e.id)]
+        return tx.restoration.newest(), [e for e in every if not tx.restoration.has_event(e.id)]
 
     newest, lost = await store.scan(find_lost)
     if newest < endings.since and not accept:

@@ -43,7 +43,7 @@ def fresh_client_secret(opened: Opened) -> Secret:
 
 
 def refused(faults: Iterable[MetadataError]) -> OperatorError:
-    """Return a OperatorError with every error, each with the name of its field."""
+    """Return an OperatorError with every error, each with the name of its field."""
     lines = [f"{fault.field}: {fault.detail}" for fault in faults]
     if len(lines) == 1:
         return OperatorError(lines[0])

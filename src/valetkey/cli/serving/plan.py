@@ -87,7 +87,7 @@ class Plan(Struct, frozen=True):
 
 
 class Scraping(Struct, frozen=True):
-    """What a worker needs to report the metrics of all workers."""
+    """The addresses and token with which a worker reports the metrics of all workers."""
 
     descriptor: int
     """The descriptor of the listening socket."""

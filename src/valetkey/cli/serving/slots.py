@@ -32,8 +32,8 @@ class Server:
     """One server: the command of its fork server, its listening sockets, its number of workers.
 
     Two arguments are appended to `command`: the descriptors of the sockets, joined by commas, and
-    that of the channel for orders. The first worker of each server is told to prepare the database,
-    after those of earlier servers. `tls` are the files of certificate and key.
+    that of the channel for orders. The first worker of each server is ordered to prepare the
+    database, after those of earlier servers. `tls` are the files of certificate and key.
     """
 
     __slots__ = (

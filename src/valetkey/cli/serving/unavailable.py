@@ -58,7 +58,7 @@ class Unavailable:
         return self._selector.fileno()
 
     def answer(self) -> None:
-        """Go on with connections, accept others, and close those whose time is over."""
+        """Go on with connections, accept others, and close those whose time has ended."""
         now = monotonic()
         for key, _ in self._selector.select(0)[:_AT_ONCE]:
             if key.data is not None:

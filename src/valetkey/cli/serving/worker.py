@@ -102,7 +102,7 @@ def run_worker(
     prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings], Awaitable[App]],
 ) -> int:
-    """Fork for each worker; in the fork prepare if told to, then serve until SIGTERM.
+    """Fork for each worker; in the fork prepare if ordered to, then serve until SIGTERM.
 
     `name` is the server's section. `arguments`: configuration file or "", descriptors of its
     sockets joined by commas, and the descriptor of the channel on which forks are ordered. Returns
@@ -121,7 +121,7 @@ def run_worker(
     # Shows where a crash in native code happened, on standard error.
     faulthandler.enable()
     channel = Channel(socket.socket(fileno=own.channel))
-    channel.say(b"born %d\n" % os.getpid())
+    channel.send_message(b"born %d\n" % os.getpid())
     channel.watch()
     try:
         _work(name, Path(file) if file else None, listening, channel, prepare, build)
@@ -168,7 +168,7 @@ def _work(
         if scraping is not None:
             scrape.report(scraping, name, worker)
         log.info("worker.ready", server=name, worker=worker)
-        channel.say(b"ready\n")
+        channel.send_message(b"ready\n")
 
     listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
     stop_traces()
@@ -197,7 +197,7 @@ async def _prepare(
     settings: Settings, channel: "Channel", prepare: Callable[[Settings], Awaitable[None]]
 ) -> None:
     await prepare(settings)
-    channel.say(b"prepared\n")
+    channel.send_message(b"prepared\n")
 
 
 async def _retry_until_available(settings: Settings, start: Callable[[], Awaitable[T]]) -> T:
@@ -292,7 +292,7 @@ class Channel(Struct):
         _, number, *prepare = self._told.split()
         return int(number), bool(prepare)
 
-    def say(self, word: bytes) -> None:
+    def send_message(self, word: bytes) -> None:
         """Send a message to the supervisor."""
         # If the supervisor has ended, the watching thread ends this process.
         try:

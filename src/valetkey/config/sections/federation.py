@@ -1,4 +1,4 @@
-"""Other servers at which people may sign in: each a provider, described in one table of the file.
+"""Identity providers at which users may sign in, each in one table of the file.
 
 ```toml
 [[federation.providers]]

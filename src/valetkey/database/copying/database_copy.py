@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """What both databases have of a table."""
+    """Digests of a table in both databases, to compare."""
 
     table: str
     rows: int

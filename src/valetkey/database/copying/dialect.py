@@ -140,7 +140,8 @@ class _SQLite:
 class _Postgres:
     def tables(self, db: Connection) -> Sequence[Table]:
         """See `Dialect.tables`."""
-        # A generated column or one with a sequence has its own value: it is told as another type.
+        # A generated column or one with a sequence cannot be copied: its type is reported as
+        # another one.
         columns = db.rows(
             "SELECT t.relname::text, c.attname::text,"
             " CASE WHEN c.attidentity <> '' OR c.attgenerated <> '' THEN 'generated'"

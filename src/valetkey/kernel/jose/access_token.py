@@ -150,7 +150,7 @@ def act_of(actors: tuple[str, ...]) -> dict[str, object]:
 
 
 def read_bindings(cnf: object) -> tuple[Binding, ...] | None:
-    """Return the bindings in a `cnf` claim, whatever their method; None if it names none."""
+    """Return the bindings in a `cnf` claim, of any method; None if it names none."""
     if not isinstance(cnf, dict) or not cnf:
         return None
     members = cast("dict[str, object]", cnf)

@@ -67,9 +67,9 @@ class EncryptionKeys(Struct, frozen=True):
         """Return the encryption keys of a JWKS document: RSA from 2,048 bits, or P-256.
 
         A key is for encryption if its `use`, `key_ops` or a supported `alg` says so. A key with
-        none of these counts too, sorted behind those that have one. All other keys are ignored,
-        whatever is wrong with them. Refused with `invalid_client_metadata` if this is no JWKS
-        document, or above 64 KiB or 100 keys.
+        none of these counts too, sorted behind those that have one. All other keys are ignored.
+        Refused with `invalid_client_metadata` if this is no JWKS document, or above 64 KiB or 100
+        keys.
         """
         said: list[EncryptionKey] = []
         silent: list[EncryptionKey] = []

@@ -1,6 +1,6 @@
 """JsonSchema: an object's shape from a JSON Schema (2020-12); the only user of jsonschema_rs.
 
-Patterns run on a regex engine whose time is linear in the text, whatever the pattern. Nothing is
+Patterns run on a regex engine whose time is linear in the text, for every pattern. Nothing is
 ever fetched: references are local, and inlined before the validator sees them.
 """
 

@@ -127,7 +127,7 @@ def _sort(text: str | None, kind: ResourceObject) -> tuple[str, bool]:
 
 
 def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
-    # In the order of declaration: one list, whatever the order of the query's parameters.
+    # In the order of declaration: one list for every order of the query's parameters.
     found: list[tuple[str, Value]] = []
     for name in kind.filter:
         text = form.get(name)

@@ -84,7 +84,7 @@ def written(value: object) -> str:
         return f"1{value:d}"
     if isinstance(value, int | float):
         (bits,) = struct.unpack(">Q", struct.pack(">d", value or 0.0))
-        # Of two negative doubles, the one with the larger bits is smaller.
+        # For two negative doubles, the one with the larger bits is smaller.
         return f"1{(bits ^ _ALL if bits & _SIGN else bits | _SIGN):016x}"
     if isinstance(value, str):
         return "1" + value.encode()[:COMPARED].hex()

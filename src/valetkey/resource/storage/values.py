@@ -50,7 +50,7 @@ class StoredValues(Struct, frozen=True):
         )
         return Page(self.find(CURSOR), tuple(known))
 
-    def learn(self, page: Page) -> None:
+    def save_page(self, page: Page) -> None:
         """Store one page of the feed; entries may repeat."""
         for entry in page.revocations:
             _REVOCATIONS.send(

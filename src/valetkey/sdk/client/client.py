@@ -91,7 +91,7 @@ class Client:
 
         `show` tells the user the code and the address. Polls every `interval` seconds, 5 seconds
         slower each time the server says `slow_down`. Raises Rejected if the user or server refuses
-        or the code expires, and Unreachable if there is no code to be had.
+        or the code expires, and Unreachable if no code can be requested.
         """
         now = self._runtime.now()
         codes = self._endpoint.device_codes(self.issuer.device, scope=self._scope, now=now)

@@ -55,7 +55,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCodes:
-    """What a user enters, and where (RFC 8628 section 3.2); times are in seconds.
+    """The code that a user enters, and where (RFC 8628 section 3.2); times are in seconds.
 
     `verification_uri_complete` has the user code in it, for a QR code.
     """

@@ -53,7 +53,7 @@ async def read_events(lines: AsyncGenerator[bytes]) -> AsyncGenerator[Event]:
 
 
 class Kind(StrEnum):
-    """What a revocation applies to."""
+    """The kind of object that a revocation applies to."""
 
     GRANT = "grant"
     TOKEN = "token"

@@ -31,7 +31,7 @@ class Disconnected(Exception):
 
 
 class ExchangeTransport(Protocol):
-    """What an exchange needs of its connection."""
+    """The connection, as an exchange uses it."""
 
     loop: asyncio.AbstractEventLoop
     half_closed_at: float

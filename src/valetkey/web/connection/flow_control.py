@@ -56,7 +56,7 @@ class FlowControl:
             self._apply()
 
     def delay(self, seconds: float) -> None:
-        """Pause reading for `seconds`, whatever `set_reading` asks."""
+        """Pause reading for `seconds`; `set_reading` has no effect until then."""
         if not self._delayed:
             self._delayed = True
             self._loop.call_later(seconds, self._end_delay)

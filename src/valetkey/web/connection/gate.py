@@ -43,7 +43,7 @@ class Limits(Struct, frozen=True):
 
 
 class Connection(Protocol):
-    """What the gate needs of a connection."""
+    """A connection, as the gate uses it."""
 
     address: str
 
@@ -116,7 +116,7 @@ class Gate:
 
         A path in `vital` is always admitted: a health check answered as busy would make a load
         balancer send away requests that this server can still serve. While the server drains,
-        `/health/ready` is refused, so that the load balancer sends no more.
+        `/health/ready` is refused, so that the load balancer stops sending them.
         """
         if self._at_work >= self.limits.requests and path not in vital:
             metrics.HTTP_REFUSED.add("busy")
@@ -143,7 +143,7 @@ class Gate:
         self._timer = loop.call_later(self._pause, self._sweep, loop) if self._open else None
 
 
-def objection(
+def fault_of(
     version: str, target: bytes, fields: Mapping[bytes, bytes], *, known: bool = False
 ) -> str:
     """Return why a request that the parser accepted is invalid (RFC 9112); empty if it is valid.

@@ -8,7 +8,7 @@ import httptools
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.web.connection.exchange import UNREAD, Exchange, ExchangeTransport
-from valetkey.web.connection.gate import Limits, objection
+from valetkey.web.connection.gate import Limits, fault_of
 from valetkey.web.exchange import Headers, Response, json_response
 from valetkey.web.router import TARGET_BYTES, App
 from valetkey.web.security_headers import head
@@ -61,7 +61,7 @@ _FRAMING_PER_BYTE = 8
 
 
 class Receiving(ExchangeTransport, Protocol):
-    """What the reader reports to its connection."""
+    """The connection, as the reader reports to it."""
 
     address: str
     tls: bool
@@ -199,7 +199,7 @@ class Reader:
         version = parser.get_http_version()
         headers = Headers(self._headers)
         fields = headers.last()
-        if complaint := objection(version, url, fields, known=url in self._paths):
+        if complaint := fault_of(version, url, fields, known=url in self._paths):
             raise Unreadable(complaint)
         # Two fields form one list: an unknown coding in the first must not hide behind the last.
         if b"transfer-encoding" in fields and len(headers.all("transfer-encoding")) > 1:

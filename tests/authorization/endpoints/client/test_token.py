@@ -93,7 +93,7 @@ def test_a_secret_in_a_url_is_counted_whatever_comes_of_the_request(tmp_path: Pa
         told = f"client_id=strict&client_secret={SECRET}&grant_type=authorization_code&code=x"
         (await it.call("POST", f"/oauth/token?{told}")).refused(400, "invalid_request")
         for client_id, requests in (("web", 2), ("strict", 1)):
-            seen = await it.read(lambda tx, c=client_id: tx.clients.query_sighting(c))  # type: ignore[misc]
+            seen = await it.read(lambda tx, c=client_id: tx.clients.query_credential_use(c))  # type: ignore[misc]
             assert seen is not None
             assert (seen.requests, seen.last_seen_at) == (requests, it.clock.now)
 

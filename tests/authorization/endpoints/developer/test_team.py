@@ -54,7 +54,7 @@ async def _invitation(it: Harness, client_id: str) -> str:
 
 async def _links(it: Harness) -> list[tuple[str, str]]:
     """The letters about teams: to whom, and the link in each."""
-    mails = await it.store.read(lambda tx: tx.mails.kept(it.clock.now, 100))
+    mails = await it.store.read(lambda tx: tx.mails.for_mailbox(it.clock.now, 100))
     letters = [it.foundation.outbox.open(mail) for mail in mails]
     return [(each.to, each.values["link"]) for each in letters if each and "link" in each.values]
 

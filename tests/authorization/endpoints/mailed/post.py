@@ -31,7 +31,7 @@ def browser(it: Harness) -> Browser:
 async def letters(it: Harness) -> list[Email]:
     """Everything that was written, newest first."""
     outbox, now = it.foundation.outbox, it.clock.now
-    kept = await it.read(lambda tx: tx.mails.kept(now, 99))
+    kept = await it.read(lambda tx: tx.mails.for_mailbox(now, 99))
     found = [outbox.open(mail) for mail in kept]
     return [letter for letter in found if letter is not None]
 

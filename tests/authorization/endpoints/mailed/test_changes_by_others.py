@@ -200,7 +200,7 @@ def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -
 async def _kept(file: Path) -> list[Email]:
     foundation = build_foundation(load(file, {}), SYSTEM, {})
     try:
-        kept = await foundation.store.read(lambda tx: tx.mails.kept(SYSTEM.now(), 99))
+        kept = await foundation.store.read(lambda tx: tx.mails.for_mailbox(SYSTEM.now(), 99))
         opened = [foundation.outbox.open(mail) for mail in kept]
         return [letter for letter in opened if letter is not None]
     finally:

@@ -32,7 +32,7 @@ def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> No
 
 
 def test_every_name_in_the_query_of_endings_is_that_of_an_event() -> None:
-    names = re.findall(r"'([a-z_]+\.[a-z]+)'", inspect.getsource(Restoration.endings))
+    names = re.findall(r"'([a-z_]+\.[a-z]+)'", inspect.getsource(Restoration.revocations))
     assert len(names) > 20
     assert set(names) <= {event.name for event in EVENTS}
 
@@ -41,7 +41,7 @@ def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         now = it.clock.now
         await it.write(lambda tx: tx.events.add(RecoveryCodeUsed(ADA, 9), now))
-        page = await it.read(lambda tx: tx.restoration.endings(Instant(0), "", 100))
+        page = await it.read(lambda tx: tx.restoration.revocations(Instant(0), "", 100))
         assert ("recovery_code.used", ADA) in [(each.name, each.uid) for each in page.found]
 
     run(tmp_path, story)

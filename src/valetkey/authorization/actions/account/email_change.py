@@ -57,7 +57,7 @@ def remove_sign_in_methods(
     """Remove passkeys, authenticators and linked accounts that were added at `since` or later.
 
     Older ones stay: otherwise an attacker who reads old emails could remove them. Remembered
-    devices, admin API tokens and open invitations are removed whatever their age.
+    devices, admin API tokens and open invitations are removed regardless of their age.
     """
     for passkey in tx.credentials.passkeys_of(uid):
         if passkey.created_at >= since and tx.credentials.remove_passkey(uid, passkey.id):

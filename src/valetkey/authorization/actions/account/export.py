@@ -13,7 +13,7 @@ from valetkey.authorization.actions.developer.team import own_apps
 from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.event import is_somebody_else
+from valetkey.authorization.model.event.event import is_other_actor
 from valetkey.authorization.model.event.users import DataExported
 from valetkey.authorization.model.register.api import unqualified
 from valetkey.authorization.protocol.resource import scope_record
@@ -184,7 +184,7 @@ def _event(event: EventRecord) -> Said:
     return {
         "at": _moment(event.at),
         "name": event.name,
-        "by_somebody_else": is_somebody_else(event.done_by, event.uid),
+        "by_somebody_else": is_other_actor(event.done_by, event.uid),
         **{name: value for name, value in data.items() if name != "uid"},
     }
 

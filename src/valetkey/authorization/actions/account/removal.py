@@ -57,7 +57,7 @@ class Removal(Struct, frozen=True):
         return due_at
 
     def remove(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Remove the account now, whatever was scheduled. False if it is already removed.
+        """Remove the account now, scheduled or not. False if it is already removed.
 
         Apps without another owner remain, without an owner. Raises Refused (conflict) for the last
         owner of this server.

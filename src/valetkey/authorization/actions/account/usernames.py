@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.protocol.register.confusables import shape_of
 from valetkey.authorization.protocol.register.faults import FAULTS
-from valetkey.authorization.protocol.register.look_alikes import shape_of
 from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)

@@ -89,7 +89,7 @@ def issue(
 ) -> ApiToken | Faults:
     """Return the new token, or every error.
 
-    It allows what the role of its creator and the actor allow, and no more. A token created with
+    It allows what the role of its creator and the actor allow. A token created with
     a token expires no later, and ends with it. Raises Refused (forbidden).
     """
     # Locked: parallel requests are counted one after the other, and the end of a role ends
@@ -171,7 +171,7 @@ def _end_made_with(tx: Transaction, token: ApiToken, now: Instant) -> None:
 
 
 def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
-    """End every token of a user, whatever the status of the account."""
+    """End every token of a user, also of a disabled one."""
     for token in tx.api_tokens.live_of(uid, now):
         if tx.api_tokens.end(token.id, now):
             tx.events.add(ApiTokenEnded(uid, token.id), now)

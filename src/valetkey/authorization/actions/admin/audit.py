@@ -26,7 +26,7 @@ _EVENTS = 5_000
 
 
 class FaultKind(StrEnum):
-    """What is wrong with an event, a block or the end of the chain."""
+    """The kind of fault in an event, a block or the end of the chain."""
 
     REMOVED = "removed"
     CHANGED = "changed"

@@ -50,13 +50,13 @@ def find_details(tx: Transaction, actor: Actor, client_id: str, now: Instant) ->
     """Return a client and its use. Raises Refused (forbidden, not found)."""
     require(tx, actor, Permission.READ)
     client = _find(tx, client_id, to_change=False)
-    reach = tx.grants.reach(client.id, now)
+    reach = tx.grants.usage_of(client.id, now)
     return ClientWithUses(
         client,
         tuple(tx.members.team(client.id)),
         reach.authorizations,
         reach.people,
-        tx.clients.query_sighting(client.id),
+        tx.clients.query_credential_use(client.id),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an input or an imported user, in the language of the administrator."""
+"""Reasons why an input or an imported user is invalid, in the administrator's language."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

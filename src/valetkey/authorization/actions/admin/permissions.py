@@ -82,7 +82,7 @@ NOTHING = ActorPermissions(None, frozenset())
 
 
 class Actor(Protocol):
-    """Who performs an operation: a user with a role, the CLI or an admin API token."""
+    """The user with a role, CLI or admin API token that performs an operation."""
 
     @property
     def done_by(self) -> DoneBy:

@@ -185,7 +185,7 @@ def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
         for secret in tx.usage.secrets_of(facts.client.id)
         if secret.expires_at is None or secret.expires_at > facts.now
     ]
-    sighting = tx.clients.query_sighting(facts.client.id)
+    sighting = tx.clients.query_credential_use(facts.client.id)
     if sighting is not None:
         seen = tuple(each.name for each in live if each.created_at <= sighting.last_seen_at)
         if seen:
@@ -277,7 +277,7 @@ def _profile(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
         return ()
     if any(client.may_use(name) for name in DISCOURAGED):
         return ()
-    sighting = tx.clients.query_sighting(client.id)
+    sighting = tx.clients.query_credential_use(client.id)
     if sighting is not None and sighting.last_seen_at >= facts.since(UNUSED_AFTER):
         return ()
     missing = facts.last(PKCE_MISSING)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.bulk_revocation import delete_clients
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.presets import AppKind, kind_of
-from valetkey.authorization.actions.developer.secrets import keep_ending
+from valetkey.authorization.actions.developer.secrets import save_last_letters
 from valetkey.authorization.actions.developer.team import add_member, owned_apps
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.client import Client, GrantTypeName, TeamRole
@@ -136,7 +136,7 @@ class Portal(Struct, frozen=True):
         if not isinstance(made, tuple):
             add_member(tx, made.id, user.uid, TeamRole.OWNER, now)
             if secret is not None:
-                keep_ending(tx, made.id, secret, now)
+                save_last_letters(tx, made.id, secret, now)
         return made
 
     def change(
@@ -194,5 +194,5 @@ def sweep_invitations(tx: Transaction, now: Instant) -> int:
 
 def sweep_deleted(tx: Transaction, now: Instant) -> int:
     """Delete the rows of some apps that were deleted a while ago. Return how many."""
-    found = tx.members.dissolved_before(Instant(now - _STILL_UNDER_WAY), _BATCH)
+    found = tx.members.removed_before(Instant(now - _STILL_UNDER_WAY), _BATCH)
     return delete_clients(tx, found, now)

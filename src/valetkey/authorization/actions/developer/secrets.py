@@ -18,7 +18,7 @@ _ENDING = 4
 
 
 class Overlap(StrEnum):
-    """How long the previous secret remains valid after a rotation."""
+    """The time for which the previous secret remains valid after a rotation."""
 
     HOUR = "1h"
     DAY = "24h"
@@ -72,7 +72,7 @@ class AppSecrets(Struct, frozen=True):
             return NoNewSecret.FULL
         if self.registrar.issue_secret(tx, client, secret, now, others_live=overlap.lifetime):
             return NoNewSecret.NONE
-        keep_ending(tx, client_id, secret, now, beside=live)
+        save_last_letters(tx, client_id, secret, now, beside=live)
         return None
 
     def end(self, tx: Transaction, client_id: str, uid: Uid, secret_id: str, now: Instant) -> bool:
@@ -84,7 +84,7 @@ class AppSecrets(Struct, frozen=True):
         return self.registrar.end_secret(tx, client, secret_id, now)
 
 
-def keep_ending(
+def save_last_letters(
     tx: Transaction,
     client_id: str,
     secret: Secret,
@@ -96,7 +96,7 @@ def keep_ending(
     known = {each.id for each in beside}
     for fresh in tx.secrets.live(client_id, now):
         if fresh.id not in known:
-            tx.secrets.keep_ending(fresh.id, secret.reveal()[-_ENDING:])
+            tx.secrets.save_last_letters(fresh.id, secret.reveal()[-_ENDING:])
 
 
 def seen_in_url(

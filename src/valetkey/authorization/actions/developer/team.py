@@ -156,7 +156,7 @@ class Teams(Struct, frozen=True):
     ) -> TeamInvitation | None:
         """Accept an invitation and join the team. None if it cannot be accepted.
 
-        An invitation is worth nothing once its inviter is no owner of the app.
+        An invitation is void once its inviter is no longer an owner of the app.
         """
         held = tx.users.find_to_change(user.uid)
         found = None

@@ -1,4 +1,4 @@
-"""Checks of those who may administer, and of clients with risky settings."""
+"""Checks of administrator accounts, and of clients with risky settings."""
 
 from collections.abc import Iterable
 
@@ -114,7 +114,7 @@ def holders(tx: Transaction, site: Site) -> Findings:
 
 def clients(tx: Transaction, _: Site) -> Findings:
     """Check the first 10,000 clients for settings with a risk; name at most 20."""
-    sighted = tx.clients.query_sightings(_MOST_NAMED + 1)
+    sighted = tx.clients.query_credential_uses(_MOST_NAMED + 1)
     found = [
         SECRET_IN_URL.found(client=client, times=seen.requests, at=moment(seen.last_seen_at))
         for client, seen in sighted

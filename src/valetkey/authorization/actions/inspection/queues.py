@@ -1,4 +1,4 @@
-"""Checks of what waits to be sent: email, sign-out notices, webhooks, the audit log."""
+"""Checks of the queues: email, sign-out notices, webhooks, export of the audit log."""
 
 from urllib.parse import urlsplit
 

@@ -141,7 +141,7 @@ def forget_devices(tx: Transaction, uid: Uid, now: Instant) -> None:
     """Forget all of the user's devices."""
     for device in tx.devices.of(uid, now):
         forget_device(tx, uid, device.id, now)
-    tx.devices.forget_all(uid)
+    tx.devices.delete_all(uid)
 
 
 def _tag_purpose(device_id: str) -> str:

@@ -36,9 +36,9 @@ def document(issuer: str, name: str) -> Document:
             "title": f"{name}: admin API",
             "version": "1",
             "description": (
-                "Everything that the pages of administration do, for programs. Errors are problem"
-                " documents (RFC 9457) with a reference. A token is made by somebody with a role,"
-                " and is worth no more than that role is at each use."
+                "Every operation of the admin console, for programs. Errors are problem documents"
+                " (RFC 9457) with a reference. A user with a role creates the token; it allows no"
+                " more than that role allows at the time of each request."
             ),
         },
         "servers": [{"url": f"{issuer}{PREFIX}"}],
@@ -118,7 +118,7 @@ def _parameters(operation: Operation) -> Sequence[Document]:
                 "name": "If-Match",
                 "in": "header",
                 "required": True,
-                "description": "The ETag of what you read; the change is made only to that.",
+                "description": "The ETag of the state that was read; 412 if it has changed.",
                 "schema": {"type": "string", "pattern": _TAGS},
             }
         )

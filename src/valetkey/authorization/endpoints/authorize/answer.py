@@ -41,7 +41,7 @@ from valetkey.authorization.protocol.interaction import (
     Respond,
     Step,
     next_step,
-    what_is_known,
+    state_of,
 )
 from valetkey.authorization.protocol.resource import RESOURCE, at, choose, issuable, split
 from valetkey.authorization.protocol.response_type import ResponseType
@@ -90,7 +90,7 @@ class FlowSecrets:
 
     @cached_property
     def code(self) -> Secret:
-        """The code."""
+        """The authorization code."""
         return fresh_secret(Prefix.CODE, self._random)
 
     @cached_property
@@ -186,9 +186,7 @@ def _answer(
     if required and person is not None and present is not None:
         admitted = tx.groups.admits(present.signed_in.user.uid, *required)
         person = replace(person, is_admitted=admitted)
-    step = next_step(
-        asked, what_is_known(interaction, asked, client, person, issuer=server.issuer), now
-    )
+    step = next_step(asked, state_of(interaction, asked, client, person, issuer=server.issuer), now)
     if isinstance(step, Refuse):
         return _record_denial(tx, server, pending, asked, step.refusal, now)
     if not isinstance(step, Respond) or present is None:
@@ -225,7 +223,7 @@ def _judged(
         return pending.client, pending.asked
     found = tx.clients.find(pending.client.id)
     begun = pending.interaction
-    # Disabled and enabled since the person was first asked: what was begun before has ended.
+    # Disabled and enabled since the user was first asked: earlier interactions have ended.
     ended = found is not None and begun.browser and found.generation != begun.client_generation
     client = require_client(None if ended else found)
     parameters = begun.parameters

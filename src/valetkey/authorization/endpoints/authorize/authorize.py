@@ -25,7 +25,7 @@ from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UI_LOCALES,
     UNSUPPORTED,
-    understood,
+    known_parameters,
 )
 from valetkey.authorization.protocol.interaction import (
     LONGEST,
@@ -48,7 +48,7 @@ from valetkey.web.exchange import Interrupt, Pairs, Request, Response, see_other
 from valetkey.web.form import Form, read_form, read_query
 
 _INTERACTION = "interaction"
-# Judged one by one, so that what is wrong with them can be told to the client.
+# Checked one by one, so that the error can be reported to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 _MULTIPLE = (RESOURCE,)
 
@@ -62,8 +62,8 @@ class Authorize(Struct, frozen=True):
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or redirect its user to the next page."""
         form = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
-        # Every request of a client names it (RFC 6749 section 4.1.1): there it is a parameter that
-        # we do not know, and ignored. Without one, what stands beside ours is.
+        # A client's request has `client_id` (RFC 6749 section 4.1.1); in it the interaction is an
+        # unknown parameter and ignored. Without `client_id` the other parameters are ignored.
         sealed = None if "client_id" in form.names else form.get(_INTERACTION)
         if sealed:
             interaction = open_interaction(self.server, request, sealed)
@@ -95,7 +95,9 @@ class Authorize(Struct, frozen=True):
 
     async def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
         said = self._understood(parameters)
-        await self.server.documents.learn(said.get("client_id"), request.address, request.at)
+        await self.server.documents.update_from_document(
+            said.get("client_id"), request.address, request.at
+        )
         if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
             # Resolved once: the object at the URL may differ later.
             client = await find_client(self.server, said.get("client_id"))
@@ -104,7 +106,7 @@ class Authorize(Struct, frozen=True):
                 said = self._understood(resolved)
             except Refused as refused:
                 if isinstance(refused, ObjectRefused):
-                    said = understood(refused.parameters)
+                    said = known_parameters(refused.parameters)
                 client, returns = await find_and_prove(self.server, said)
                 response = self.server.back(returns, refused.refusal, client, request.at)
                 raise Interrupt(response) from None
@@ -147,7 +149,7 @@ class Authorize(Struct, frozen=True):
         if len(url) > LONGEST:
             return self._refuse(request, pending, _TOO_LONG)
         if not pending.interaction.browser:
-            # Once, as the way begins: what the person chooses on it counts for the rest of it.
+            # Once, at the start: a choice of the user applies until the request is answered.
             wish = pending.interaction.parameters.get(UI_LOCALES)
             secure, languages = self.server.cookies.secure, self.server.brand.languages
             headers = (
@@ -199,7 +201,7 @@ class Authorize(Struct, frozen=True):
     def _understood(self, parameters: Mapping[str, str]) -> dict[str, str]:
         """Return the parameters of the request, its APIs as values of `resource`."""
         apis = self.server.apis.named(parameters.get(RESOURCE, ""), parameters.get(AUDIENCE))
-        return understood({**parameters, RESOURCE: apis})
+        return known_parameters({**parameters, RESOURCE: apis})
 
 
 def _values(form: Form) -> dict[str, str]:

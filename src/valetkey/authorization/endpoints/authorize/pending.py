@@ -26,7 +26,7 @@ from valetkey.authorization.protocol.interaction import (
     Step,
     is_bound_to,
     next_step,
-    what_is_known,
+    state_of,
 )
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.moment import Instant
@@ -80,7 +80,7 @@ def sealed_in(request: Request) -> str:
 def open_interaction(server: Server, request: Request, sealed: str) -> Interaction:
     """Return the interaction if it is live and belongs to this browser, or to none yet.
 
-    Refused with `invalid_request` when it is over, with `forbidden` in another browser.
+    Refused with `invalid_request` when it has ended, with `forbidden` in another browser.
     """
     interaction = Interaction.open(sealed, server.keyring.sealer)
     if interaction is None:
@@ -138,7 +138,7 @@ async def check_interaction(server: Server, request: Request, interaction: Inter
         uid = signed_in.user.uid
         admitted = await server.store.read(lambda tx: tx.groups.admits(uid, *required))
         person = replace(person, is_admitted=admitted)
-    known = what_is_known(interaction, asked, client, person, issuer=server.issuer)
+    known = state_of(interaction, asked, client, person, issuer=server.issuer)
     step = next_step(asked, known, request.at)
     return Pending(interaction, asked, client, meant, signed_in, known, step, also)
 

@@ -123,7 +123,7 @@ class RequestObjects(Struct, frozen=True):
             if refused.refusal.code is not ErrorCode.INVALID_TOKEN:
                 raise
             problem = refused.refusal
-            trouble = self.keys.trouble(client)
+            trouble = self.keys.problem_of(client)
             if trouble and problem.check in _WORTH_NEW_KEYS:
                 problem = replace(problem, check=trouble, expected="keys at its jwks_uri")
             raise broken(problem) from None

@@ -67,7 +67,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
         try:
             asked = self.client_auth.read(request)
             named = asked.parameters.get("client_id")
-            await self.documents.learn(named, request.address, request.at)
+            await self.documents.update_from_document(named, request.address, request.at)
             proven = await self.client_auth.authenticate(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)

@@ -176,7 +176,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         return said
 
     def _subject(self, tx: Transaction, caller: _Caller, uid: int | None) -> str:
-        """Return the subject by which the caller knows the user; "" if that is the uid."""
+        """Return the pairwise subject of the user for the caller; "" for a public one, the uid."""
         if uid is None or not caller.client.openid.is_pairwise:
             return ""
         user = tx.users.find(Uid(uid))

@@ -66,8 +66,8 @@ class ClientRequestAuthentication(Struct, frozen=True):
     async def authenticate(self, request: Request, asked: ClientRequest) -> Authenticated:
         """Return the authenticated client. Raises Refused.
 
-        One-time assertions are redeemed and the use of a secret in a URL is recorded, whatever the
-        outcome of the request: both are committed when this returns.
+        One-time assertions are redeemed and the use of a secret in a URL is recorded, also if the
+        request is refused: both are committed when this returns.
         """
         digest = self._digest(request, asked)
         if digest is not None:

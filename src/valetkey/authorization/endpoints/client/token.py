@@ -92,7 +92,7 @@ class TokenEndpoint(Struct, frozen=True):
         if isinstance(granted, Refusal):
             return self.refuse(request, granted, client.id)
         metrics.TOKENS.add(grant_type.name, client.type.value)
-        self.uses.noted(client, request.at)
+        self.uses.remember_use(client, request.at)
         body = await self.minter.response(granted, request.at)
         kind = client.id, "POST", request.path, request.at
         if self.samples.due(*kind, grant_type.name):

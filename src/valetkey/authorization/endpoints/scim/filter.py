@@ -265,7 +265,7 @@ class _Parser:
         refuse(self._kind, f"the filter is invalid: {why}")
 
     def take(self) -> tuple[str, str]:
-        """Return the token at hand and read the next."""
+        """Return the current token and read the next."""
         token = self.next
         if token is None:
             self.wrong()

@@ -57,7 +57,7 @@ class Caller(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """Which attributes are returned: `only` these, or all `without` some (section 3.9)."""
+    """The attributes to return: `only` these, or all `without` some (section 3.9)."""
 
     only: frozenset[tuple[str, ...]] = frozenset()
     without: frozenset[tuple[str, ...]] = frozenset()

@@ -203,6 +203,6 @@ def _put(resource: Resource, attribute: Attribute, value: Resource | list[Resour
         refuse("invalidValue", f"{attribute.name} takes at most {_MOST_VALUES} values")
     primaries = [e for e in value if isinstance(e, dict) and e.get("primary") is True]
     for each in primaries[:-1]:
-        # The one that was said last is primary (RFC 7644 section 3.5.2).
+        # The last value marked as primary is the primary one (RFC 7644 section 3.5.2).
         each["primary"] = False
     resource[attribute.name] = value

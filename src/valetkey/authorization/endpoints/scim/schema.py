@@ -265,9 +265,11 @@ _META = (
     Attribute("version", "Its ETag.", exact=True, read_only=True),
 )
 _COMMON = (
-    Attribute("id", "Identifies it here.", exact=True, read_only=True, returned="always"),
-    Attribute("externalId", "Identifies it at the directory.", exact=True),
-    Attribute("meta", "What is known of it.", "complex", _META, read_only=True),
+    Attribute(
+        "id", "The identifier on this server.", exact=True, read_only=True, returned="always"
+    ),
+    Attribute("externalId", "The identifier at the directory.", exact=True),
+    Attribute("meta", "Metadata of the resource.", "complex", _META, read_only=True),
 )
 _ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:user"
 _IGNORED = (

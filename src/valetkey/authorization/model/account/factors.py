@@ -47,7 +47,7 @@ class Authenticator(Struct, frozen=True):
 
 
 class RecoveryCodes(Struct, frozen=True):
-    """How many recovery codes are left, and when they were issued."""
+    """The number of unused recovery codes, and when they were issued."""
 
     left: int
     made_at: Instant | None

@@ -63,7 +63,7 @@ class ChainedEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Retention(Struct, frozen=True):
-    """How long events are kept: `usual`, or shorter for names in `of_name`."""
+    """The time for which events are kept: `usual`, or shorter for names in `of_name`."""
 
     usual: Lifetime
     of_name: Mapping[str, Lifetime]

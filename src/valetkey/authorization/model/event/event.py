@@ -93,7 +93,7 @@ def read_back(text: str, uid: int | None, client_id: str | None) -> DoneBy:
     return DoneBy(text) if text else UNKNOWN
 
 
-def is_somebody_else(done_by: DoneBy, uid: int | None) -> bool:
+def is_other_actor(done_by: DoneBy, uid: int | None) -> bool:
     """Return whether an operator or another user did this to that user."""
     return done_by.partition(" ")[0] in _OTHERS and done_by != f"user {uid}"
 

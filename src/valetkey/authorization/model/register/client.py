@@ -23,7 +23,7 @@ class ProfileName(StrEnum):
 
 
 class Profile(Struct, frozen=True):
-    """What a profile allows and requires."""
+    """The rules of a profile: what it allows and requires."""
 
     name: ProfileName
     token_parameters_in_query: bool

@@ -105,7 +105,7 @@ class ImportRowList(Page, frozen=True):
 
 
 class RowFilter(StrEnum):
-    """Which rows are listed."""
+    """A filter of the rows."""
 
     ALL = "all"
     PROBLEMS = "problems"
@@ -170,7 +170,7 @@ def start(tx: Transaction, call: Call) -> bool:
 
 
 def stop(tx: Transaction, call: Call) -> bool:
-    """Stop the import, or discard its file. False if it is over; created users stay."""
+    """Stop the import, or discard its file. False if it has ended; created users stay."""
     found = _found(tx, call)
     return move_import(tx, call.actor, found.id, ImportState.STOPPED, call.now)
 

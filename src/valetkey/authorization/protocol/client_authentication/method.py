@@ -40,7 +40,7 @@ def claimed_id(presented: Presented) -> str:
 
 
 class ProofInputs(Struct, frozen=True):
-    """What verification needs: the client's public keys, and the key of secrets' fingerprints.
+    """The inputs of verification: the client's public keys, and the key of fingerprints.
 
     `shared` returns the secrets with which a client may sign, `note_use` records which of its
     secrets was used.
@@ -53,7 +53,7 @@ class ProofInputs(Struct, frozen=True):
 
 
 class Proof(Struct, frozen=True):
-    """What authenticated a client. `mark` counts once: spend it in the transaction.
+    """What authenticated a client. `mark` can be used once: spend it in the transaction.
 
     `secrets` are those of the client's secrets that were sent.
     """
@@ -63,7 +63,7 @@ class Proof(Struct, frozen=True):
 
 
 class Authenticated(Struct, frozen=True):
-    """A client that has proven who it is, by which method, and how."""
+    """An authenticated client, with the method and its result."""
 
     client: Client
     method: str

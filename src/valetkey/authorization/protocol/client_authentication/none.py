@@ -19,7 +19,7 @@ from valetkey.kernel.words import translatable
 
 
 def _recognises(presented: Presented) -> bool:
-    # Whatever else a request has is recognised by the method that it belongs to.
+    # Credentials are recognised by the method that they belong to.
     return False
 
 

@@ -91,7 +91,7 @@ def _has_loopback(said: Mapping[str, object]) -> bool:
     return any(str(uri).startswith(_LOOPBACK) for uri in cast("list[object]", uris))
 
 
-def life_of(cache_control: str, age: str) -> Lifetime:
+def lifetime_of(cache_control: str, age: str) -> Lifetime:
     """Return for how long a response may be used, by its headers and within our bounds."""
     pairs = (part.strip().lower().partition("=") for part in cache_control.split(","))
     said = {name: value.strip('"') for name, _, value in pairs}

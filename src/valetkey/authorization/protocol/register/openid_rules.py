@@ -60,7 +60,7 @@ _ENCRYPTED = ("id_token", "userinfo")
 
 
 class Registrant(Struct, frozen=True):
-    """What these rules need to know about the rest of a registration.
+    """The other properties of a registration that these rules depend on.
 
     `encrypts` are the algorithms for which a key was given by value.
     """
@@ -85,7 +85,7 @@ class Registrant(Struct, frozen=True):
 
 
 class OpenIdRules(Struct, frozen=True):
-    """What this server offers: algorithms, addresses, networks reachable over http."""
+    """The capabilities of this server: algorithms, addresses, networks reachable over http."""
 
     signing_algorithms: Collection[str]
     own_origins: Collection[str]

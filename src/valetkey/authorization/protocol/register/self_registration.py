@@ -22,9 +22,9 @@ from valetkey.authorization.protocol.register.client_metadata import (
     fields_of,
     with_values,
 )
+from valetkey.authorization.protocol.register.confusables import has_blank, letters_of, shape_of
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.protocol.register.links import host_of
-from valetkey.authorization.protocol.register.look_alikes import has_blank, letters_of, shape_of
 from valetkey.authorization.protocol.register.openid_rules import (
     GRANT_TYPES_OF,
 )
@@ -56,7 +56,7 @@ def name_fault(name: str, reserved: Collection[str]) -> str:
 
 
 def look_alike(name: str, others: Collection[str]) -> bool:
-    """Return whether users could mistake one of these names for this one, by letters or shapes."""
+    """Return whether users could confuse one of these names with this one."""
     letters, shape = letters_of(name), shape_of(name)
     return bool(letters) and any(
         letters == letters_of(other) or shape == shape_of(other) for other in others

@@ -13,7 +13,7 @@ from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import ACTIVITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.event import is_somebody_else
+from valetkey.authorization.model.event.event import is_other_actor
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.site.page import (
     AnyPage,
@@ -119,15 +119,15 @@ LISTED: Mapping[str, Kind] = MappingProxyType(
 
 NOT_LISTED: Mapping[str, str] = MappingProxyType(
     {
-        "access_token.issued": "each sign-in of an app gives one; code.redeemed tells of it",
-        "code.issued": "code.redeemed tells of it a moment later",
-        "device_code.allowed": "consent.given tells of it at the same moment",
-        "refresh_token.used": "apps do so every hour; the page of the app says when last",
-        "identity.confirmed": "they did so a moment ago, on the way to what is told",
-        "logout_token.delivered": "between the server and an app; session.ended tells of it",
-        "logout_token.given_up": "the same",
+        "access_token.issued": "one for each sign-in of an app, which code.redeemed records",
+        "code.issued": "followed by code.redeemed within moments",
+        "device_code.allowed": "recorded with consent.given",
+        "refresh_token.used": "hourly for each app; the page of the app shows the last time",
+        "identity.confirmed": "part of an action that is listed",
+        "logout_token.delivered": "between the server and an app; session.ended records it",
+        "logout_token.given_up": "between the server and an app; session.ended records it",
         "mail.dispatched": "the user has the email",
-        "mail.given_up": "a problem for the operator, who is told",
+        "mail.given_up": "a problem for the operator, who is notified",
     }
 )
 """The events about a user that the page does not list, with the reason."""
@@ -212,7 +212,7 @@ class ActivityEntry(Struct, frozen=True):
             because=self.said.because,
             browser=browser,
             system=system,
-            by_others=is_somebody_else(event.done_by, event.uid),
+            by_others=is_other_actor(event.done_by, event.uid),
         )
 
 

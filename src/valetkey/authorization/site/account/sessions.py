@@ -61,7 +61,7 @@ class Sessions(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the list of signed-in browsers.
 
-        "Signed out" is shown only if the session has ended, whatever the URL claims.
+        "Signed out" is shown only if the session has ended.
         """
         ended = request.query.get("ended") or ""
         sessions = await self._sessions(request)

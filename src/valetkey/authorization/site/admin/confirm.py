@@ -73,7 +73,7 @@ class FieldShown(Struct, frozen=True):
 
 
 class Impact(Struct, frozen=True):
-    """What the operation ends; None for a number that is not counted."""
+    """The numbers of objects that an operation ends; None for one that is not counted."""
 
     sessions: int | None = None
     apps: int | None = None

@@ -93,7 +93,7 @@ class InputFormPage(Struct, frozen=True):
 
 
 class FormSubject(Struct, frozen=True):
-    """What a form is about: the page above it with its title, and the values that it begins with.
+    """The subject of a form: the page above it with its title, and the initial values.
 
     `etag` is the version that is changed, "" for a new thing.
     """

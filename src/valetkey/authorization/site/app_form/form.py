@@ -204,7 +204,7 @@ class AppForms(Struct, frozen=True):
             checked=checked and not any(name.startswith("redirect_uris") for name in told),
         )
 
-    def pressed(
+    def submitted_button(
         self, form: Form, app: ClientMetadata, kind: AppKind, before: Client | None = None
     ) -> AppForm | None:
         """Return the form after a button that saves nothing; None for the button that saves.

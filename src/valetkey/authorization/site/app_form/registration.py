@@ -180,7 +180,7 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         app = forms.read(form, forms.new(kind, preset))
         if preset is not None:
             app = preset.completed(app)
-        if shown := forms.pressed(form, app, kind):
+        if shown := forms.submitted_button(form, app, kind):
             return self._form(request, shown, client_id, preset)
         made = await self.register(request, app, client_id)
         match made:

@@ -76,7 +76,7 @@ CLAIM_WORDS: Mapping[str, str] = MappingProxyType(
 
 
 class ChangedPart(StrEnum):
-    """What an app changed about itself since the user's last consent."""
+    """A part of its registration that an app changed since the user's last consent."""
 
     NAME = "name"
     LOGO = "logo"

@@ -180,7 +180,7 @@ class Overview(Struct, frozen=True):
         """Show the overview of the app."""
         client, now, scopes = request.client, request.now, self.scopes
         live, sighting = await self.store.read(
-            lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_sighting(client.id))
+            lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_credential_use(client.id))
         )
         return Show(
             OverviewPage(
@@ -256,7 +256,7 @@ class DeleteApp(Struct, frozen=True):
 
     async def _form(self, request: AppRequest, *, typed: str = "", wrong: bool = False) -> Show:
         client_id, now, head = request.client.id, request.now, request.head
-        reach = await self.store.scan(lambda tx: tx.grants.reach(client_id, now))
+        reach = await self.store.scan(lambda tx: tx.grants.usage_of(client_id, now))
         context = DeleteAppPage(
             head,
             head.at("delete"),

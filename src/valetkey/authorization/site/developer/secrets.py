@@ -185,7 +185,7 @@ class Secrets(Struct, frozen=True):
     async def _list(self, request: AppRequest, *, trouble: str = "", ended: bool = False) -> Show:
         now, client_id, head = request.now, request.client.id, request.head
         live, sighting = await self.store.read(
-            lambda tx: (tx.secrets.live(client_id, now), tx.clients.query_sighting(client_id))
+            lambda tx: (tx.secrets.live(client_id, now), tx.clients.query_credential_use(client_id))
         )
         exposed = seen_in_url(live, sighting)
         context = SecretsPage(

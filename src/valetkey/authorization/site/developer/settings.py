@@ -141,7 +141,7 @@ class Settings(Struct, frozen=True):
         client, form, uid, now = request.client, request.form, request.user.uid, request.now
         kind, app = kind_of(client), self.forms.read(form, metadata_of(client))
         version = form.get("version") or ""
-        if shown := self.forms.pressed(form, app, kind, client):
+        if shown := self.forms.submitted_button(form, app, kind, client):
             return _form(request, request.app, shown, version=version)
 
         def change(tx: Transaction) -> Client | Faults | _Outdated | None:

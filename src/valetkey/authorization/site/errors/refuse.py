@@ -34,7 +34,7 @@ class Reader(StrEnum):
 
 
 class Remedy(Struct, frozen=True):
-    """How one kind of reader can fix an error, in one or two sentences."""
+    """The remedy for an error, in one or two sentences for one kind of reader."""
 
     reader: Reader
     advice: str

@@ -156,7 +156,7 @@ class ProviderCallback(Struct, frozen=True):
             refusal = unusable(provider.settings, "disabled").refusal
             return self._failed(provider, pending_sign_in, refusal, now)
         if isinstance(met, SecondFactorNeeded):
-            return flow.asks_for_more(request, target, met, by)
+            return flow.redirect_to_second_factor(request, target, met, by)
         return flow.continue_to(request, target, fresh, met)
 
     async def _target(self, request: Request, pending_sign_in: UpstreamSignIn) -> ReturnTarget:

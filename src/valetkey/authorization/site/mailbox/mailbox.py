@@ -75,7 +75,7 @@ class Mailbox(Struct, frozen=True):
     async def show(self, request: VisitorRequest) -> Outcome:
         """Show the emails, newest first."""
         now = request.now
-        mails = await self.store.read(lambda tx: tx.mails.kept(now, _SHOWN))
+        mails = await self.store.read(lambda tx: tx.mails.for_mailbox(now, _SHOWN))
         emails = tuple(
             ListedEmail(
                 f"{MAILBOX}/{mail.id}", found[0], found[1].subject, When(mail.created_at, now)

@@ -59,7 +59,7 @@ class ReturnTarget(Struct, frozen=True):
         """The id of the app's request, to which forms are bound, "" for none."""
         return "" if self.pending is None else self.pending.interaction.id
 
-    def leads(self, path: str) -> str:
+    def address_of(self, path: str) -> str:
         """Return the address of another page that keeps this target."""
         if self.sealed:
             return f"{path}?interaction={quote(self.sealed, safe='')}"
@@ -215,7 +215,7 @@ class SignInFlow(Struct, frozen=True):
         known = self.server.known_browser(request).with_account(entered.uid, self.server.random)
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
-            cookies.familiar.set(known, FAMILIAR),
+            cookies.known_browser.set(known, FAMILIAR),
         )
         if cookies.step.read(request):
             headers = (*headers, cookies.step.drop())
@@ -228,7 +228,7 @@ class SignInFlow(Struct, frozen=True):
         signed_in = replace(interaction, signed_in=entered.session_id, decided="", allowed=())
         return SeeOther(decides_again(self.server, signed_in), headers)
 
-    def asks_for_more(
+    def redirect_to_second_factor(
         self,
         request: Request,
         target: ReturnTarget,
@@ -256,7 +256,7 @@ class SignInFlow(Struct, frozen=True):
             password=wanted.password,
         )
         sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
-        return SeeOther(target.leads(SECOND_FACTOR), (self.server.cookies.step.set(sealed),))
+        return SeeOther(target.address_of(SECOND_FACTOR), (self.server.cookies.step.set(sealed),))
 
     def step(self, request: Request, target: ReturnTarget) -> Step | None:
         """Return the proof of the first factor for this browser and target; None without one."""
@@ -277,7 +277,7 @@ class SignInFlow(Struct, frozen=True):
 
     def again(self, target: ReturnTarget) -> SeeOther:
         """Redirect to the start of the sign-in."""
-        return SeeOther(target.leads(SIGN_IN), (self.server.cookies.step.drop(),))
+        return SeeOther(target.address_of(SIGN_IN), (self.server.cookies.step.drop(),))
 
     def _password_print(self, tx: Transaction, user: User) -> str:
         stored = tx.users.password_hash(user.uid) or ""

@@ -178,8 +178,8 @@ class SecondFactor(Struct, frozen=True):
                 PURPOSE, step.browser, request.now, uid=step.uid, of=keys
             )
         page = SecondFactorPage(
-            action=target.leads(SECOND_FACTOR),
-            begins=target.leads(SIGN_IN),
+            action=target.address_of(SECOND_FACTOR),
+            begins=target.address_of(SIGN_IN),
             username=request.user.username,
             app=request.app,
             passkey=passkey,

@@ -137,7 +137,7 @@ class SignIn(Struct, frozen=True):
         # The transaction may have run twice; the result of the last run counts.
         last = met[-1]
         if isinstance(last, SecondFactorNeeded):
-            return flow.asks_for_more(came, target, last, by)
+            return flow.redirect_to_second_factor(came, target, last, by)
         return flow.continue_to(came, target, fresh, last)
 
     async def _by_passkey(self, request: TargetRequest, credential: str) -> Outcome:
@@ -170,7 +170,7 @@ class SignIn(Struct, frozen=True):
         bound = self.flow.server.cookies.browser_fingerprint(browser) or ""
         wait = 0 if refusal is None else refusal.retry_after
         page = SignInPage(
-            action=target.leads(SIGN_IN),
+            action=target.address_of(SIGN_IN),
             app=request.app,
             username=username,
             failed=refusal is not None and not wait and refusal is not _NO_PASSKEY,
@@ -180,7 +180,7 @@ class SignIn(Struct, frozen=True):
             else "",
             wait=wait,
             forgotten_url=FORGOTTEN,
-            sign_up_url=target.leads(SIGN_UP) if self.sign_up is SignUp.OPEN else "",
+            sign_up_url=target.address_of(SIGN_UP) if self.sign_up is SignUp.OPEN else "",
             providers=self.buttons(browser, target.about, target.sealed, target.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED

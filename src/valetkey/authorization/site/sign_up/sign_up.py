@@ -213,7 +213,7 @@ class CreateAccount(Struct, frozen=True):
         self, request: TargetRequest, done: ConfirmationSent, *, sent_again: bool = False
     ) -> Show:
         target = request.target
-        form, on = target.leads(SIGN_UP), target.leads(SIGN_IN)
+        form, on = target.address_of(SIGN_UP), target.address_of(SIGN_IN)
         box = mailbox_of(self.sign_up.outbox)
         resend = Resend(form, "again", done.again, done=sent_again)
         return Show(CheckEmailPage(LinkSubject.SIGN_UP, done.email, form, resend, on, box))
@@ -256,17 +256,17 @@ class CreateAccount(Struct, frozen=True):
 
     def _closed(self, request: TargetRequest) -> Show:
         by_invitation = self.sign_up.mode is Mode.INVITATION
-        return Show(SignUpClosedPage(request.target.leads(SIGN_IN), by_invitation), _CLOSED)
+        return Show(SignUpClosedPage(request.target.address_of(SIGN_IN), by_invitation), _CLOSED)
 
 
 def _form(request: TargetRequest, typed: SignUpForm, wrong: SignUpErrors, invited: str) -> Show:
     faults = {"new" if k == "password" else k: v.value for k, v in wrong.faults.items()}
-    action = request.target.leads(SIGN_UP)
+    action = request.target.address_of(SIGN_UP)
     if invited:
         action += f"{'&' if '?' in action else '?'}link={link_in(request)}"
     page = SignUpPage(
         action=action,
-        sign_in_url=request.target.leads(SIGN_IN),
+        sign_in_url=request.target.address_of(SIGN_IN),
         shortest=SHORTEST,
         app=request.app,
         username=typed.username[:_LONGEST],

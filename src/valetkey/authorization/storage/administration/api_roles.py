@@ -39,7 +39,7 @@ class ApiWithRoles(Struct, frozen=True):
 
 
 class ApiRoles(Struct, frozen=True):
-    """One row for each role of a user or of a group."""
+    """Store the roles of users and groups at APIs, one row each."""
 
     db: Connection
     random: Callable[[int], bytes]

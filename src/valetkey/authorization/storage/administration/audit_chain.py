@@ -168,7 +168,7 @@ _NEWEST = Record(NextBlockInputs, "audit_blocks")
 
 
 class AuditExports(Struct, frozen=True):
-    """One row for each destination: the last block that it has, and which process delivers."""
+    """Store the progress of each export: its last block, and the process that delivers."""
 
     db: Connection
 

@@ -1,4 +1,4 @@
-"""After restoring a backup: end everything issued, and find endings to repeat."""
+"""After restoring a backup: revoke everything issued, and find revocations to repeat."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class LoggedRevocation(Struct, frozen=True):
 
 
 class RevocationPage(Struct, frozen=True):
-    """Some endings, and the position of the last event read; None at the end."""
+    """A page of revocations, and the position of the last event read; None at the end."""
 
     found: Sequence[LoggedRevocation]
     last: tuple[Instant, str] | None
@@ -35,8 +35,8 @@ class Restoration(Struct, frozen=True):
 
     db: Connection
 
-    def endings(self, at: Instant, after: str, limit: int) -> RevocationPage:
-        """Return the endings among at most `limit` events after a position.
+    def revocations(self, at: Instant, after: str, limit: int) -> RevocationPage:
+        """Return the revocations among at most `limit` events after a position.
 
         A restore must not undo them.
         """
@@ -63,7 +63,7 @@ class Restoration(Struct, frozen=True):
         row = self.db.row("SELECT max(at) FROM events")
         return Instant(0 if row is None or row[0] is None else int(row[0]))
 
-    def knows(self, event_id: str) -> bool:
+    def has_event(self, event_id: str) -> bool:
         """Return whether the event is in the database."""
         return self.db.row("SELECT id FROM events WHERE id = :id", id=event_id) is not None
 

@@ -21,7 +21,7 @@ class SavedFilter(Struct, frozen=True):
 
 
 class SavedFilters(Struct, frozen=True):
-    """One row for each filter of a user."""
+    """Store the saved filters of users, one row each."""
 
     db: Connection
 

@@ -29,11 +29,11 @@ class ScimCredentials(Struct, frozen=True):
     db: Connection
 
     def hold(self) -> None:
-        """Block endings of credentials until the transaction ends: for those that use one."""
+        """Block revocations of credentials until the transaction ends, to use one."""
         self.db.share(Lock.SCIM)
 
     def hold_alone(self) -> None:
-        """Wait for transactions that use a credential, and block new ones: for endings."""
+        """Wait for transactions that use a credential, and block new ones, to revoke one."""
         self.db.exclude(Lock.SCIM)
 
     def issue(self, credential: ScimCredential, print_: Fingerprint) -> None:

@@ -152,7 +152,7 @@ class UserDirectory(Struct, frozen=True):
         )
         return [(kind, name, created, used) for kind, name, created, used in rows]
 
-    def did(self, done_by: DoneBy, name: str, uid: Uid, since: Instant) -> bool:
+    def has_acted(self, done_by: DoneBy, name: str, uid: Uid, since: Instant) -> bool:
         """Return whether an actor has done this to the user since then."""
         row = self.db.row(
             "SELECT id FROM events WHERE uid = :uid AND at >= :since AND name = :name"

@@ -152,7 +152,7 @@ class UserImports(Struct, frozen=True):
     def sweep(
         self, received: Instant, waiting: Instant, over: Instant, kept: int, limit: int
     ) -> int:
-        """Delete at most `limit` rows of old imports, then those imports.
+        """Delete at most `limit` rows of finished imports, then those imports.
 
         Old are uploads that began before `received` and are incomplete, checked files from before
         `waiting`, and imports that ended before `over` or are not among the `kept` newest.

@@ -262,7 +262,7 @@ class Webhooks(Struct, frozen=True):
             retry_at=retry_at,
         )
 
-    def overfull(self) -> Sequence[str]:
+    def with_full_queue(self) -> Sequence[str]:
         """Return the enabled webhooks for which more messages wait than may."""
         rows = self.db.rows(
             "SELECT id FROM webhooks WHERE disabled_at IS NULL AND most_waiting <"

@@ -76,7 +76,7 @@ _ENDED = Record(EndedGrant, "grants")
 
 
 class Apis(Struct, frozen=True):
-    """One row for each API. Changes bump the revision and block issuing, as those of clients do."""
+    """Store APIs. Changes bump the revision and block issuing, as those of clients do."""
 
     db: Connection
 
@@ -225,7 +225,7 @@ class Apis(Struct, frozen=True):
         )
         return sorted(found, key=lambda grant: grant.id)
 
-    def reach(self, api_id: str, now: Instant) -> ApiUsage:
+    def usage_of(self, api_id: str, now: Instant) -> ApiUsage:
         """Return how many apps and grants have the API now."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT g.client_id), COUNT(*) FROM grant_apis a"

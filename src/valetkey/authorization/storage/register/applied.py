@@ -35,7 +35,7 @@ class AppliedObject(Struct, frozen=True):
 
 
 class Applied(Struct, frozen=True):
-    """One row for each; an object belongs to one file. Rows of deleted objects may remain."""
+    """Store which file declares an object: at most one. Rows of deleted objects may remain."""
 
     db: Connection
 

@@ -21,7 +21,7 @@ from valetkey.kernel.replace import replace
 
 
 class QueryCredentialUse(Struct, frozen=True):
-    """How often a client's credentials came in a URL, and when last."""
+    """The requests with a client's credentials in the URL: their number and the last time."""
 
     requests: int
     last_seen_at: Instant
@@ -175,7 +175,7 @@ class Clients(Struct, frozen=True):
         )
         return unverified == 1
 
-    def readmit(self, client_id: str) -> None:
+    def release_id(self, client_id: str) -> None:
         """Let an id be registered again after its client was removed.
 
         Only for an id that no other client can have: its URL.
@@ -202,7 +202,7 @@ class Clients(Struct, frozen=True):
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
-        Usage(self.db).forget_client(client_id)
+        Usage(self.db).delete_client(client_id)
         Logos(self.db).delete(client_id)
         self.db.send("DELETE FROM removals WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)
@@ -289,7 +289,7 @@ class Clients(Struct, frozen=True):
             now=now,
         )
 
-    def query_sighting(self, client_id: str) -> QueryCredentialUse | None:
+    def query_credential_use(self, client_id: str) -> QueryCredentialUse | None:
         """Return how often that happened; None for never."""
         row = self.db.row(
             "SELECT requests, last_seen_at FROM query_sightings WHERE client_id = :client_id",
@@ -297,7 +297,7 @@ class Clients(Struct, frozen=True):
         )
         return None if row is None else QueryCredentialUse(*row)
 
-    def query_sightings(self, limit: int) -> Sequence[tuple[str, QueryCredentialUse]]:
+    def query_credential_uses(self, limit: int) -> Sequence[tuple[str, QueryCredentialUse]]:
         """Return at most `limit` enabled clients to which that happened, the latest first."""
         rows = self.db.rows(
             "SELECT seen.client_id, seen.requests, seen.last_seen_at FROM query_sightings AS seen"

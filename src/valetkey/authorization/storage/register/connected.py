@@ -23,7 +23,7 @@ class Access(Struct, frozen=True):
 
 
 class ConnectedName(Struct, frozen=True):
-    """What a list of links to connected apps needs of a client."""
+    """The name and id of a connected app, for lists of links."""
 
     id: str
     name: str

@@ -14,7 +14,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Consents(Struct, frozen=True):
-    """One row for each user and client, of the user's generation of consents.
+    """Store consents: one row for each user and client, of the user's generation of consents.
 
     Those of an earlier generation have ended; `end_outdated` deletes them in batches.
     """

@@ -14,13 +14,13 @@ from valetkey.kernel.moment import Instant
 
 
 class Declarations(Struct, frozen=True):
-    """One row for each. Changes bump the revision and block issuing, as those of APIs do."""
+    """Store declared attributes and claims. Changes bump the revision and block issuing."""
 
     db: Connection
 
     @property
     def applied(self) -> Applied:
-        """What files of `valetkey apply` declared."""
+        """The objects that files of `valetkey apply` declared."""
         return Applied(self.db)
 
     def hold_all(self) -> None:

@@ -13,7 +13,7 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class Members(Struct, frozen=True):
-    """One row for each user in the team of an app."""
+    """Store the members of the teams of apps, one row each."""
 
     db: Connection
 
@@ -93,7 +93,7 @@ class Members(Struct, frozen=True):
             now=now,
         )
 
-    def dissolved_before(self, before: Instant, limit: int) -> Sequence[str]:
+    def removed_before(self, before: Instant, limit: int) -> Sequence[str]:
         """Return the ids of at most `limit` apps dissolved before `before` that still exist."""
         rows = self.db.rows(
             "SELECT client_id FROM removals WHERE removed_at <= :before LIMIT :limit",

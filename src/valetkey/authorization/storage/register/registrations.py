@@ -21,7 +21,7 @@ class DocumentRead(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Registrations:
-    """One row for each client that registered itself, until the client is deleted."""
+    """Store self-registrations, one row for each client until it is deleted."""
 
     db: Connection
 

@@ -35,7 +35,7 @@ class Secrets(Struct, frozen=True):
             now=now,
         )
 
-    def keep_ending(self, secret_id: str, ending: str) -> None:
+    def save_last_letters(self, secret_id: str, ending: str) -> None:
         """Store the last letters of a secret that was created here."""
         self.db.run(
             "UPDATE client_secrets SET ending = :ending WHERE id = :id",

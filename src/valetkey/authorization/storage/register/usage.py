@@ -141,7 +141,7 @@ class Usage(Struct, frozen=True):
             client_id=client_id,
         )
 
-    def forget_client(self, client_id: str) -> None:
+    def delete_client(self, client_id: str) -> None:
         """Delete everything about a client; the totals of all clients stay."""
         self.db.send("DELETE FROM usage_counts WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM usage_people WHERE client_id = :id", id=client_id)

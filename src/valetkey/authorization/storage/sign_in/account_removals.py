@@ -23,7 +23,7 @@ KEPT = {
 
 
 class AccountRemovals(Struct, frozen=True):
-    """One row for each account that is planned to be removed or was removed."""
+    """Store planned and finished removals of accounts, one row each."""
 
     db: Connection
 

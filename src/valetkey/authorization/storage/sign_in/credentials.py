@@ -242,7 +242,7 @@ _PASSKEYS = Record(_passkey, "credentials")
 
 
 class Identities(Struct, frozen=True):
-    """One row for each identity; it belongs to one user."""
+    """Store linked accounts, one row each; an identity belongs to one user."""
 
     db: Connection
     random: Callable[[int], bytes]

@@ -13,7 +13,7 @@ from valetkey.kernel.secret import Fingerprint
 
 
 class RememberedDevices(Struct, frozen=True):
-    """One row for each device; its cookie's fingerprint changes with every use."""
+    """Store remembered devices; a device's cookie changes with every use."""
 
     db: Connection
 
@@ -64,7 +64,7 @@ class RememberedDevices(Struct, frozen=True):
         )
         return forgotten == 1
 
-    def forget_all(self, uid: Uid) -> int:
+    def delete_all(self, uid: Uid) -> int:
         """Forget all devices; return how many there were."""
         return self.db.run("DELETE FROM remembered_devices WHERE uid = :uid", uid=uid)
 

@@ -177,15 +177,15 @@ SESSIONS = Record(
 
 
 class Participants(Struct, frozen=True):
-    """One row for each session and client; it stays until the session would expire."""
+    """Store which clients take part in a session, until the session would expire."""
 
     db: Connection
 
     def add(self, session_id: str, client_id: str, now: Instant) -> bool:
         """Record the client as a participant of the session, once. False if the session has ended.
 
-        The client may be told in this transaction: a transaction that ends the session meanwhile
-        waits for it, and then finds the client here.
+        The client may be notified in this transaction: a transaction that ends the session
+        meanwhile waits for it, and then finds the client here.
         """
         # Only to lock the row: transactions that end the session lock it too.
         lives = self.db.run(
@@ -215,7 +215,7 @@ class Participants(Struct, frozen=True):
         )
 
     def of(self, session_id: str) -> Sequence[str]:
-        """Return the ids of the clients that were told, earliest first."""
+        """Return the ids of the participating clients, earliest first."""
         rows = self.db.rows(
             "SELECT client_id FROM participants WHERE session_id = :session_id"
             " ORDER BY since, client_id",
@@ -237,7 +237,7 @@ class Participants(Struct, frozen=True):
 class SessionAndUser(Struct, frozen=True):
     """A session, ended or not, and its user, disabled or not.
 
-    `consent` is the user's for the requested client, `told` whether that client was told of the
+    `consent` is the user's for the requested client, `told` whether that client takes part in the
     session.
     """
 

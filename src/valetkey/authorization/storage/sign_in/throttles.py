@@ -27,7 +27,7 @@ class Limit(Struct, frozen=True):
 
 
 class Throttles(Struct, frozen=True):
-    """One row per bucket. Attempts are counted before they are made, so parallel ones count."""
+    """Store rate limits as leaky buckets. Attempts are counted before they are made."""
 
     db: Connection
 

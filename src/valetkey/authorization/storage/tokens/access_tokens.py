@@ -32,7 +32,7 @@ class ReferenceToken(Struct, frozen=True):
 
 
 class AccessTokens(Struct, frozen=True):
-    """One row for each token, found by its fingerprint."""
+    """Store access tokens by reference, found by their fingerprints."""
 
     db: Connection
 

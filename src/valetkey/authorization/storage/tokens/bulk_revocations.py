@@ -1,4 +1,4 @@
-"""Endings whose rows are still to be written, after a new generation has ended them all."""
+"""Bulk revocations whose rows are still to be written; a new generation has ended them already."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,9 +16,9 @@ BATCH = 100
 
 
 class BulkRevocationKind(StrEnum):
-    """The kind of an ending, which determines what `Ending.subject` is.
+    """The kind of a bulk revocation, which determines its `subject`.
 
-    The endings of one user begin in this order: the rows of a removed account go last.
+    Those of one user begin in this order: the rows of a removed account go last.
     """
 
     API = "api"  # what was granted for an API: its id
@@ -31,7 +31,7 @@ class BulkRevocationKind(StrEnum):
 
 
 class BulkRevocation(Struct, frozen=True):
-    """The end of everything of an earlier generation."""
+    """The revocation of everything of an earlier generation."""
 
     kind: BulkRevocationKind
     subject: str
@@ -48,7 +48,7 @@ class EndedGrant(Struct, frozen=True):
 
 
 class BulkRevocations(Struct, frozen=True):
-    """One row for each subject. A second ending before the first is written extends the first.
+    """Store unfinished bulk revocations, one for each subject; a second one extends the first.
 
     Grants come in the order of their ids, so that two processes that revoke them do not deadlock.
     """
@@ -69,14 +69,14 @@ class BulkRevocations(Struct, frozen=True):
         )
 
     def first(self) -> BulkRevocation | None:
-        """Return the oldest unfinished ending; for one process at a time."""
+        """Return the oldest unfinished one; for one process at a time."""
         self.db.exclude(Lock.ENDINGS)
         return _ENDINGS.find(
             self.db, "SELECT * FROM endings ORDER BY ended_at, kind, subject LIMIT 1"
         )
 
     def finish(self, ending: BulkRevocation) -> None:
-        """Delete a finished ending."""
+        """Delete a finished bulk revocation."""
         self.db.send(
             "DELETE FROM endings WHERE kind = :kind AND subject = :subject",
             kind=ending.kind.value,

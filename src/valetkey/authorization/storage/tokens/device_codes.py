@@ -23,7 +23,7 @@ _TOLERANCE = 1
 
 
 class DeviceCodes(Struct, frozen=True):
-    """One row for each device authorization."""
+    """Store device authorizations, one row each."""
 
     db: Connection
 
@@ -37,7 +37,7 @@ class DeviceCodes(Struct, frozen=True):
         return issued == 1
 
     def find(self, fingerprint: Fingerprint) -> DeviceCode | None:
-        """Return the device code, whatever its state."""
+        """Return the device code, in any state."""
         return _DEVICE_CODES.find(
             self.db,
             "SELECT * FROM device_codes WHERE fingerprint = :fingerprint",
@@ -45,7 +45,7 @@ class DeviceCodes(Struct, frozen=True):
         )
 
     def find_by_user_code(self, user_code: Fingerprint) -> DeviceCode | None:
-        """Return the device code of a user code, whatever its state."""
+        """Return the device code of a user code, in any state."""
         return _DEVICE_CODES.find(
             self.db,
             "SELECT * FROM device_codes WHERE user_code = :user_code",

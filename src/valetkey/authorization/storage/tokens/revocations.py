@@ -17,7 +17,7 @@ _NEVER = Instant(0)
 
 
 class RevokedKind(StrEnum):
-    """What a revocation applies to."""
+    """The kind of object that a revocation applies to."""
 
     GRANT = "grant"
     TOKEN = "token"
@@ -89,7 +89,7 @@ class Revocations(Struct, frozen=True):
     def page(self, at: Instant, kind: str, subject: str, limit: int) -> Sequence[RevocationRecord]:
         """Return at most `limit` revocations in time order after a position.
 
-        For the default API, which has no use for the endings of others.
+        For the default API, which does not need the revocations of others.
         """
         return _REVOCATIONS.all(
             self.db,
@@ -105,7 +105,7 @@ class Revocations(Struct, frozen=True):
     def page_of_api(
         self, api: Api, at: Instant, kind: str, subject: str, limit: int
     ) -> Sequence[RevocationRecord]:
-        """Return the same for a declared API: what may concern its tokens.
+        """Return a page of the revocations that may concern tokens of a declared API.
 
         Its tokens and the grants for it. Clients and users that ended as a whole are named to every
         API: which of them had its tokens is not known once their rows are deleted.

@@ -73,8 +73,11 @@ def changes_itself(stage: WalkContext) -> None:
         "and its description, and uses the new URI at once. The old one is rejected.",
         "client_credentials S16 S22 S24",
     ):
-        url, header = f"{site.api_url}/v2/client", bearer(str(stage.had("itself")["access_token"]))
-        before = stage.read("client", stage.had("itself")["access_token"])
+        url, header = (
+            f"{site.api_url}/v2/client",
+            bearer(str(stage.received("itself")["access_token"])),
+        )
+        before = stage.read("client", stage.received("itself")["access_token"])
         story.check("client_id", before.text("client_id"), PRINTER)
         story.check("redirect_uri", before.text("redirect_uri"), site.callback)
         story.check("a secret in it", "secret" in before.body, False)
@@ -104,7 +107,7 @@ def changes_itself(stage: WalkContext) -> None:
         story.right("PUT gives every field, and everything is as it was")
 
 
-def lets_an_app_in(stage: WalkContext) -> None:
+def authorize_app(stage: WalkContext) -> None:
     """Run the whole grant as S10, S11 and S14 specify it, without PKCE."""
     site, story = stage.site, stage.story
     scope = "notes:read account:read"

@@ -28,7 +28,7 @@ def expired(stage: WalkContext) -> None:
         "replaces the refresh token.",
         "refresh_token S9 S13 S19 S20",
     ):
-        got = stage.had(POCKET)
+        got = stage.received(POCKET)
         url = f"{site.api_url}/v2/notes"
         answer, _ = wire.until(401, SHORT_LIFE + 2, "POST", url, bearer(str(got["access_token"])))
         stage.invalid_token(answer, "the token has expired")
@@ -60,7 +60,7 @@ def refreshed(stage: WalkContext) -> None:
             "grant_type": "refresh_token",
             "client_id": PRINTER,
             "client_secret": site.secret(PRINTER),
-            "refresh_token": str(stage.had(PRINTER)["refresh_token"]),
+            "refresh_token": str(stage.received(PRINTER)["refresh_token"]),
             "scope": "notes:read",
         }
         answer = wire.send("POST", f"{site.auth_url}/oauth/token", query=asked)
@@ -89,7 +89,7 @@ def replayed(stage: WalkContext) -> None:
         story.right("the first exchange is good, and its token reads")
 
         stage.refused(stage.exchange(code, site.callback), 400, "invalid_grant")
-        stage.dies("notes", got["access_token"])
+        stage.expires("notes", got["access_token"])
         form = {
             "grant_type": "refresh_token",
             "client_id": PRINTER,
@@ -110,7 +110,7 @@ def revoked(stage: WalkContext) -> None:
         "within 5 seconds.",
         "S14 S19 S24",
     ):
-        desk = str(stage.had(DESK)["access_token"])
+        desk = str(stage.received(DESK)["access_token"])
         answer = stage.read("authorizations", desk)
         listed = stage.items(answer)
         printers = [each for each in listed if each.get("client_id") == PRINTER]
@@ -122,15 +122,15 @@ def revoked(stage: WalkContext) -> None:
             answer = wire.send("DELETE", url, headers=bearer(desk))
             story.check("status", answer.status, 204)
         story.right("they are gone")
-        stage.dies("notes", stage.had(PRINTER)["access_token"])
+        stage.expires("notes", stage.received(PRINTER)["access_token"])
 
         form = {"token": desk, "client_id": DESK, "client_secret": site.secret(DESK)}
         answer = wire.send("POST", f"{site.auth_url}/oauth/revoke", form=form)
         story.check("status", answer.status, 200)
-        stage.dies("notes", desk)
+        stage.expires("notes", desk)
 
 
-def partly(stage: WalkContext) -> None:
+def allow_partly(stage: WalkContext) -> None:
     """Check one of two boxes; the app then cannot use the other permission (S3)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -226,7 +226,7 @@ def takes_its_own_tokens(stage: WalkContext) -> None:
 
         answer = wire.send("GET", f"{site.api_url}/v2/notes", headers=token)
         stage.invalid_token(answer, "her notes are behind another API")
-        own = bearer(str(stage.had("itself")["access_token"]))
+        own = bearer(str(stage.received("itself")["access_token"]))
         answer = wire.send("GET", site.calendar, headers=own)
         story.check("status", answer.status, 401)
         story.right("and a token for the other API does not open Calendar")
@@ -244,7 +244,7 @@ def members_may_do_more(stage: WalkContext) -> None:
         "they get depends on the group.",
         "authorization_code openid S10",
     ):
-        token = bearer(str(stage.had(CALENDAR)["access_token"]))
+        token = bearer(str(stage.received(CALENDAR)["access_token"]))
         answer = wire.send("POST", site.calendar, document=event, headers=token)
         story.check("status", answer.status, 201)
         story.right(f"Ada's token has the role {PLANNER}, and adds an event")

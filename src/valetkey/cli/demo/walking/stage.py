@@ -144,7 +144,7 @@ class WalkContext:
         self.story.check("status", answer.status, 200)
         return answer
 
-    def had(self, name: str) -> Reply:
+    def received(self, name: str) -> Reply:
         """Return the tokens that an earlier chapter obtained."""
         self.story.need(
             "the tokens of an earlier chapter", name in self.got, f"those of {name}", "none"
@@ -190,7 +190,7 @@ class WalkContext:
         self.story.need("WWW-Authenticate", says in challenge, f"Bearer {says}", challenge)
         self.story.right(f"401, Invalid Token Error: {but}")
 
-    def dies(self, name: str, token: object) -> None:
+    def expires(self, name: str, token: object) -> None:
         """Check that the resource server refuses a revoked token within five seconds."""
         url = f"{self.site.api_url}/v2/{name}"
         answer, took = self.wire.until(401, _SOON, "POST", url, bearer(str(token)))

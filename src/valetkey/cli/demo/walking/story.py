@@ -36,7 +36,7 @@ class Chapter:
     about: str
     rows: str
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
-    right: list[str] = field(default_factory=list[str])
+    print_verified: list[str] = field(default_factory=list[str])
 
     def as_json(self) -> dict[str, object]:
         """Return the chapter as JSON, with secrets as short as on the screen."""
@@ -45,7 +45,7 @@ class Chapter:
             "title": self.title,
             "rows": self.rows.split(),
             "exchanges": [_exchange(each) for each in self.exchanges],
-            "checks": self.right,
+            "checks": self.print_verified,
         }
 
 
@@ -93,7 +93,7 @@ class Transcript:
             if not self.verbose:
                 self._summarise(chapter, self.wrongs[wrongs:])
 
-    def saw(self, exchange: Exchange) -> None:
+    def add_exchange(self, exchange: Exchange) -> None:
         """Print and record an exchange."""
         chapter = self.chapters[-1]
         if not (exchange.brief and chapter.exchanges and chapter.exchanges[-1].brief):
@@ -115,7 +115,7 @@ class Transcript:
 
     def right(self, sentence: str) -> None:
         """Print a statement that was just verified."""
-        self.chapters[-1].right.append(sentence)
+        self.chapters[-1].print_verified.append(sentence)
         self._detail(f"    {say.coloured('✓', 'green')} {sentence}")
 
     def as_json(self) -> dict[str, object]:

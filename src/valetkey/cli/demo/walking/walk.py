@@ -15,9 +15,9 @@ from valetkey.cli.say import Exit
 
 CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
     grants.own_token,
-    grants.lets_an_app_in,
+    grants.authorize_app,
     grants.without_a_secret,
-    limits.partly,
+    limits.allow_partly,
     limits.no,
     grants.implicit,
     grants.password,
@@ -41,16 +41,16 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
     """
     began = time.monotonic()
 
-    def saw(exchange: Exchange) -> None:
+    def show_exchange(exchange: Exchange) -> None:
         if running.stopping.is_set():
             raise Stopped
-        story.saw(exchange)
+        story.add_exchange(exchange)
 
     def unanswered() -> None:
         if running.stopping.is_set():
             raise Stopped
 
-    story, wire = Transcript(unanswered, quiet=as_json, verbose=verbose), TracedHttp(saw)
+    story, wire = Transcript(unanswered, quiet=as_json, verbose=verbose), TracedHttp(show_exchange)
     ada = Browser(running.site.auth_url, wire)
     stage = WalkContext(running.site, story, wire, ada, notes.seed(running.site).count)
     if not as_json:

@@ -113,7 +113,7 @@ class Security(Struct, frozen=True):
         """Forget the named remembered device, or all of them if none is named."""
         only = request.form.get("device")
 
-        def forget(tx: Transaction) -> bool:
+        def delete_devices(tx: Transaction) -> bool:
             user = require_still_signed_in(tx, self.browsers, request)
             if only is None:
                 forget_devices(tx, user.uid, request.now)
@@ -122,7 +122,7 @@ class Security(Struct, frozen=True):
 
         if only is not None and not (only.isascii() and only.isprintable()):
             raise not_found("device")
-        if not await self.store.write(forget, done_by=request.actor):
+        if not await self.store.write(delete_devices, done_by=request.actor):
             raise not_found("device")
         return SeeOther(f"{SECURITY}?done=device-forgotten")
 

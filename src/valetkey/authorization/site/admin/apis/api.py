@@ -168,7 +168,7 @@ class ApiPages(Struct, frozen=True):
                 raise no_such_api()
             credential = tx.clients.find(api.id)
             secrets = () if credential is None else credential.live_secrets(now)
-            return _ApiState(api, secrets, tx.apis.reach(api.id, now))
+            return _ApiState(api, secrets, tx.apis.usage_of(api.id, now))
 
         return await self.services.store.scan(read_state)
 

@@ -31,7 +31,7 @@ NONE = Link("", "")
 
 
 class Actor(Struct, frozen=True):
-    """Who did it: a kind of `DoneBy`, or "self" for the user or app that the event is about.
+    """The actor: a kind of `DoneBy`, or "self" for the user or app that the event is about.
 
     `token` is the API token of a user's program.
     """

@@ -172,7 +172,7 @@ class UserPages(Struct, frozen=True):
             if done is None or done.operation.event is None:
                 return state, extras, ""
             event, since = done.operation.event.name, Instant(now - _NEWS)
-            was_done = tx.user_directory.did(actor.done_by, event, uid, since)
+            was_done = tx.user_directory.has_acted(actor.done_by, event, uid, since)
             return state, extras, done.button.done if was_done else ""
 
         may_edit = request.permissions.allow(Permission.USERS)

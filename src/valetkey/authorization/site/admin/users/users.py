@@ -115,7 +115,7 @@ class Users(Struct, frozen=True):
                 saved_part(tx, request, "users", said),
                 # Checked, because anyone can write this URL.
                 gone is not None
-                and tx.user_directory.did(actor.done_by, "user.removed", gone, since),
+                and tx.user_directory.has_acted(actor.done_by, "user.removed", gone, since),
             )
         )
         page = UsersPage(

@@ -57,7 +57,7 @@ _CODES = frozenset(ErrorCode)
 
 
 class Shown(StrEnum):
-    """Which requests the page lists."""
+    """A filter of the requests that the page lists."""
 
     ALL = ""
     FAILED = "failed"
