@@ -67,3 +67,13 @@ def test_a_head_has_the_same_fields(headers: Pairs, hsts: bool) -> None:
 def test_no_value_begins_a_line_of_a_head(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="printable"):
         head(200, ((name, value),), hsts=False)
+
+
+@pytest.mark.parametrize("name", ["pragma", "access-control-expose-headers"])
+def test_fields_of_token_responses_are_encoded_once(name: str) -> None:
+    fields = (("cache-control", "no-store"), (name, "something"))
+    first = head(200, fields, hsts=True)
+    assert head(200, fields, hsts=True) is first
+    secret = (*fields, ("location", "something"))
+    first = head(200, secret, hsts=True)
+    assert head(200, secret, hsts=True) is not first

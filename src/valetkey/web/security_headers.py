@@ -29,7 +29,15 @@ _SECURE = (*_BASE, _HSTS)
 _NAMES = frozenset(name for name, _ in _SECURE)
 _TEXT_NAMES = frozenset(name.decode() for name in _NAMES)
 # Only responses whose fields are all among these are cached: other fields may hold secrets.
-_ALIKE = frozenset(("access-control-allow-origin", "cache-control", "content-type"))
+_ALIKE = frozenset(
+    (
+        "access-control-allow-origin",
+        "access-control-expose-headers",
+        "cache-control",
+        "content-type",
+        "pragma",
+    )
+)
 
 
 def harden(headers: Pairs, *, hsts: bool) -> RawPairs:

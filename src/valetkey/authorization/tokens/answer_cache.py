@@ -5,18 +5,44 @@ from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from typing import Generic, NamedTuple, TypeVar
 
+from msgspec import Struct
+
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.revision import token_state
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
+from valetkey.web.exchange import Response
 
 T = TypeVar("T")
 
 MOST_KNOWN = 4_096
 """Maximum number of cached tokens; the oldest is evicted first."""
 
+_LONGEST_BODY = 2_048
+
 _LONGEST = 5
 """Seconds for which an answer is used at most: the documented delay of revocations."""
+
+
+class CachedAnswer(Struct, Generic[T]):
+    """What is known of a token, with the response that was built from it for one client.
+
+    The response may be sent again only to that client: the same object, not an equal one.
+    """
+
+    known: T
+    client: Client | None = None
+    response: Response | None = None
+
+    def response_to(self, client: Client) -> Response | None:
+        """Return the response that was built for this client, if it was kept."""
+        return self.response if self.client is client else None
+
+    def keep(self, client: Client, response: Response) -> None:
+        """Keep a response for this client, in place of another's, unless its body is large."""
+        if len(response.body) <= _LONGEST_BODY:
+            self.client, self.response = client, response
 
 
 class SharedRefresh:

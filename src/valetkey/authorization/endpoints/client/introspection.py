@@ -23,7 +23,7 @@ from valetkey.authorization.protocol.client_authentication.method import Authent
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.answer_cache import AnswerCache
+from valetkey.authorization.tokens.answer_cache import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
@@ -77,7 +77,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
     issuer: str
     refuse: ClientRefusal
     subjects: Subjects
-    known: AnswerCache[TokenState]
+    known: AnswerCache[CachedAnswer[TokenState]]
     samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
@@ -91,33 +91,48 @@ class IntrospectionEndpoint(Struct, frozen=True):
             _require_confidential(proven)
             api = await self.apis.of_credential(proven.client)
             caller = _Caller(proven.client, "" if api is None else api.identifier)
-            said = await self._introspect(caller, token_parameter(asked), request.at)
+            registered = proven.client.openid.introspection_signed_response_alg
+            signs = _wants_signed(request.headers.all("accept"), registered=bool(registered))
+            said = await self._introspect(caller, token_parameter(asked), request.at, signs=signs)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         kind = client_id, "POST", request.path, request.at
         if api is None and self.samples.due(*kind):
             self.samples.add(*kind)
-        registered = proven.client.openid.introspection_signed_response_alg
-        if _wants_signed(request.headers.all("accept"), registered=bool(registered)):
+        if isinstance(said, Response):
+            return said
+        if signs:
             algorithm = Algorithm(registered) if registered else ALGORITHM
             return await self._signed(said, client_id, request.at, algorithm)
         return json_response(dict(said), 200, _NO_STORE)
 
-    async def _introspect(self, caller: _Caller, token: str, now: Instant) -> Mapping[str, object]:
+    async def _introspect(
+        self, caller: _Caller, token: str, now: Instant, *, signs: bool
+    ) -> Mapping[str, object] | Response:
+        """Return the members; the response to this caller if its token is cached and not signed."""
         known = await self.known.find(token, now)
         number = self.known.number
         # A client with pairwise subjects needs the user's name for its sector.
-        if known is not None and not caller.client.openid.is_pairwise and _is_live(known, now):
-            return self._response(caller, known, now, "")
+        is_pairwise = caller.client.openid.is_pairwise
+        if known is not None and not is_pairwise and _is_live(known.known, now):
+            kept = None if signs else known.response_to(caller.client)
+            if kept is not None:
+                return kept
+            said = self._response(caller, known.known, now, "")
+            if signs:
+                return said
+            response = json_response(dict(said), 200, _NO_STORE)
+            known.keep(caller.client, response)
+            return response
         read = await self.reader.read_by_value(token, now)
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, and
         # whether another API ended.
         of_grant = read is not None and read.grant_id and read.audience == self.reader.audience
-        takes_one = of_grant and not caller.client.openid.is_pairwise
+        takes_one = of_grant and not is_pairwise
         ask = self.store.read_one if takes_one else self.store.read
         said, found = await ask(lambda tx: self._say(tx, caller, token, read, now))
         if found is not None:
-            self.known.add(token, number, found, now)
+            self.known.add(token, number, CachedAnswer(found), now)
         return said
 
     async def _signed(

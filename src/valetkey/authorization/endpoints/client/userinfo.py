@@ -10,7 +10,7 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.answer_cache import AnswerCache
+from valetkey.authorization.tokens.answer_cache import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.id_token import Signs
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
@@ -126,27 +126,33 @@ class UserInfoEndpoint(Struct, frozen=True):
     userinfo: UserInfo
     signer: Signs
     issuer: str
-    known: AnswerCache[UserInfoGrant]
+    known: AnswerCache[CachedAnswer[UserInfoGrant]]
     samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
         """Return the claims. Raises Refused."""
-        told = await self._requested_claims(read_token(request), request.at)
+        answer = await self._requested_claims(read_token(request), request.at)
+        told = answer.known
         client = await self.directory.find(told.client_id)
         if client is None:
             refuse_token("a token of no client")
         kind = client.id, request.method, request.path, request.at
         if self.samples.due(*kind):
             self.samples.add(*kind)
+        if (kept := answer.response_to(client)) is not None:
+            return kept
         claims, registered = self.userinfo.claims(told, client), client.openid
         if registered.userinfo_signed_response_alg or registered.userinfo_encrypted_response_alg:
             return await self._protected(claims, client, request.at)
-        return json_response(claims, 200, _NO_STORE)
+        response = json_response(claims, 200, _NO_STORE)
+        if not registered.is_pairwise:
+            answer.keep(client, response)
+        return response
 
-    async def _requested_claims(self, token: str, now: Instant) -> UserInfoGrant:
+    async def _requested_claims(self, token: str, now: Instant) -> CachedAnswer[UserInfoGrant]:
         known = await self.known.find(token, now)
         number = self.known.number
-        if known is not None and known.holds(now):
+        if known is not None and known.known.holds(now):
             return known
         read = await self.userinfo.reader.read_by_value(token, now)
         told = None
@@ -163,8 +169,9 @@ class UserInfoEndpoint(Struct, frozen=True):
                     lambda tx: self.userinfo.requested_claims(tx, token, read, now)
                 )
             )
-        self.known.add(token, number, told, now)
-        return told
+        answer = CachedAnswer(told)
+        self.known.add(token, number, answer, now)
+        return answer
 
     async def _protected(
         self, claims: Mapping[str, object], client: Client, now: Instant
