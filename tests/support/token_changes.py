@@ -31,6 +31,8 @@ _HARMLESS = re.compile(
     r"|UPDATE grants SET (?:refresh_print|refresh_expires_at|last_used_at) = "
     # A session that goes on; answers that say it ended are not cached.
     r"|UPDATE sessions SET (?:last_seen_at|auth_time|methods|fingerprint)"
+    # Its IP addresses, which no answer about a token has.
+    r"|UPDATE sessions SET (?:signed_in_from|last_seen_from)"
     # What has expired by itself.
     r"|DELETE FROM (?:grants|sessions|access_tokens|revocations) WHERE \w+ ?[<I(]"
     r"|DELETE FROM (?:grants|sessions|access_tokens|revocations) WHERE expires_at"

@@ -27,6 +27,7 @@ from valetkey.config.sections.monitoring import (
     TraceSettings,
 )
 from valetkey.config.sections.portal import BrandSettings, DocumentationSettings, PortalSettings
+from valetkey.config.sections.privacy import PrivacySettings
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.serving import (
     DatabaseSettings,
@@ -312,6 +313,7 @@ class Settings:
     accounts: AccountSettings = AccountSettings()
     sessions: SessionSettings = SessionSettings()
     administration: AdministrationSettings = AdministrationSettings()
+    privacy: PrivacySettings = PrivacySettings()
     passwords: PasswordSettings = PasswordSettings()
     factors: FactorSettings = FactorSettings()
     limits: LimitSettings = LimitSettings()

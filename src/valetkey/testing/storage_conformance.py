@@ -258,7 +258,7 @@ class StorageConformance:
         assert memory.read(lambda tx: tx.sessions.find(Fingerprint("cookie"))) == session()
         assert memory.read(lambda tx: tx.sessions.find_by_id("se_1")) == session()
         assert list(memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))) == [session()]
-        memory.write(lambda tx: tx.sessions.touch("se_1", LATER))
+        memory.write(lambda tx: tx.sessions.touch("se_1", "192.0.2.1", LATER))
         told = memory.contend(lambda tx, _: tx.sessions.end("se_1", NOW))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         found = memory.read(lambda tx: tx.sessions.find_by_id("se_1"))

@@ -72,6 +72,12 @@ def network_of(address: str) -> str:
     return str(ip_network(f"{parsed}/{bits}", strict=False))
 
 
+def plain_address(address: str) -> str:
+    """Return the address in its shortest form; "" if it is none, or has a zone."""
+    parsed = _parse(address)
+    return "" if parsed is None else str(parsed)
+
+
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
     # A zone names an interface of another machine.
     if not text or len(text) > _LONGEST or "%" in text or not text.isascii():

@@ -20,6 +20,7 @@ from valetkey.authorization.app.clients import (
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.app.pages import PageDependencies, page_routes
 from valetkey.authorization.app.parts import (
+    geo_database_of,
     make_apis,
     make_assertions,
     make_audit_exports,
@@ -36,10 +37,11 @@ from valetkey.authorization.app.parts import (
 )
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import providers
+from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditChain
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
-from valetkey.authorization.background.maintenance import Maintenance
+from valetkey.authorization.background.maintenance import Maintenance, address_sweep
 from valetkey.authorization.background.revocation_log import RevocationLogWriter
 from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.client_authentication.directory import ClientDirectory
@@ -75,6 +77,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
 
     Raises OperatorError if the keyring cannot decrypt what the database keeps sealed.
     """
+    PLACES.use(geo_database_of(settings))
     foundation = build_foundation(settings, runtime, scopes, begins=False)
     store, keyring = foundation.store, foundation.keyring
     decisions = DecisionQueue(runtime.random)
@@ -96,7 +99,12 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
         foundation.keys,
         runtime,
         foundation.keep_events,
-        (*foundation.self_registrar().sweeps, *portal.sweeps, foundation.removal.sweep),
+        (
+            *foundation.self_registrar().sweeps,
+            *portal.sweeps,
+            foundation.removal.sweep,
+            address_sweep(settings.privacy),
+        ),
         foundation.samples,
     )
     logout_delivery = make_logout_delivery(foundation)

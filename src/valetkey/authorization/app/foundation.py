@@ -311,7 +311,7 @@ def build_foundation(
     require_file(settings, settings.authorization, begins=begins)
     keyring = _keyring(settings, runtime, begins=begins)
     engine = connect_to(settings, settings.authorization, begins=begins)
-    store = Store(engine, runtime.random)
+    store = Store(engine, runtime.random, records_addresses=settings.privacy.record_ip_addresses)
     tokens = settings.tokens
     plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)
     keys = SigningKeyRing(store.acting(SYSTEM), keyring.sealer, plan, runtime.random)

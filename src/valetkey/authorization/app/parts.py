@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from functools import partial
 from ipaddress import ip_network
+from pathlib import Path
 from time import monotonic
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
@@ -289,6 +290,12 @@ def make_server(
         own_callback=partial(callback_of, foundation.issuer, foundation.keyring.sealer),
         administration=settings.administration,
     )
+
+
+def geo_database_of(settings: Settings) -> Path | None:
+    """Return the configured geo database, None for none."""
+    path = settings.privacy.geo_database
+    return settings.source.directory / path if path else None
 
 
 def brand_of(settings: Settings) -> Brand:

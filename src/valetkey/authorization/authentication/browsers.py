@@ -1,7 +1,8 @@
 """Browsers: their cookies, their sessions, and the CSRF tokens of their forms."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from valetkey.authorization.authentication.session import LiveSession, SignedIn,
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
+from valetkey.authorization.storage.origin import ORIGIN, Origin
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.accounts import AdministrationSettings
 from valetkey.config.settings import SessionSettings
@@ -17,6 +19,7 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days
 from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret, same, to_base64url
 from valetkey.kernel.url import origin
+from valetkey.web.client_address import plain_address
 from valetkey.web.exchange import Pairs, Request
 from valetkey.web.form import Form
 
@@ -121,8 +124,26 @@ class Browsers(Struct, frozen=True):
         )
         if found is not None and not polled and found.signed_in.is_stale(now):
             seen = found.signed_in.session.id
-            await self.store.write(lambda tx: tx.sessions.touch(seen, now), done_by=USUAL_ACTOR)
+            with coming_from(request):
+                await self.store.write(
+                    lambda tx: tx.sessions.touch(seen, tx.origin.address, now), done_by=USUAL_ACTOR
+                )
         return found
+
+
+@contextmanager
+def coming_from(request: Request) -> Iterator[None]:
+    """Record this request as the origin of what is written in the block.
+
+    For pages and the admin API: the protocol's endpoints record no origin of events, so that no
+    token request writes more.
+    """
+    browser, system = browser_of(request.headers.get("user-agent") or "")
+    before = ORIGIN.set(Origin(plain_address(request.address), browser, system))
+    try:
+        yield
+    finally:
+        ORIGIN.reset(before)
 
 
 _BROWSERS = (

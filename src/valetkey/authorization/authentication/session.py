@@ -201,6 +201,8 @@ def sign_in(
             proved_at=now,
             proved_by=methods,
             device_id=device_id,
+            signed_in_from=tx.origin.address,
+            last_seen_from=tx.origin.address,
         )
         before, after = key.of(PURPOSE, cookie), key.of(PURPOSE, new.cookie.reveal())
         if tx.sessions.renew(renewed, before, after):
@@ -228,7 +230,7 @@ def record_authentication(
     The session continues under the new cookie and keeps its other data. Exactly one concurrent
     caller with one cookie gets True, and none once the session has ended.
     """
-    proved = replace(signed_in.session, last_seen_at=now)
+    proved = replace(signed_in.session, last_seen_at=now, last_seen_from=tx.origin.address)
     # A password neither extends nor removes the proof of a second factor.
     by_password = _SECOND_FACTORS.isdisjoint(methods)
     if not (by_password and signed_in.has_proved(now, second_factor=True)):
@@ -265,6 +267,8 @@ def start_session(
         proved_at=now,
         proved_by=methods,
         device_id=device_id,
+        signed_in_from=tx.origin.address,
+        last_seen_from=tx.origin.address,
     )
     tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)

@@ -20,6 +20,7 @@ from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.config.sections.privacy import PrivacySettings
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
@@ -77,6 +78,7 @@ _ATTEMPT_MEMORY = days(7)
 """How long attempts to send webhooks are listed."""
 
 _KEEP = Retention(days(365), {})
+_END_OF_TIME = Instant(1 << 53)
 _DECISIONS = 200_000
 _DECISIONS_WITHOUT_CLIENT = 100_000
 """Maximum number of refusal records of each kind; a flood of refusals must not fill a disk."""
@@ -119,6 +121,19 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: sweep_people(tx, now, BATCH),
 )
 """Every table with rows that expire. Events expire only if the operator says so."""
+
+
+def address_sweep(settings: PrivacySettings) -> Sweep:
+    """Return the sweep that erases IP addresses past their retention; all if none is recorded."""
+
+    def sweep(tx: Transaction, now: Instant) -> int:
+        before = Instant(now - settings.ip_address_retention)
+        if not settings.record_ip_addresses:
+            before = _END_OF_TIME
+        of_events = tx.event_origins.sweep(before, BATCH)
+        return max(of_events, tx.sessions.erase_addresses(before, BATCH))
+
+    return sweep
 
 
 class Maintenance(Struct, frozen=True):

@@ -11,11 +11,12 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from functools import cache
+from functools import cache, partial
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
+from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
@@ -164,6 +165,7 @@ def _environment(language: Language) -> Environment:
     environment.policies["ext.i18n.trimmed"] = True
     words = translations(language)
     environment.filters["translated"] = words.gettext
+    environment.filters["place"] = partial(PLACES.of, language=language.tag)
     environment.globals["button"] = _button  # pyright: ignore[reportArgumentType]
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         words, newstyle=True

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.email.links import EMAIL_UNDO, FORGOTTEN, LIFETIMES, Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.addresses import ADDRESSES, DEVELOPER, SECURITY, SESSIONS
@@ -15,6 +14,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.model.webhook import Webhook
+from valetkey.authorization.storage.origin import Origin
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 
@@ -87,15 +87,9 @@ class Notices(Struct, frozen=True):
         values = {"username": user.username, "role": role}
         self._write(tx, user, EmailKind.ROLE_CHANGED, values, now)
 
-    def new_device(self, tx: Transaction, user: User, user_agent: str, now: Instant) -> None:
+    def new_device(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user of a sign-in in a browser that was not used before."""
-        browser, system = browser_of(user_agent)
-        values = {
-            "browser": browser,
-            "system": system,
-            "time": f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
-            "sessions": f"{self.issuer}{SESSIONS}",
-        }
+        values = {"sessions": f"{self.issuer}{SESSIONS}"}
         self._enqueue(tx, user, EmailKind.NEW_DEVICE, values, now)
 
     def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
@@ -141,7 +135,8 @@ class Notices(Struct, frozen=True):
     def _write(
         self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
-        said = {**values, **actor_values(tx, user)}
+        # Only the user's own: where an administrator works is not for the user to know.
+        said = {**values, **(actor_values(tx, user) or origin_values(tx.origin, now))}
         self.outbox.enqueue(tx, email_to(user, kind, said), now)
 
 
@@ -159,6 +154,16 @@ def actor_values(tx: Transaction, about: User) -> Mapping[str, str]:
     if actor is None:
         return {"by": "operator"}
     return {"by": "program" if len(more) > 1 else "person", "by_name": actor.name or actor.username}
+
+
+def origin_values(origin: Origin, now: Instant) -> Mapping[str, str]:
+    """Return the values that say where and when the recipient made the change."""
+    return {
+        "ip_address": origin.address,
+        "browser": origin.browser,
+        "system": origin.system,
+        "time": f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
+    }
 
 
 def email_to(

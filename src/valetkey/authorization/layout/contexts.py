@@ -102,7 +102,10 @@ class Proof(StrEnum):
 
 
 class SessionLine(Struct, frozen=True):
-    """One session; `browser` and `system` are "" if the User-Agent does not reveal them."""
+    """One session; `browser` and `system` are "" if the User-Agent does not reveal them.
+
+    The IP addresses of sign-in and latest use are "" if they are unknown or not recorded.
+    """
 
     id: str
     browser: str
@@ -112,6 +115,8 @@ class SessionLine(Struct, frozen=True):
     #: Whether it is the session of the browser that shows the page.
     here: bool = False
     proof: Proof = Proof.PASSWORD
+    signed_in_from: str = ""
+    last_seen_from: str = ""
 
 
 class FormPostPage(Struct, frozen=True):

@@ -16,6 +16,7 @@ from jinja2 import (
 )
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
@@ -316,6 +317,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
     environment.filters["translated"] = translated
     environment.filters["number"] = partial(number, language=language)
+    environment.filters["place"] = partial(PLACES.of, language=language.tag)
     environment.filters["day"] = partial(day, gettext=said.gettext)
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own

@@ -13,7 +13,8 @@ class Session(Struct, frozen=True):
 
     `methods` is how the user signed in at `auth_time`. `proved_by` is the last authentication, at
     `proved_at`: the sign-in, or a later one before a sensitive action. `device_id` names the
-    remembered device that replaced the second factor, "" for none.
+    remembered device that replaced the second factor, "" for none. The IP addresses of the latest
+    sign-in and of the latest use are "" if they are unknown, not recorded or erased.
     """
 
     id: str
@@ -28,6 +29,8 @@ class Session(Struct, frozen=True):
     proved_at: Instant = Instant(0)
     proved_by: tuple[str, ...] = ()
     device_id: str = ""
+    signed_in_from: str = ""
+    last_seen_from: str = ""
 
     def is_live(self, now: Instant) -> bool:
         """Return whether the session has neither ended nor expired nor begun in the future.

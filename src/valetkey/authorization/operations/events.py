@@ -25,6 +25,7 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.origin import NOWHERE
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -51,6 +52,7 @@ _FILTERS = (
 
 def shown(event: EventRecord) -> EventShown:
     """Return the event as the API shows it."""
+    origin = event.origin or NOWHERE
     return EventShown(
         event.id,
         event.at,
@@ -60,6 +62,8 @@ def shown(event: EventRecord) -> EventShown:
         event.grant_id,
         event.done_by,
         msgspec.json.decode(event.data, type=dict[str, object]),
+        origin.address,
+        origin.shown_browser,
     )
 
 

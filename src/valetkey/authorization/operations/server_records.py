@@ -42,7 +42,10 @@ class RotationWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventShown(msgspec.Struct, frozen=True):
-    """An event; `done_by` is its actor, such as `user 17` or `cli root`."""
+    """An event; `done_by` is its actor, such as `user 17` or `cli root`.
+
+    `ip_address` and `browser` are those of its request, "" if unknown, not recorded or erased.
+    """
 
     id: str
     at: Moment
@@ -52,6 +55,8 @@ class EventShown(msgspec.Struct, frozen=True):
     grant_id: str | None
     done_by: str
     data: dict[str, Anything]
+    ip_address: str
+    browser: str
 
 
 class EventList(msgspec.Struct, frozen=True):

@@ -60,12 +60,17 @@ class FactorShown(msgspec.Struct, frozen=True):
 
 
 class SessionShown(msgspec.Struct, frozen=True):
-    """A browser in which they are signed in."""
+    """A browser in which they are signed in, with the IP addresses of sign-in and latest use.
+
+    An IP address is "" if it is unknown, not recorded or erased.
+    """
 
     id: str
     user_agent: str
     created_at: Moment
     last_seen_at: Moment
+    signed_in_from: str
+    last_seen_from: str
 
 
 class UserAppShown(msgspec.Struct, frozen=True):
@@ -177,7 +182,14 @@ def read(details: UserDetails) -> UserRead:
             for each in details.factors
         ],
         [
-            SessionShown(each.id, each.user_agent, each.created_at, each.last_seen_at)
+            SessionShown(
+                each.id,
+                each.user_agent,
+                each.created_at,
+                each.last_seen_at,
+                each.signed_in_from,
+                each.last_seen_from,
+            )
             for each in details.sessions
         ],
         [

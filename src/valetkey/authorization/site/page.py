@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication.browsers import Browsers
+from valetkey.authorization.authentication.browsers import Browsers, coming_from
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.render import PageContext as Context
@@ -346,8 +346,9 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
     if show is not None:
 
         async def get(request: Request) -> Response:
-            met = await page.requires(Visit(server.browsers, request))
-            return _respond(server.renderer, met, await show(met), navigation)
+            with coming_from(request):
+                met = await page.requires(Visit(server.browsers, request))
+                return _respond(server.renderer, met, await show(met), navigation)
 
         get.__doc__ = show.__doc__
         methods |= {"GET": get, "HEAD": get} if page.head else {"GET": get}
@@ -355,8 +356,9 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
 
         async def post(request: Request) -> Response:
             requires = act.requires or page.requires
-            met = await requires(Visit(server.browsers, request, act))
-            return _respond(server.renderer, met, await act.perform(met), navigation)
+            with coming_from(request):
+                met = await requires(Visit(server.browsers, request, act))
+                return _respond(server.renderer, met, await act.perform(met), navigation)
 
         post.__doc__ = act.perform.__doc__
         methods["POST"] = post

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.event.event import DoneBy, Event, read_back, written
+from valetkey.authorization.model.event.event import DoneBy, Event, read_back, user_of, written
 from valetkey.authorization.model.event.sessions import (
     IdentityConfirmed,
     SecondFactorFailed,
@@ -14,8 +14,9 @@ from valetkey.authorization.model.event.sessions import (
     SignInFailed,
 )
 from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
+from valetkey.authorization.storage.origin import NOWHERE, EventOrigins, Origin
 from valetkey.database.engine import Connection
-from valetkey.database.record import Record
+from valetkey.database.record import Column, Record
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import ordered_id
@@ -41,6 +42,8 @@ class EventRecord(Struct, frozen=True):
     data: str
     done_by: DoneBy
     """The actor."""
+    origin: Origin | None = None
+    """The origin of its request: read where events are shown, None if it was not recorded."""
 
 
 def count(events: Iterable[Event]) -> None:
@@ -63,6 +66,7 @@ class Events(Struct, frozen=True):
     done_by: DoneBy | None
     noted: list[Event] = field(default_factory=list[Event])
     wanted: SubscribedEvents = field(default_factory=SubscribedEvents)
+    origin: Origin = NOWHERE
 
     def add(self, event: Event, now: Instant) -> None:
         """Append an event by the transaction's actor, or by the event's usual actor.
@@ -87,13 +91,23 @@ class Events(Struct, frozen=True):
             data=msgspec.json.encode(event).decode(),
             done_by=by,
         )
+        if self.origin.address:
+            EventOrigins(self.db).add(
+                event_id, user_of(read_back(by, uid, client_id)) or uid, self.origin, now
+            )
         if self.wanted.has(event.name, client_id):
             subject = subject_of(uid, client_id)
             Webhooks(self.db).queue(event_id, event.name, client_id, subject, now)
         self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:
-        """Delete at most `limit` events written before `before`."""
+        """Delete at most `limit` events written before `before`, with their origins."""
+        self.db.send(
+            "DELETE FROM event_origins WHERE event_id IN"
+            " (SELECT id FROM events WHERE at < :before ORDER BY at, id LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
         return self.db.run(
             "DELETE FROM events WHERE id IN"
             " (SELECT id FROM events WHERE at < :before ORDER BY at, id LIMIT :limit)",
@@ -102,7 +116,14 @@ class Events(Struct, frozen=True):
         )
 
     def sweep_name(self, name: str, before: Instant, limit: int) -> int:
-        """Delete at most `limit` events of this name written before `before`."""
+        """Delete at most `limit` events of this name written before `before`, as `sweep` does."""
+        self.db.send(
+            "DELETE FROM event_origins WHERE event_id IN (SELECT id FROM events"
+            " WHERE name = :name AND at < :before ORDER BY at, id LIMIT :limit)",
+            name=name,
+            before=before,
+            limit=limit,
+        )
         return self.db.run(
             "DELETE FROM events WHERE id IN (SELECT id FROM events"
             " WHERE name = :name AND at < :before ORDER BY at, id LIMIT :limit)",
@@ -111,9 +132,11 @@ class Events(Struct, frozen=True):
             limit=limit,
         )
 
-    def page(self, at: Instant, after: str, limit: int) -> Sequence[EventRecord]:
-        """Return at most `limit` events in time order after a position."""
-        return EVENTS.all(
+    def page(
+        self, at: Instant, after: str, limit: int, *, shown: bool = False
+    ) -> Sequence[EventRecord]:
+        """Return at most `limit` events in time order after a position; with origins if `shown`."""
+        return (SHOWN_EVENTS if shown else EVENTS).all(
             self.db,
             "SELECT * FROM events WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id"
             " LIMIT :limit",
@@ -123,8 +146,8 @@ class Events(Struct, frozen=True):
         )
 
     def newest(self, limit: int) -> Sequence[EventRecord]:
-        """Return the last `limit` events in time order."""
-        found = EVENTS.all(
+        """Return the last `limit` events in time order, with their origins."""
+        found = SHOWN_EVENTS.all(
             self.db, "SELECT * FROM events ORDER BY at DESC, id DESC LIMIT :limit", limit=limit
         )
         return found[::-1]
@@ -143,7 +166,7 @@ class Events(Struct, frozen=True):
 
         Of one `kind` or, without it, of all. Reads at most `among` events.
         """
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM (SELECT id, at, name, client_id, uid, grant_id, data, done_by"
             " FROM events WHERE uid = :uid AND (at < :before OR (at = :before"
@@ -178,7 +201,7 @@ class Events(Struct, frozen=True):
 
     def all_of_person(self, uid: int, limit: int) -> Sequence[EventRecord]:
         """Return the last `limit` events that name this user, newest first."""
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE uid = :uid ORDER BY at DESC, id DESC LIMIT :limit",
             uid=uid,
@@ -238,9 +261,20 @@ def _event(
     grant_id: str | None,
     data: str,
     done_by: str,
+    origin: Origin | None,
 ) -> EventRecord:
     actor = read_back(done_by, uid=uid, client_id=client_id)
-    return EventRecord(id, at, name, client_id, uid, grant_id, data, actor)
+    return EventRecord(id, at, name, client_id, uid, grant_id, data, actor, origin)
 
 
-EVENTS = Record(_event, "events")
+EVENTS = Record(_event, "events", origin=Column(sql="NULL"))
+"""Events without their origins."""
+
+SHOWN_EVENTS = Record(
+    _event,
+    "events",
+    origin=Column(
+        sql="(SELECT origin FROM event_origins WHERE event_id = events.id)", read=Origin.decode
+    ),
+)
+"""Events with their origins."""

@@ -29,6 +29,7 @@ from valetkey.authorization.storage.administration.user_imports import UserImpor
 from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
+from valetkey.authorization.storage.origin import NOWHERE, ORIGIN, EventOrigins, Origin
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
 from valetkey.authorization.storage.records import Events, count
 from valetkey.authorization.storage.register.apis import Apis
@@ -62,6 +63,7 @@ from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
 from valetkey.database.engine import Connection, Engine, T
+from valetkey.kernel.replace import replace
 
 S_co = TypeVar("S_co", covariant=True)
 
@@ -95,6 +97,8 @@ class Transaction(Struct, frozen=True):
     """The events that it wrote; they are final once it is committed."""
     subscribed: SubscribedEvents = field(default_factory=SubscribedEvents)
     """The events for which there are webhooks."""
+    origin: Origin = NOWHERE
+    """Where its request came from."""
 
     clients = _store(Clients)
     apis = _store(Apis)
@@ -147,10 +151,11 @@ class Transaction(Struct, frozen=True):
     throttles = _store(Throttles)
     brand = _store(BrandChanges)
     decisions = _store(Decisions)
+    event_origins = _store(EventOrigins)
 
     def acting(self, done_by: DoneBy) -> "Transaction":
         """Return this transaction with an actor that is only known inside of it."""
-        return Transaction(self.db, self.random, done_by, self.noted, self.subscribed)
+        return replace(self, done_by=done_by)
 
     def scim_users(self, credential: str) -> ScimUsers:
         """Users as this SCIM credential names them."""
@@ -163,7 +168,7 @@ class Transaction(Struct, frozen=True):
     @property
     def events(self) -> Events:
         """Events, the audit log."""
-        return Events(self.db, self.random, self.done_by, self.noted, self.subscribed)
+        return Events(self.db, self.random, self.done_by, self.noted, self.subscribed, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +183,12 @@ class Store:
     random: Callable[[int], bytes]
     done_by: DoneBy | None = None
     wanted: SubscribedEvents = default(default_factory=SubscribedEvents, compare=False)
+    records_addresses: bool = True
+    """Whether IP addresses may be stored."""
 
     def acting(self, done_by: DoneBy) -> "ActorStore":
         """Return this store with an actor."""
-        return ActorStore(self.engine, self.random, done_by, self.wanted)
+        return ActorStore(self.engine, self.random, done_by, self.wanted, self.records_addresses)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
@@ -201,12 +208,16 @@ class Store:
         `done_by` is the actor of its events, in place of the store's; `USUAL_ACTOR` leaves it.
         """
         by = done_by or self.done_by
+        # Read here: the transaction runs on a thread of its own.
+        origin = ORIGIN.get()
+        if origin.address and not self.records_addresses:
+            origin = replace(origin, address="")
         noted: list[Event] = []
 
         def run(db: Connection) -> T:
             # The database may require a second run.
             noted.clear()
-            done = work(Transaction(db, self.random, by, noted, self.wanted))
+            done = work(Transaction(db, self.random, by, noted, self.wanted, origin))
             if any(event.affects_tokens for event in noted):
                 change_token_state(db)
             return done

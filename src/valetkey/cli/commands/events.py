@@ -71,10 +71,19 @@ def command(
     )
     if as_csv:
         written = csv.writer(sys.stdout, lineterminator="\n")
-        written.writerow(("id", "server", "at", "name", "done_by", "data"))
+        written.writerow(("id", "server", "at", "name", "done_by", "data", "ip_address", "browser"))
         for event in found:
             data = json.dumps(event.data, separators=(",", ":"))
-            told = (event.id, event.server, str(event.at), event.name, event.done_by, data)
+            told = (
+                event.id,
+                event.server,
+                str(event.at),
+                event.name,
+                event.done_by,
+                data,
+                event.ip_address,
+                event.browser,
+            )
             written.writerow([escape_formula(each) for each in told])
         return Exit.OK
     if as_json:
@@ -86,6 +95,8 @@ def command(
                     "at": event.at,
                     "name": event.name,
                     "done_by": event.done_by,
+                    "ip_address": event.ip_address,
+                    "browser": event.browser,
                     **event.data,
                 }
                 for event in found
@@ -96,10 +107,17 @@ def command(
         say.note("There is none.")
         return Exit.OK
     rows = [
-        (shown(event.at), event.id, event.name, event.done_by, _format_data(event.data))
+        (
+            shown(event.at),
+            event.id,
+            event.name,
+            event.done_by,
+            event.ip_address,
+            _format_data(event.data),
+        )
         for event in found
     ]
-    say.table(("WHEN", "ID", "EVENT", "DONE BY", "WITH"), rows)
+    say.table(("WHEN", "ID", "EVENT", "DONE BY", "FROM", "WITH"), rows)
     return Exit.OK
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from valetkey.authorization.app.foundation import check_grant_types, check_scopes
-from valetkey.authorization.app.parts import brand_of
+from valetkey.authorization.app.parts import brand_of, geo_database_of
+from valetkey.authorization.authentication.places import open_geo_database
 from valetkey.config import rules
 from valetkey.config.agreement import Problem, missing_files
 from valetkey.config.settings import Settings
@@ -30,6 +31,7 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
     readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
         ("grant_types", True, lambda: check_grant_types(settings)),
         ("scopes", True, lambda: check_scopes(settings)),
+        ("privacy.geo_database", bool(settings.privacy.geo_database), lambda: _geo(settings)),
         ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
         (
             "authorization.tls_certificate",
@@ -44,6 +46,12 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
                 read()
         except OperatorError as error:
             yield Problem(setting, error.message, "correct it, or leave the setting out")
+
+
+def _geo(settings: Settings) -> None:
+    path = geo_database_of(settings)
+    if path is not None:
+        open_geo_database(path).close()
 
 
 def _foreign_logo(settings: Settings) -> Iterator[Problem]:

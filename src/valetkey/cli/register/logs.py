@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.storage.origin import NOWHERE
 from valetkey.authorization.storage.records import EventRecord, Events
 from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
 from valetkey.config.agreement import servers
@@ -25,7 +26,10 @@ _OBJECT_EVENT = re.compile(r"([\w-]{1,200})\.([1-9][0-9]{0,17})", re.ASCII)
 
 
 class Logged(Struct, frozen=True):
-    """One event of either server; `id` is unique, `data` are its members."""
+    """One event of either server; `id` is unique, `data` are its members.
+
+    IP address and browser are those of its request, "" if they are not known.
+    """
 
     id: str
     server: str
@@ -33,6 +37,8 @@ class Logged(Struct, frozen=True):
     name: str
     done_by: str
     data: Mapping[str, object]
+    ip_address: str = ""
+    browser: str = ""
 
 
 class _Log(Protocol):
@@ -61,10 +67,11 @@ class _Authorization(Struct, frozen=True):
         return None if found is None else _logged(found)
 
     def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in _events(db).page(at, "", limit)]
+        return [_logged(each) for each in _events(db).page(at, "", limit, shown=True)]
 
     def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in _events(db).page(event.at, event.id, limit)]
+        found = _events(db).page(event.at, event.id, limit, shown=True)
+        return [_logged(each) for each in found]
 
 
 class _Objects(Struct, frozen=True):
@@ -166,7 +173,11 @@ def _events(db: Connection) -> Events:
 
 def _logged(event: EventRecord) -> Logged:
     data = msgspec.json.decode(event.data, type=dict[str, object])
-    return Logged(event.id, "authorization", event.at, event.name, event.done_by, data)
+    origin = event.origin or NOWHERE
+    by, browser = event.done_by, origin.shown_browser
+    return Logged(
+        event.id, "authorization", event.at, event.name, by, data, origin.address, browser
+    )
 
 
 def _object_logged(event: ObjectRecord) -> Logged:

@@ -16,9 +16,12 @@ from valetkey.kernel.secret import fresh_id
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
-async def signed_in(it: Harness, name: str = "alice", agent: str = FIREFOX) -> Browser:
-    """A browser in which they are signed in."""
+async def signed_in(
+    it: Harness, name: str = "alice", agent: str = FIREFOX, address: str = "192.0.2.7"
+) -> Browser:
+    """A browser in which they are signed in, at this IP address."""
     browser = it.browser()
+    browser.address = address
     page = await browser.get("/oauth/sign-in")
     action, fields = page.form("sign-in")
     word = "correct horse battery staple"

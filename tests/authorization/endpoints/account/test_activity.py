@@ -180,7 +180,9 @@ def test_a_sign_in_says_in_which_browser_and_an_act_of_others_that_it_was_theirs
         await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by=by_user(1002))
         await it.store.write(lambda tx: tx.events.add(changed, it.clock.now), done_by=by_user(1001))
         page = await browser.get("/account/activity")
-        assert knows(page, "You signed in. <small>Firefox on Linux</small>")
+        assert knows(
+            page, "You signed in. <small>Firefox on Linux from <bdi>192.0.2.7</bdi></small>"
+        )
         assert page.body.count("By an operator of this server") == 1
         assert "1002" not in page.body
 

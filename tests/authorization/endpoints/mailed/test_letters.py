@@ -21,6 +21,8 @@ from tests.support.harness import Harness, harness
 from tests.support.mail import links, mail_server, plain
 from tests.support.plain_browser import Browser
 from tests.support.wait import until
+from valetkey.authorization.email.message import write
+from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.mail import MailSettings
 
@@ -88,6 +90,9 @@ def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path)
         letter = await only(it, EmailKind.NEW_DEVICE)
         assert letter.to == "ada@example.com"
         assert (letter.values["browser"], letter.values["system"]) == ("Firefox", "Linux")
+        assert letter.values["ip_address"] == here.address
+        text = " ".join(write(letter, brand=Brand("Valetkey")).text.split())
+        assert f"From: {here.address} · Firefox on Linux · {letter.values['time']}" in text
         assert letter.values["sessions"].endswith("/account/sessions")
         await here.submit(await here.get("/oauth/sign-out"), "sign-out")
         await enter(it, here)

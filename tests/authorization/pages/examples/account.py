@@ -96,10 +96,22 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         terms_url="https://app.example/terms",
         connections=(yes, replace(yes, browser="", system="", outlasts=False, here=True)),
     )
-    here = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5), here=True)
+    here = SessionLine(
+        "se_1", "Firefox", "Linux", ago(90_000), ago(5), here=True, signed_in_from="203.0.113.7"
+    )
+    long = "2001:db8:1234:5678:9abc:def0:1234:5678"
     others = (
         SessionLine("se_2", "Safari", "iPhone", ago(700_000), ago(7_300), proof=Proof.PASSKEY),
-        SessionLine("se_3", "", "", ago(70_000), ago(3_600), proof=Proof.ELSEWHERE),
+        SessionLine(
+            "se_3",
+            "",
+            "",
+            ago(70_000),
+            ago(3_600),
+            proof=Proof.ELSEWHERE,
+            signed_in_from=long,
+            last_seen_from="198.51.100.23",
+        ),
         SessionLine("se_4", "Chrome", "", ago(59), ago(59), proof=Proof.TWO_STEPS),
     )
     end, all_, sessions = "/account/apps/end", "/account/apps/end-all", "/account/sessions"
@@ -126,7 +138,15 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "end_apps_hostile": EndAppsPage(all_, (line(hostile),)),
         "activity": ActivityPage(
             tuple(
-                ActivityLine(name, ago(place * 9_000), "Notes Printer", because)
+                ActivityLine(
+                    name,
+                    ago(place * 9_000),
+                    "Notes Printer",
+                    because,
+                    browser="Firefox" if place % 2 else "",
+                    system="Linux" if place % 2 else "",
+                    ip_address=("", "", "203.0.113.7", long)[place % 4],
+                )
                 for place, (name, because) in enumerate(_HAPPENED)
             ),
             Paging(next="/account/activity?before=1.ev_1"),

@@ -86,7 +86,15 @@ _WAYS = tuple(
     for slug, button in sorted(_BUTTONS.items(), key=lambda it: it[1].danger)
     if slug not in {"end-app", "enable"}
 )
-_HERE = SessionLine("se_1", "Firefox", "Linux", ago(90_000), ago(5))
+_HERE = SessionLine(
+    "se_1",
+    "Firefox",
+    "Linux",
+    ago(90_000),
+    ago(5),
+    signed_in_from="203.0.113.7",
+    last_seen_from="2001:db8:1234:5678:9abc:def0:1234:5678",
+)
 _APPS = (
     UserAppLine("Notes Printer", ago(9_000_000), ago(200), f"{_USER}/end-app?app=web1"),
     UserAppLine("طابعة الملاحظات", ago(90_000), None, f"{_USER}/end-app?app=web2"),

@@ -45,6 +45,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         NONE,
         Actor("self", ada),
         (("id", "ev_1"), ("uid", "1001"), ("methods", "pwd, otp"), ("done_by", "user 1001")),
+        "203.0.113.7",
     )
     changed = EventRow(
         "ev_2",

@@ -77,6 +77,8 @@ def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
                 "browser": " ".join(filter(None, browser_of(each.user_agent))),
                 "user_agent": each.user_agent,
                 "signed_in_by": list(each.methods),
+                "signed_in_from": each.signed_in_from,
+                "last_seen_from": each.last_seen_from,
                 "created_at": _moment(each.created_at),
                 "last_seen_at": _moment(each.last_seen_at),
                 "expires_at": _moment(each.expires_at),
@@ -180,11 +182,17 @@ def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
 
 def _event(event: EventRecord) -> Said:
     data = msgspec.json.decode(event.data, type=dict[str, object])
-    # Exported without the names of administrators.
+    # Exported without the names of administrators, and where they work.
+    by_others = is_other_actor(event.done_by, event.uid)
+    origin = None if by_others else event.origin
+    known = (
+        {} if origin is None else {"ip_address": origin.address, "browser": origin.shown_browser}
+    )
     return {
         "at": _moment(event.at),
         "name": event.name,
-        "by_somebody_else": is_other_actor(event.done_by, event.uid),
+        "by_somebody_else": by_others,
+        **known,
         **{name: value for name, value in data.items() if name != "uid"},
     }
 

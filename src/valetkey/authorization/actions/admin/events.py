@@ -10,6 +10,7 @@ from valetkey.authorization.actions.admin.permissions import Actor, Permission, 
 from valetkey.authorization.model.event.administration import EventsExported
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.storage.origin import NOWHERE
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
@@ -21,7 +22,18 @@ MOST = 100_000
 """Maximum number of events in one copy."""
 
 _PIECE = 500
-_HEAD = ("id", "at", "name", "client_id", "uid", "grant_id", "done_by", "data")
+_HEAD = (
+    "id",
+    "at",
+    "name",
+    "client_id",
+    "uid",
+    "grant_id",
+    "done_by",
+    "data",
+    "ip_address",
+    "browser",
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -61,6 +73,7 @@ async def export(
 
 
 def _row(event: EventRecord) -> Sequence[str]:
+    origin = event.origin or NOWHERE
     told = (
         event.id,
         event.at,
@@ -70,6 +83,8 @@ def _row(event: EventRecord) -> Sequence[str]:
         event.grant_id,
         event.done_by,
         event.data,
+        origin.address,
+        origin.shown_browser,
     )
     return ["" if each is None else escape_formula(str(each)) for each in told]
 
@@ -91,6 +106,7 @@ def _ndjson(found: Sequence[EventRecord]) -> bytes:
 
 def as_json(event: EventRecord) -> dict[str, object]:
     """Return the event as it appears in NDJSON and in the admin API."""
+    origin = event.origin or NOWHERE
     return {
         "id": event.id,
         "at": event.at,
@@ -100,4 +116,6 @@ def as_json(event: EventRecord) -> dict[str, object]:
         "grant_id": event.grant_id,
         "done_by": event.done_by,
         "data": msgspec.json.decode(event.data, type=dict[str, object]),
+        "ip_address": origin.address,
+        "browser": origin.shown_browser,
     }

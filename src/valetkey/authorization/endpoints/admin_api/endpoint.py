@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.api_tokens import authenticate
 from valetkey.authorization.actions.inputs import fault_of
+from valetkey.authorization.authentication.browsers import coming_from
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.operations.operation import (
     ENTROPY,
@@ -180,7 +181,8 @@ class OperationEndpoint(Struct, frozen=True):
         """Run the operation and return its response. Raises Refused."""
         path = f"{PREFIX}{self.operation.path}"
         try:
-            return await self._run(request)
+            with coming_from(request):
+                return await self._run(request)
         except InvalidInput as invalid:
             return self.problems.answer(request, invalid.refusal, path, invalid.faults)
         except Refused as refused:

@@ -132,7 +132,9 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
             raise Refused(not_proven("unknown"))
         if problem := require_live(liveness_of(client), now):
             raise Refused(problem)
-        if not tx.device_codes.issue(replace(code, client_generation=client.generation)):
+        address = code.address if self.store.records_addresses else ""
+        fresh = replace(code, client_generation=client.generation, address=address)
+        if not tx.device_codes.issue(fresh):
             return False
         tx.events.add(DeviceCodeIssued(code.client_id, code.grant_id), now)
         return True

@@ -93,6 +93,12 @@ def read_back(text: str, uid: int | None, client_id: str | None) -> DoneBy:
     return DoneBy(text) if text else UNKNOWN
 
 
+def user_of(done_by: DoneBy) -> int | None:
+    """Return the uid of the user who is the actor, also by an API token; None for other actors."""
+    kind, *more = done_by.split()[:2]
+    return int(more[0]) if kind == "user" and more else None
+
+
 def is_other_actor(done_by: DoneBy, uid: int | None) -> bool:
     """Return whether an operator or another user did this to that user."""
     return done_by.partition(" ")[0] in _OTHERS and done_by != f"user {uid}"

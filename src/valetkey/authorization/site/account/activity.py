@@ -136,8 +136,8 @@ NOT_LISTED: Mapping[str, str] = MappingProxyType(
 class ActivityLine(Struct, frozen=True):
     """One event: its name, its time, and the app that it is about, "" for none.
 
-    `because` is the reason that the event gives, "" for none; `browser` and `system` are those of
-    its session, "" where it has none or the session is gone.
+    `because` is the reason that the event gives, "" for none; `browser`, `system` and `ip_address`
+    are those of its request, else of its session, and "" where they are unknown or of another user.
     """
 
     name: str
@@ -146,6 +146,7 @@ class ActivityLine(Struct, frozen=True):
     because: str = ""
     browser: str = ""
     system: str = ""
+    ip_address: str = ""
     #: Whether an administrator did it.
     by_others: bool = False
 
@@ -204,7 +205,12 @@ class ActivityEntry(Struct, frozen=True):
     def line(self, now: Instant) -> ActivityLine:
         """Return the event as the page shows it."""
         event, session = self.event, self.session
+        by_others = is_other_actor(event.done_by, event.uid)
+        # Where an administrator works is not for the user to know.
+        origin = None if by_others else event.origin
         browser, system = ("", "") if session is None else browser_of(session.user_agent)
+        if origin is not None:
+            browser, system = origin.browser, origin.system
         return ActivityLine(
             name=event.name,
             when=When(event.at, now),
@@ -212,7 +218,8 @@ class ActivityEntry(Struct, frozen=True):
             because=self.said.because,
             browser=browser,
             system=system,
-            by_others=is_other_actor(event.done_by, event.uid),
+            ip_address="" if origin is None else origin.address,
+            by_others=by_others,
         )
 
 

@@ -113,6 +113,8 @@ def _line(session: Session, request: SignedInRequest) -> SessionLine:
         last_seen=When(session.last_seen_at, request.now),
         here=session.id == request.session.id,
         proof=_proof(session.methods),
+        signed_in_from=session.signed_in_from,
+        last_seen_from=session.last_seen_from,
     )
 
 

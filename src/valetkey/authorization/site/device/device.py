@@ -92,7 +92,7 @@ class ConfirmDevicePage(Struct, frozen=True):
     person: CurrentUser
     scopes: tuple[ScopeLine, ...]
     changes: tuple[Change, ...]
-    #: When and from which address the device asked.
+    #: When and from which IP address the device asked, "" if that is unknown or not recorded.
     asked: When
     asked_from: str
     #: Seconds the access can last at most.

@@ -193,7 +193,7 @@ class SignInFlow(Struct, frozen=True):
             user.uid
         )
         if is_new:
-            self.notices.new_device(tx, user, fresh.session.user_agent, request.at)
+            self.notices.new_device(tx, user, request.at)
         return SignInComplete(session_id, user.uid, device)
 
     def remember(

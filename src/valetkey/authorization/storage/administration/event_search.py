@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.storage.administration.client_search import Cursor
-from valetkey.authorization.storage.records import EVENTS, EventRecord
+from valetkey.authorization.storage.records import SHOWN_EVENTS, EventRecord
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -71,7 +71,7 @@ class EventSearch(Struct, frozen=True):
         return rows
 
     def _of_person(self, said: dict[str, object]) -> Sequence[EventRecord]:
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE uid = :uid AND uid IS NOT NULL AND at >= :since"
             " AND at <= :until AND (at < :at OR (at = :at AND id < :id)) AND (:client_id = ''"
@@ -84,7 +84,7 @@ class EventSearch(Struct, frozen=True):
 
     def _of_client(self, said: dict[str, object]) -> Sequence[EventRecord]:
         said.pop("uid")
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE client_id = :client_id AND client_id IS NOT NULL"
             " AND at >= :since AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
@@ -97,7 +97,7 @@ class EventSearch(Struct, frozen=True):
     def _done_by(self, said: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id"):
             said.pop(name)
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE done_by = :done_by AND done_by NOT IN ('', 'user',"
             " 'client') AND at >= :since AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
@@ -108,7 +108,7 @@ class EventSearch(Struct, frozen=True):
     def _of_name(self, said: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id", "done_by"):
             said.pop(name)
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE name = :name AND at >= :since AND at <= :until AND (at <"
             " :at OR (at = :at AND id < :id)) ORDER BY at DESC, id DESC LIMIT :limit",
@@ -118,7 +118,7 @@ class EventSearch(Struct, frozen=True):
     def _all(self, said: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id", "done_by", "name"):
             said.pop(name)
-        return EVENTS.all(
+        return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE at >= :since AND at <= :until AND (at < :at OR (at = :at"
             " AND id < :id)) ORDER BY at DESC, id DESC LIMIT :limit",

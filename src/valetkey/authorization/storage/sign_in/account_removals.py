@@ -154,6 +154,10 @@ class AccountRemovals(Struct, frozen=True):
                 " WHERE uid = :uid AND queue = 'email' LIMIT :limit)"
             ),
             (
+                "DELETE FROM event_origins WHERE event_id IN"
+                " (SELECT event_id FROM event_origins WHERE owner = :uid LIMIT :limit)"
+            ),
+            (
                 "DELETE FROM administrations WHERE session_id IN (SELECT a.session_id"
                 " FROM administrations a JOIN sessions s ON s.id = a.session_id"
                 " WHERE s.uid = :uid LIMIT :limit)"

@@ -113,11 +113,13 @@ class Sessions(Struct, frozen=True):
                 uid=uid,
             )
 
-    def touch(self, session_id: str, now: Instant) -> None:
-        """Record that the session was used."""
+    def touch(self, session_id: str, address: str, now: Instant) -> None:
+        """Record that the session was used, from this IP address."""
         self.db.send(
-            "UPDATE sessions SET last_seen_at = :now WHERE id = :id AND last_seen_at < :now",
+            "UPDATE sessions SET last_seen_at = :now, last_seen_from = :address"
+            " WHERE id = :id AND last_seen_at < :now",
             id=session_id,
+            address=address,
             now=now,
         )
 
@@ -129,7 +131,8 @@ class Sessions(Struct, frozen=True):
         renewed = self.db.run(
             "UPDATE sessions SET fingerprint = :after, auth_time = :auth_time, methods = :methods,"
             " user_agent = :user_agent, last_seen_at = :last_seen_at, expires_at = :expires_at,"
-            " proved_at = :proved_at, proved_by = :proved_by, device_id = :device_id"
+            " proved_at = :proved_at, proved_by = :proved_by, device_id = :device_id,"
+            " signed_in_from = :signed_in_from, last_seen_from = :last_seen_from"
             " WHERE id = :id AND fingerprint = :before AND ended_at IS NULL",
             id=session.id,
             before=before,
@@ -142,6 +145,8 @@ class Sessions(Struct, frozen=True):
             proved_at=session.proved_at,
             proved_by=" ".join(session.proved_by),
             device_id=session.device_id,
+            signed_in_from=session.signed_in_from,
+            last_seen_from=session.last_seen_from,
         )
         return renewed == 1
 
@@ -163,6 +168,25 @@ class Sessions(Struct, frozen=True):
             now=now,
             limit=limit,
         )
+
+    def erase_addresses(self, before: Instant, limit: int) -> int:
+        """Erase at most `limit` IP addresses of sign-ins, and of uses, before `before`.
+
+        Returns the larger count.
+        """
+        of_sign_ins = self.db.run(
+            "UPDATE sessions SET signed_in_from = '' WHERE id IN (SELECT id FROM sessions"
+            " WHERE signed_in_from <> '' AND auth_time < :before ORDER BY auth_time LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+        of_uses = self.db.run(
+            "UPDATE sessions SET last_seen_from = '' WHERE id IN (SELECT id FROM sessions WHERE"
+            " last_seen_from <> '' AND last_seen_at < :before ORDER BY last_seen_at LIMIT :limit)",
+            before=before,
+            limit=limit,
+        )
+        return max(of_sign_ins, of_uses)
 
 
 SESSIONS = Record(

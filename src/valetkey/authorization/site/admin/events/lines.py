@@ -44,7 +44,8 @@ class Actor(Struct, frozen=True):
 class EventRow(Struct, frozen=True):
     """One event: its sentence in English, the values that fill it, and every field.
 
-    `sentence` is "" for events of a version that had other kinds.
+    `sentence` is "" for events of a version that had other kinds. The IP address of its request is
+    "" if it is unknown, not recorded or erased.
     """
 
     id: str
@@ -56,6 +57,7 @@ class EventRow(Struct, frozen=True):
     app: Link
     actor: Actor
     fields: tuple[tuple[str, str], ...]
+    ip_address: str = ""
 
 
 class Names(Struct, frozen=True):
@@ -117,6 +119,7 @@ def _row(event: EventRecord, names: Names, now: Instant) -> EventRow:
         app=names.app(event.client_id),
         actor=_actor(event, names),
         fields=tuple(_fields(event, said)),
+        ip_address="" if event.origin is None else event.origin.address,
     )
 
 
@@ -128,6 +131,8 @@ def _fields(event: EventRecord, said: Mapping[str, str]) -> Iterator[tuple[str, 
             yield word, str(value)
     yield from ((word, value) for word, value in said.items() if value and word not in _COLUMNS)
     yield "done_by", event.done_by
+    if event.origin is not None and (browser := event.origin.shown_browser):
+        yield "browser", browser
 
 
 def _actor(event: EventRecord, names: Names) -> Actor:

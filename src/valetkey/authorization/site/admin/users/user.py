@@ -265,6 +265,8 @@ def _page(
                 *browser_of(each.user_agent),
                 When(each.created_at, now),
                 When(each.last_seen_at, now),
+                signed_in_from=each.signed_in_from,
+                last_seen_from=each.last_seen_from,
             )
             for each in details.sessions
         ),
