@@ -1,7 +1,7 @@
 """A verified secret is remembered, and refused as soon as it would be without that memory."""
 
 import gc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def _in_header(it: Harness, name: str = "svc", secret: str = SECRET) -> Awaitabl
 
 
 @contextmanager
-def _verifications(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def _verifications(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     """Yield the places from which secrets were verified, not remembered."""
     seen: list[str] = []
     authenticate = ClientAuthentication.authenticate

@@ -117,7 +117,9 @@ class _Pair:
     def cut(self) -> None:
         """Have the standby receive all there is, and nothing more."""
         with _connected(self.primary) as primary, _connected(self.standby) as standby:
-            (here,) = primary.execute(b"SELECT pg_current_wal_flush_lsn()::text").fetchone() or ()
+            found = primary.execute(b"SELECT pg_current_wal_flush_lsn()::text").fetchone()
+            assert found is not None
+            here = found[0]
 
             def received() -> bool:
                 row = standby.execute(_RECEIVED, (here,)).fetchone()

@@ -55,10 +55,13 @@ def _make_old(url: str, patch: pytest.MonkeyPatch) -> None:
     """Apply the first migrations, as a server of that time did."""
     first = migrations.find(_SCHEMA)[:_OLD]
 
+    def find(_: str) -> object:
+        return first
+
     async def make() -> None:
         engine = connect(url, directory=Path("/"))
         with patch.context() as then:
-            then.setattr(migrations, "find", lambda _: first)
+            then.setattr(migrations, "find", find)
             await migrations.migrate(engine, _SCHEMA)
         await engine.close()
 

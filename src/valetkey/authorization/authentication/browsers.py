@@ -1,7 +1,7 @@
 """Browsers: their cookies, their sessions, and the CSRF tokens of their forms."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -132,7 +132,7 @@ class Browsers(Struct, frozen=True):
 
 
 @contextmanager
-def coming_from(request: Request) -> Iterator[None]:
+def coming_from(request: Request) -> Generator[None]:
     """Record this request as the origin of what is written in the block.
 
     For pages and the admin API: the protocol's endpoints record no origin of events, so that no

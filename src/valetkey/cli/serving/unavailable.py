@@ -85,7 +85,7 @@ class Unavailable:
             accepted.close()
             return
         self._open.append(connection)
-        self._selector.register(connection.socket, EVENT_READ, connection)
+        self._selector.register(connection.sock, EVENT_READ, connection)
         self._go_on(connection)
 
     def _go_on(self, connection: "_Connection") -> None:
@@ -95,28 +95,28 @@ class Unavailable:
             # The client disconnected, or does not speak TLS.
             self._leave(connection)
         else:
-            self._selector.modify(connection.socket, waits_for, connection)
+            self._selector.modify(connection.sock, waits_for, connection)
 
     def _leave(self, connection: "_Connection") -> None:
         self._open.remove(connection)
-        self._selector.unregister(connection.socket)
-        connection.socket.close()
+        self._selector.unregister(connection.sock)
+        connection.sock.close()
 
 
 class _Connection:
     """A connection: handshake, request, response, and then what else the client sends."""
 
-    __slots__ = ("_answered", "_tls", "_waits", "since", "socket")
+    __slots__ = ("_answered", "_tls", "_waits", "since", "sock")
 
     def __init__(self, accepted: socket.socket, tls: "_Tls | None", since: float) -> None:
         accepted.setblocking(False)
         self.since = since
-        self.socket = accepted
+        self.sock = accepted
         self._tls: ssl.SSLSocket | None = None
         self._waits: Mapping[type[OSError], int] = {BlockingIOError: EVENT_READ}
         self._answered = False
         if tls is not None:
-            self.socket = self._tls = tls.wrap(accepted)
+            self.sock = self._tls = tls.wrap(accepted)
             self._waits = tls.waits
 
     def go_on(self) -> int:
@@ -125,17 +125,17 @@ class _Connection:
             if self._tls is not None and not self._answered:
                 self._tls.do_handshake()
             # Closing with unread data would reset the connection, and the response be lost.
-            if not self.socket.recv(_PIECE):
+            if not self.sock.recv(_PIECE):
                 raise ConnectionAbortedError
             if not self._answered:
                 self._answered = True
-                self.socket.send(_ANSWER)
+                self.sock.send(_ANSWER)
                 if self._tls is not None:
                     with suppress(OSError):
                         # Sends the notice of the end, and does not wait for the client's.
                         self._tls.unwrap()
                 # With TLS, what follows is not decrypted.
-                self.socket.shutdown(socket.SHUT_WR)
+                self.sock.shutdown(socket.SHUT_WR)
         except OSError as problem:
             if type(problem) not in self._waits:
                 raise

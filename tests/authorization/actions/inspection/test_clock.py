@@ -56,8 +56,11 @@ def test_container_that_denies_the_call_and_other_systems_find_nothing(
         def adjtimex(self, _: object) -> int:
             return -1
 
+    def denied(_: object) -> Denied:
+        return Denied()
+
     with monkeypatch.context() as container:
-        container.setattr("ctypes.CDLL", lambda _: Denied())
+        container.setattr("ctypes.CDLL", denied)
         assert _found() == []
     monkeypatch.setattr(sys, "platform", "darwin")
     assert _found() == []
