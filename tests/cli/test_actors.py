@@ -82,7 +82,7 @@ def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> Non
     assert "DONE BY" in table.splitlines()[0]
     assert f"cli {operator()}" in table
     written = valetkey("events", "--csv", here=tmp_path).out.splitlines()
-    assert written[0] == "id,server,at,name,done_by,data"
+    assert written[0] == "id,server,at,name,done_by,data,ip_address,browser"
     # Events of the same second have no order among each other.
     assert any(f",user.removed,cli {operator()}," in line for line in written[1:])
 

@@ -59,7 +59,7 @@ def test_events_are_copied_as_csv_without_formulas(tmp_path: Path) -> None:
     begin(tmp_path)
     make_ada(tmp_path)
     ran = valetkey("events", "--csv", here=tmp_path)
-    assert ran.out.splitlines()[0] == "id,server,at,name,done_by,data"
+    assert ran.out.splitlines()[0] == "id,server,at,name,done_by,data,ip_address,browser"
     assert "user.registered" in ran.out
 
 

@@ -255,7 +255,7 @@ def test_legacy_grant_type_is_warned_about_before_it_is_enabled(tmp_path: Path) 
     old = FILE.replace('"refresh_token"]', '"refresh_token", "password"]')
     asked = apply(tmp_path, old)
     assert asked.code == 2
-    assert "! password: people type their password into this application" in asked.out
+    assert "! password: users enter their password in this application" in asked.out
     assert apply(tmp_path, old, "--yes", "--json").json["steps"][1]["costs"] != []
     # Who has it already is not told again.
     again = apply(tmp_path, old.replace("Prints your notes", "Prints"), "--yes")

@@ -90,6 +90,8 @@ def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> No
         "client_id": "robot",
         "token_id": "at_2",
         "grant_id": None,
+        "ip_address": "",
+        "browser": "",
     }
     assert (notes[0]["uid"], notes[0]["done_by"]) == (1001, "user 1001")
     people = events(tmp_path, "--object", "books")
