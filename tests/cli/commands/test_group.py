@@ -14,10 +14,13 @@ def test_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     begin(tmp_path)
     ada = ("user", "create", "ada", "--email", "ada@example.com", "--generate-password")
     assert valetkey(*ada, here=tmp_path).code == 0
+    api = ("api", "declare", "--identifier", "https://api.example.com", "--name", "Example")
+    made = valetkey(*api, "--json", here=tmp_path)
+    assert made.code == 0, made.err
     ran: dict[str, Ran] = {}
     for block in blocks(PAGE):
         if block.language == "sh":
-            for line in block.code.splitlines():
+            for line in block.code.replace("API_ID", made.json["api_id"]).splitlines():
                 done = ran[line] = valetkey(*shlex.split(line)[1:], here=tmp_path)
                 assert done.code == 0, f"{line}\n{done.out}\n{done.err}"
     of_ada = valetkey("user", "groups", "ada", "--json", here=tmp_path).json
