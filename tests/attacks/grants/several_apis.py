@@ -86,11 +86,18 @@ class Apis:
         assert self.world.servers.write(work) == ()
         return api_id
 
-    def client(self, client_id: str, grant_types: tuple[str, ...], scopes: tuple[str, ...]) -> None:
-        """Register a client that may have machine scopes of these APIs."""
-        wanted = ClientMetadata(client_id, grant_types=grant_types, scopes=scopes)
+    def client(
+        self,
+        client_id: str,
+        grant_types: tuple[str, ...],
+        scopes: tuple[str, ...],
+        *,
+        key_set: str = "",
+    ) -> None:
+        """Register a client that may have machine scopes of these APIs; with keys, no secret."""
+        wanted = ClientMetadata(client_id, grant_types=grant_types, scopes=scopes, key_set=key_set)
         registrar, now = self.registrar.credentials, self.world.servers.clock.now()
-        secret = Secret(secret_of(client_id))
+        secret = None if key_set else Secret(secret_of(client_id))
         made = self.world.servers.write(
             lambda tx: registrar.register(tx, wanted, now, client_id=client_id, secret=secret)
         )

@@ -16,6 +16,8 @@ from valetkey.authorization.model.voucher import ALPHABET
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.testing.browser import Page, UserAgent
 
@@ -287,6 +289,33 @@ def test_dv_codes_are_limited_per_address(dv: LiveServers) -> None:
         asked = [crowd.submit(dv.post, "/oauth/device-authorization", form) for _ in range(CROWD)]
         answers = [each.result() for each in asked]
     assert sorted(each.status for each in answers) == [200] * 30 + [429] * (CROWD - 30)
+
+
+def _use_up(world: LiveServers, bucket: str, most: int) -> None:
+    """Take what is left of a limit, as that many requests would."""
+    limit = Limit(most, world.servers.settings.device.code_lifetime)
+    now = world.servers.clock.now()
+
+    def take_all(tx: Transaction) -> None:
+        while not tx.throttles.take(bucket, limit, now):
+            pass
+
+    world.servers.write(take_all)
+
+
+def test_dv_01_guesses_of_all_users_together_are_limited(dv: LiveServers) -> None:
+    begun, alice = _begin(dv), UserAgent(dv.auth)
+    _use_up(dv, "user_codes", dv.servers.settings.device.wrong_codes_everywhere)
+    assert _enter(dv, alice, begun["user_code"]).status == 429
+    dv.servers.clock.forward(minutes(2))
+    assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
+
+
+def test_dv_codes_are_limited_per_client(dv: LiveServers) -> None:
+    _use_up(dv, "device_codes_of:tv1", dv.servers.settings.device.codes_per_client)
+    refused = dv.post("/oauth/device-authorization", {"client_id": "tv1"})
+    assert (refused.status, refused.json["error"]) == (429, "slow_down")
+    _begin(dv, "tv2")
 
 
 def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: LiveServers) -> None:

@@ -6,11 +6,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.attacks.grants.several_apis import CALENDAR, FILES, Apis, claims
 from tests.conftest import ENGINES
 from tests.support import postgres
 from tests.support.live import Answer, LiveServers, basic, live_servers, secret_of
 from tests.support.operations import run_operation
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
@@ -127,3 +129,29 @@ def test_jb_disabled_account_gets_nothing(jb: LiveServers) -> None:
     finally:
         run_operation(jb.servers.settings, ENABLE, client_id="robot")
     _present(jb, _assertion(jb)).ok()
+
+
+def test_jb_resource_is_one_of_an_api_that_admits_the_account(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("jb-apis")
+    with live_servers(folder, resource=False, algorithms=tuple(Algorithm)[:2]) as world:
+        apis = Apis(world)
+        keys = KeySet.of(world.key.public).document().decode()
+        apis.client("robot", (JWT_BEARER,), ("calendar:sync",), key_set=keys)
+        answer = _present(world, _assertion(world), resource=CALENDAR.identifier)
+        answer.ok()
+        assert answer.json["scope"] == "calendar:sync"
+        assert claims(answer.json["access_token"])["aud"] == CALENDAR.identifier
+        for other in ("https://unknown.example", FILES.identifier, f"{CALENDAR.identifier}/"):
+            _present(world, _assertion(world), resource=other).refused(400, "invalid_target")
+        registrar, now = apis.registrar, world.servers.clock.now()
+
+        def disable(tx: Transaction) -> bool:
+            api = tx.apis.find_to_change(apis.ids[CALENDAR.identifier])
+            assert api is not None
+            return registrar.disable(tx, api, now)
+
+        assert world.servers.write(disable)
+        late = _present(world, _assertion(world), resource=CALENDAR.identifier)
+        late.refused(400, "invalid_target")
