@@ -1,4 +1,4 @@
-"""Debian's Apache with mod_auth_openidc in front of a page, in a folder that goes."""
+"""Debian's Apache with mod_auth_openidc in front of a page, configured as its preset prints."""
 
 import os
 import pwd
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tests.clients.programs import APACHE_MODULES
 from tests.support.wait import CEILING
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.kernel.replace import replace
+from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers
 
 CLIENT, SECRET = "apache", "a-secret-of-the-apache-with-more-than-32"
@@ -45,22 +46,13 @@ TypesConfig /dev/null
 AddType text/html .html
 DocumentRoot {folder}/pages
 
-OIDCProviderMetadataURL {issuer}/.well-known/openid-configuration
-OIDCClientID {client}
-OIDCClientSecret {secret}
-OIDCRedirectURI {url}/guarded/back
-OIDCCryptoPassphrase a-passphrase-of-this-test
-OIDCScope "openid profile email"
-OIDCPKCEMethod S256
-OIDCRemoteUserClaim sub
 OIDCPassClaimsAs environment
 
 <Location />
     Require all granted
 </Location>
+Include {folder}/openidc.conf
 <Location /guarded/>
-    AuthType openid-connect
-    Require valid-user
     # So that the page's reader sees whom Apache sees.
     Header always set X-Seen-Subject "expr=%{{REMOTE_USER}}"
     Header always set X-Seen-Name "expr=%{{reqenv:OIDC_CLAIM_given_name}}"
@@ -92,24 +84,21 @@ def guarded(program: str, servers: Servers) -> Generator[Site]:
     """Apache with its client registered, while this lasts."""
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
-    servers.register_client(
-        ClientMetadata(
-            "The page behind Apache",
-            redirect_uris=(f"{url}/guarded/back",),
-            scopes=("openid", "profile", "email"),
-            openid=OpenIdRegistration(
-                post_logout_redirect_uris=(f"{url}/bye.html",),
-                backchannel_logout_uri=f"{url}/guarded/back?logout=backchannel",
-                backchannel_logout_session_required=True,
-            ),
-        ),
-        CLIENT,
-        SECRET,
+    preset = PRESETS["apache"]
+    wanted = replace(preset.metadata(preset.label), redirect_uris=(f"{url}/guarded/back",))
+    metadata = preset.completed(wanted)
+    openid = replace(
+        metadata.openid,
+        backchannel_logout_uri=f"{url}/guarded/back?logout=backchannel",
+        backchannel_logout_session_required=True,
     )
+    client = servers.register_client(replace(metadata, openid=openid), CLIENT, SECRET)
+    (printed,) = preset.configuration(client, CLIENT, servers.auth_url, SECRET, SYSTEM.random)
     # Not below pytest's folder: who starts Apache as root has it read as somebody else.
     with tempfile.TemporaryDirectory(prefix="apache-") as name:
         folder = Path(name)
-        _write(folder, servers.auth_url, url, port)
+        (folder / printed.name).write_text(printed.text)
+        _write(folder, port)
         command = [program, "-f", str(folder / "apache.conf"), "-DFOREGROUND"]
         done = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -122,7 +111,7 @@ def guarded(program: str, servers: Servers) -> Generator[Site]:
             process.wait(_PATIENCE)
 
 
-def _write(folder: Path, issuer: str, url: str, port: int) -> None:
+def _write(folder: Path, port: int) -> None:
     user = ""
     pages = folder / "pages"
     (pages / "guarded").mkdir(parents=True)
@@ -144,10 +133,6 @@ def _write(folder: Path, issuer: str, url: str, port: int) -> None:
             port=port,
             user=user,
             modules="\n".join(modules),
-            issuer=issuer,
-            client=CLIENT,
-            secret=SECRET,
-            url=url,
         )
     )
 

@@ -9,6 +9,7 @@ import configparser
 import hashlib
 import json
 import re
+import subprocess
 import tomllib
 import urllib.error
 import urllib.request
@@ -216,3 +217,16 @@ def test_grafana_reads_groups_from_userinfo(servers: Servers) -> None:
     assert (user[config["login_attribute_path"]], user["email"]) == ("ada", "ada@example.com")
     assert user[config["name_attribute_path"]] == "Ada Lovelace"
     assert user[config["groups_attribute_path"]] == ["staff"]
+
+
+def test_service_gets_a_token_by_the_command_it_is_given(servers: Servers) -> None:
+    (command,) = register(servers, "service").files.values()
+    done = subprocess.run(
+        ["sh", "-c", f"curl --silent --fail-with-body {command.strip().removeprefix('curl ')}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert (said["token_type"], "refresh_token" in said) == ("bearer", False)
