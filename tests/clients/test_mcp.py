@@ -26,6 +26,7 @@ from mcp.shared.auth import (
 )
 
 from tests.clients.node.library import Script
+from tests.clients.presets.site import register
 from tests.clients.site import UID
 from tests.documents.pages import blocks
 from tests.fetch.canary import LOOPBACK, certificate
@@ -190,6 +191,15 @@ def test_typescript_client_signs_in_by_url_alone(hosted: Hosted, framework: str,
         told = hosted.sign_in(str(begun["url"]))
         said = script.ask({"step": "finish", "url": url, "code": told["code"], "tool": "whoami"})
     assert said == {"text": str(UID), "scope": SCOPE}
+
+
+def test_python_client_signs_in_as_its_preset_registered_it(hosted: Hosted) -> None:
+    registered = register(hosted.servers, "mcp-client", CALLBACK)
+    url, storage = hosted.urls[FRAMEWORKS[0]], Storage()
+    (printed,) = registered.files.values()
+    storage.client = OAuthClientInformationFull.model_validate_json(printed)
+    assert asyncio.run(_whoami(url, hosted, storage)) == str(UID)
+    assert storage.client.client_id == registered.client_id
 
 
 def test_python_client_is_known_by_the_url_of_its_metadata(hosted: Hosted) -> None:
