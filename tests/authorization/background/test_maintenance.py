@@ -173,7 +173,7 @@ def test_a_refusal_can_be_looked_up_for_a_week(tmp_path: Path) -> None:
 class _Broken(Store):
     """A database that is away."""
 
-    async def write(self, work: object) -> object:  # type: ignore[override]
+    async def write(self, work: object, *, done_by: object) -> object:  # type: ignore[override]
         raise DatabaseUnavailable
 
 

@@ -1,6 +1,5 @@
 """A verified secret is remembered, and refused as soon as it would be without that memory."""
 
-import gc
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,13 +60,20 @@ def _verifications(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
         yield seen
 
 
-def _memory(it: Harness) -> VerifiedSecrets:
-    (found,) = [
-        each
-        for each in gc.get_objects()
-        if isinstance(each, VerifiedSecrets) and each._directory is it.server.directory
-    ]
-    return found
+@pytest.fixture
+def memories(monkeypatch: pytest.MonkeyPatch) -> list[VerifiedSecrets]:
+    """The memories of the servers that the test starts."""
+    made: list[VerifiedSecrets] = []
+    begin = VerifiedSecrets.__init__
+
+    def watched(
+        self: VerifiedSecrets, directory: ClientDirectory, uses: SecretUses, key: bytes
+    ) -> None:
+        begin(self, directory, uses, key)
+        made.append(self)
+
+    monkeypatch.setattr(VerifiedSecrets, "__init__", watched)
+    return made
 
 
 def test_verified_secret_is_verified_again_after_a_minute_and_in_another_place(
@@ -263,7 +269,7 @@ def test_use_of_a_remembered_secret_is_recorded_once_an_hour(tmp_path: Path) -> 
 
 
 def test_memory_is_bounded_and_holds_successes_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memories: list[VerifiedSecrets]
 ) -> None:
     monkeypatch.setattr(module, "MOST", 3)
 
@@ -275,14 +281,14 @@ def test_memory_is_bounded_and_holds_successes_only(
             (await _in_body(it, f"c{number}", "x" * 40)).refused(401, "invalid_client")
         await it.post("/oauth/token", {"grant_type": "refresh_token", "client_id": "spa"})
         await it.post("/oauth/token", {"grant_type": "refresh_token"}, basic("spa", ""))
-        kept = _memory(it)._known.values()
+        kept = memories[-1]._known.values()
         assert [proven.client.id for proven, _ in kept] == ["c2", "c3", "c4"]
 
     run(tmp_path, story)
 
 
 def test_nothing_in_memory_contains_a_secret_or_the_same_key_as_another_process(
-    tmp_path: Path,
+    tmp_path: Path, memories: list[VerifiedSecrets]
 ) -> None:
     digests: list[bytes] = []
 
@@ -295,7 +301,7 @@ def test_nothing_in_memory_contains_a_secret_or_the_same_key_as_another_process(
         )
         assert (await _in_header(it, secret=canary)).status == 200
         assert (await _in_body(it, secret=canary)).status == 200
-        memory = _memory(it)
+        memory = memories[-1]
         assert len(memory._known) == 2
         assert "canary" not in repr(memory._known)
         assert basic("svc", canary) not in repr(memory._known)
