@@ -7,6 +7,7 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.protocol.client_authentication import PARAMETERS
 from valetkey.authorization.protocol.client_authentication.client_secret import METHOD
 from valetkey.authorization.protocol.client_authentication.method import Authenticated
+from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.web.form import Form
@@ -70,7 +71,8 @@ class VerifiedSecrets:
         client = proven.client
         current = await self._directory.remembered(client.id)
         live = [each.id for each in proven.proof.secrets if each.is_live(now)]
-        if current is not client or not live or not 0 <= now - at < LONGEST:
+        has_ended = current is not client or require_live(liveness_of(client), now) is not None
+        if has_ended or not live or not 0 <= now - at < LONGEST:
             self._known.pop(digest, None)
             metrics.CACHE.add("client_secrets", "miss")
             return None
