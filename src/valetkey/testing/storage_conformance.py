@@ -262,7 +262,9 @@ class StorageConformance:
         told = memory.contend(lambda tx, _: tx.sessions.end("se_1", NOW))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         found = memory.read(lambda tx: tx.sessions.find_by_id("se_1"))
-        assert found == replace(session(), last_seen_at=LATER, ended_at=NOW)
+        assert found == replace(
+            session(), last_seen_from="192.0.2.1", last_seen_at=LATER, ended_at=NOW
+        )
         assert not memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))
         assert memory.write(lambda tx: tx.sessions.sweep(Instant(NOW + 600), 10)) == 1
 
