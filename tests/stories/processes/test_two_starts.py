@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import requests
 from bench.ports import free_port
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.stories.processes.serving import SECRET
-from tests.support.wait import CEILING
+from tests.support.schema_copy import migrated
+from tests.support.wait import CEILING, wait_until
 from valetkey.database import migrate as migrations
 from valetkey.database.connect import connect
 from valetkey.kernel.keyring import create_or_read
@@ -62,6 +64,8 @@ def _make_old(url: str, patch: pytest.MonkeyPatch) -> None:
         engine = connect(url, directory=Path("/"))
         with patch.context() as then:
             then.setattr(migrations, "find", find)
+            # The other tests copy the tables of today instead of applying the migrations.
+            then.setattr(migrations, "apply_missing", migrated)
             await migrations.migrate(engine, _SCHEMA)
         await engine.close()
 
@@ -110,7 +114,8 @@ def test_both_nodes_that_start_together_serve(
         for started in [threads.submit(node.start) for node in nodes]:
             started.result(CEILING)
         register(nodes[0].here)
-        for listen in listens:
+
+        def gives_a_token(listen: str) -> bool:
             answer = requests.post(
                 f"http://{listen}/oauth/token",
                 {"grant_type": "client_credentials"},
@@ -118,7 +123,12 @@ def test_both_nodes_that_start_together_serve(
                 headers={"Host": listens[0]},
                 timeout=CEILING,
             )
-            assert answer.status_code == 200, answer.text
+            # A busy machine may take too long for the first write, as clients have to expect.
+            assert answer.status_code in {200, 503}, answer.text
+            return answer.status_code == 200
+
+        for listen in listens:
+            wait_until(partial(gives_a_token, listen), f"{listen} gives no token")
         for node in nodes:
             log = (node.here / "log").read_text()
             assert '"level":"error"' not in log, log
