@@ -57,6 +57,8 @@ class Client:
         self.journal = Journal()
         self.done: list[float] = []
         """When each acknowledged action began."""
+        self.asked: list[tuple[float, float, bool]] = []
+        """When each request began and ended, and whether it got an answer."""
         self._session = requests.Session()
 
     def act(self) -> bool:
@@ -72,11 +74,14 @@ class Client:
     def ask(self, path: str, **said: str) -> requests.Response | None:
         """Send a request with the app's credentials. None if the connection was lost."""
         form = {"client_id": "printer", "client_secret": SECRET, **said}
+        began = time.monotonic()
         try:
             answer = self._session.post(f"{self.url}/oauth/{path}", form, timeout=CEILING)
         except requests.RequestException as failure:
+            self.asked.append((began, time.monotonic(), False))
             self.journal.answers[type(failure).__name__] += 1
             return None
+        self.asked.append((began, time.monotonic(), True))
         known = answer.status_code != requests.codes.unavailable or "retry-after" in answer.headers
         self.journal.answers[str(answer.status_code) if known else "503 without Retry-After"] += 1
         return answer
@@ -137,11 +142,14 @@ class Redeeming(Client):
 
     def code(self) -> str:
         """Return a code for the signed-in user, who allowed it once; "" without an answer."""
+        began = time.monotonic()
         try:
             page = self._person.open(f"{self.url}{_AUTHORIZE}")
         except (OSError, http.client.HTTPException) as failure:
+            self.asked.append((began, time.monotonic(), False))
             self.journal.answers[type(failure).__name__] += 1
             return ""
+        self.asked.append((began, time.monotonic(), True))
         self.journal.answers[str(page.status)] += 1
         return page.redirect_parameters.get("code", "")
 
@@ -181,7 +189,7 @@ def clients(url: str) -> Sequence[Client]:
 def acting(these: Sequence[Client]) -> Generator[None]:
     """Have the clients act, with empty journals, until the block ends."""
     for each in these:
-        each.journal, each.done = Journal(), []
+        each.journal, each.done, each.asked = Journal(), [], []
     over = threading.Event()
     threads = [threading.Thread(target=each.run, args=(over,)) for each in these]
     for thread in threads:
