@@ -129,5 +129,5 @@ def _is_dying(pid: int) -> bool:
     """Return whether a killed process may still have open connections: its threads share them."""
     with suppress(OSError):
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
+        return state != "Z" or len([*Path(f"/proc/{pid}/task").iterdir()]) > 1
     return False
