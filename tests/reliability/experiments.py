@@ -30,7 +30,7 @@ from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
-from tests.reliability.revocation import revocation_everywhere
+from tests.reliability.revocation import revocation_everywhere, revocation_without_stream
 from tests.reliability.sync import sync_before_answer
 from tests.reliability.tables import bounded_tables
 from tests.reliability.upgrade import rolling_upgrades
@@ -174,6 +174,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         slow_clients: (30, 2_000),
         password_flood: (1, 30),
         revocation_everywhere: (1, 100),
+        revocation_without_stream: (1, 100),
         broken_servers: (0, 3),
         **{each: (0, times) for each, times in DERIVED.items()},
     }
