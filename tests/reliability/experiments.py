@@ -24,6 +24,7 @@ from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.exhaustion import exhausted_resources
 from tests.reliability.floods.anonymous_growth import anonymous_growth
+from tests.reliability.floods.overload import overload
 from tests.reliability.floods.password_flood import password_flood
 from tests.reliability.floods.slow_clients import slow_clients
 from tests.reliability.load import asking
@@ -172,6 +173,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),
         slow_clients: (30, 2_000),
+        overload: (2, 120),
         password_flood: (1, 30),
         revocation_everywhere: (1, 100),
         revocation_without_stream: (1, 100),

@@ -1,0 +1,244 @@
+"""E10: requests at five times the rate that can be served, for two minutes; then half of it."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import uvloop
+
+from bench.load import Connection
+from bench.servers import family, start, worked
+from bench.workloads import SECRET, Place
+from tests.reliability.outcome import Outcome
+from tests.support import postgres
+
+_TIMES = 5
+_CALLERS = 32  # who measure what can be served, each with one request at a time
+_CONNECTIONS = 1_000
+_PER_NETWORK = 50  # connections from each /24 of loopback, well below the limit for one
+_MEASURED = 5.0  # seconds
+_AFTER = 10.0  # seconds at half of what can be served
+_ENOUGH = 30  # seconds of overload, below which the machine may be busy with other tests
+_GOODPUT = 0.8
+_REFUSED = 0.05  # seconds to a refusal, 99th percentile
+_RECOVERED = 5.0
+_LONGEST = 10.0
+_UNAVAILABLE = 503
+
+_NONE: Sequence[str] = ()
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Phase:
+    """Requests at a rate, and what came of them; seconds count from when one was sent."""
+
+    offered: int = 0
+    unsent: int = 0
+    """Requests for which no connection was free: all waited for answers."""
+    good: list[float] = field(default_factory=list[float])
+    refused: list[float] = field(default_factory=list[float])
+    last_refused: float = 0.0
+    """Seconds from the beginning to the last request that was refused or not sent."""
+    strange: set[int] = field(default_factory=set[int])
+    cut: int = 0
+    cpu: float = 0.0
+    """CPU-seconds of the servers."""
+    lasted: float = 0.0
+
+    @property
+    def goodput(self) -> float:
+        """Good answers in a CPU-second of the servers, which neighbours do not change."""
+        return len(self.good) / self.cpu
+
+    @property
+    def longest(self) -> float:
+        """Seconds to the last answer to arrive."""
+        return max((*self.good, *self.refused), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Both phases, after what can be served was measured."""
+
+    peak: float
+    """Good answers in a CPU-second."""
+    capacity: float
+    """Good answers in a second."""
+    over: _Phase
+    after: _Phase
+
+    def is_good(self, *, exact: bool) -> bool:
+        """Return whether the promise holds; only an `exact` run is judged by times and rates."""
+        held = (
+            not (self.over.strange | self.after.strange)
+            and not (self.over.cut or self.after.cut)
+            and self.over.longest <= _LONGEST
+            and bool(self.over.refused)
+        )
+        return held and (
+            not exact
+            or (
+                self.over.goodput >= _GOODPUT * self.peak
+                and _late(self.over.refused) <= _REFUSED
+                and self.after.last_refused <= _RECOVERED
+            )
+        )
+
+    def __str__(self) -> str:
+        """Return the counts for a row of the table."""
+        over, after = self.over, self.after
+        strange = sorted(over.strange | after.strange)
+        return (
+            f"{self.capacity:.0f} a second can be served; {over.offered / over.lasted:.0f} a second "
+            f"for {over.lasted:.0f} s: {len(over.good)} answers 200 "
+            f"({100 * over.goodput / self.peak:.0f} % of the peak), {len(over.refused)} × 503 after "
+            f"{1_000 * _middle(over.refused):.0f} ms (median), {1_000 * _late(over.refused):.0f} ms "
+            f"(p99), {over.unsent} without a free connection, longest answer {over.longest:.1f} s; "
+            f"then {after.offered / after.lasted:.0f} a second, the last 503 after "
+            f"{after.last_refused:.1f} s"
+            + (f"; others: {strange}" if strange else "")
+            + (f"; {over.cut + after.cut} cut off" if over.cut + after.cut else "")
+        )
+
+
+def overload(folder: Path, times: int, chance: random.Random) -> Outcome:
+    """Overload a server for `times` seconds on each engine, from another core."""
+    told: list[str] = []
+    held = True
+    for name, own in (("SQLite", nullcontext(_NONE)), ("PostgreSQL", _databases())):
+        here = folder / name
+        here.mkdir()
+        with own as databases:
+            found = _overloaded(here, times, databases)
+        held = held and found.is_good(exact=times >= _ENOUGH)
+        told.append(f"{name}: {found}")
+    return Outcome(
+        "E10 overload",
+        f"at five times the rate that can be served goodput stays at 80 % of the peak, the excess "
+        f"gets 503 within {1_000 * _REFUSED:.0f} ms at p99, nothing takes more than "
+        f"{_LONGEST:.0f} s; afterwards no 503 after {_RECOVERED:.0f} s",
+        "; ".join(told),
+        held,
+    )
+
+
+@contextmanager
+def _databases() -> Generator[Sequence[str]]:
+    """Two databases, one for each server."""
+    with ExitStack() as both:
+        yield [both.enter_context(postgres.database()) for _ in range(2)]
+
+
+def _overloaded(here: Path, seconds: float, databases: Sequence[str]) -> _Found:
+    before = os.sched_getaffinity(0)
+    first, *others = sorted(before)
+    try:
+        os.sched_setaffinity(0, {first})
+        with start(here, workers=1, databases=databases) as servers:
+            os.sched_setaffinity(0, others or {first})
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                return runner.run(_phases(Place.of(servers.auth), servers.parent, seconds))
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+async def _phases(place: Place, parent: int, seconds: float) -> _Found:
+    # By reference: each token is written to the database.
+    form = {"grant_type": "client_credentials", "client_secret": SECRET, "client_id": "reference"}
+    request = place.request("POST", "/token", urlencode(form))
+    loop = asyncio.get_running_loop()
+    lines: list[Connection] = []
+    for number in range(_CONNECTIONS):
+        sender = (f"127.{1 + number // _PER_NETWORK}.0.1", 0)
+        _, line = await loop.create_connection(
+            Connection, place.host, place.port, local_addr=sender
+        )
+        lines.append(line)
+    await _served(lines[:_CALLERS], request, 1.0)  # until caches are warm
+    calm = await _measured(parent, _served(lines[:_CALLERS], request, _MEASURED))
+    capacity = len(calm.good) / calm.lasted
+    over = await _measured(parent, _paced(lines, request, _TIMES * capacity, seconds))
+    after = await _measured(parent, _paced(lines, request, capacity / 2, min(_AFTER, seconds)))
+    for line in lines:
+        line.close()
+    return _Found(calm.goodput, capacity, over, after)
+
+
+async def _measured(parent: int, load: Coroutine[None, None, _Phase]) -> _Phase:
+    """Note the time and the CPU-seconds that a load takes."""
+    began, had = time.perf_counter(), sum(worked(pid) for pid in family(parent))
+    phase = await load
+    phase.cpu = sum(worked(pid) for pid in family(parent)) - had
+    phase.lasted = time.perf_counter() - began
+    return phase
+
+
+async def _served(lines: Sequence[Connection], request: bytes, seconds: float) -> _Phase:
+    """Ask on each connection again and again."""
+    phase = _Phase()
+    began = time.perf_counter()
+
+    async def caller(line: Connection) -> None:
+        while time.perf_counter() < began + seconds:
+            await _ask(phase, line, request, 0.0)
+
+    await asyncio.gather(*map(caller, lines))
+    return phase
+
+
+async def _paced(
+    lines: Sequence[Connection], request: bytes, rate: float, seconds: float
+) -> _Phase:
+    """Ask at this rate, on whichever connection is free."""
+    phase = _Phase()
+    free = list(lines)
+    began = time.perf_counter()
+
+    async def ask(line: Connection, due: float) -> None:
+        await _ask(phase, line, request, due)
+        free.append(line)
+
+    async with asyncio.TaskGroup() as running:
+        while (now := time.perf_counter() - began) < seconds:
+            while phase.offered < now * rate:
+                due, phase.offered = phase.offered / rate, phase.offered + 1
+                if free:
+                    running.create_task(ask(free.pop(), due))
+                else:
+                    phase.unsent, phase.last_refused = phase.unsent + 1, due
+            await asyncio.sleep(0.001)
+    return phase
+
+
+async def _ask(phase: _Phase, line: Connection, request: bytes, due: float) -> None:
+    sent = time.perf_counter()
+    try:
+        reply = await line.ask(request)
+    except ConnectionError:
+        phase.cut += 1
+        return
+    took = time.perf_counter() - sent
+    if reply.status == _UNAVAILABLE and b"retry-after:" in reply.head.lower():
+        phase.refused.append(took)
+        phase.last_refused = max(phase.last_refused, due)
+    elif reply.status == 200:
+        phase.good.append(took)
+    else:
+        phase.strange.add(reply.status)
+
+
+def _middle(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else 0.0
+
+
+def _late(values: Sequence[float]) -> float:
+    return sorted(values)[int(len(values) * 0.99)] if values else 0.0
