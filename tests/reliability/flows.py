@@ -16,10 +16,12 @@ from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRE
 from tests.support.wait import CEILING
 from valetkey.testing.browser import UserAgent
 
-_AUTHORIZE = (
+AUTHORIZE = (
     f"/oauth/authorize?response_type=code&client_id=printer&redirect_uri={CALLBACK}"
     f"&scope=notes:read&code_challenge={CHALLENGE}&code_challenge_method=S256"
 )
+"""Where a browser asks for a code."""
+
 _PAUSE = 0.002
 _KEPT = 200  # grants that an app still refreshes
 
@@ -51,7 +53,7 @@ class App:
         """Sign in with a browser of its own, and allow the app once."""
         url = f"http://{self.address}"
         person = UserAgent(url)
-        page = person.sign_in(person.open(f"{url}{_AUTHORIZE}"), "ada", PASSWORD)
+        page = person.sign_in(person.open(f"{url}{AUTHORIZE}"), "ada", PASSWORD)
         page = page if page.location else person.allow(page)
         assert page.redirect_parameters["code"]
         self._cookies = person.cookies
@@ -111,7 +113,7 @@ class App:
 
     def _code(self, connection: http.client.HTTPConnection) -> str:
         cookies = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
-        answer, _ = self._answer(connection, "GET", _AUTHORIZE, None, {"Cookie": cookies})
+        answer, _ = self._answer(connection, "GET", AUTHORIZE, None, {"Cookie": cookies})
         query = urlsplit(answer.headers.get("location", "")).query
         return parse_qs(query).get("code", [""])[0]
 

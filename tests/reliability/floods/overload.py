@@ -4,20 +4,24 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Coroutine, Generator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlencode
 
 import uvloop
 
 from bench.load import Connection
-from bench.servers import family, start, worked
-from bench.workloads import SECRET, Place
+from bench.ports import free_port
+from bench.servers import family, worked
+from bench.workloads import Place
+from tests.reliability.flows import AUTHORIZE
+from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
+from tests.stories.processes.serving import PASSWORD
 from tests.support import postgres
+from valetkey.testing.browser import UserAgent
 
 _TIMES = 5
 _CALLERS = 32  # who measure what can be served, each with one request at a time
@@ -31,8 +35,7 @@ _REFUSED = 0.05  # seconds to a refusal, 99th percentile
 _RECOVERED = 5.0
 _LONGEST = 10.0
 _UNAVAILABLE = 503
-
-_NONE: Sequence[str] = ()
+_REDIRECTS = {302, 303}
 
 T = TypeVar("T")
 
@@ -97,13 +100,18 @@ class _Found:
         """Return the counts for a row of the table."""
         over, after = self.over, self.after
         strange = sorted(over.strange | after.strange)
+        # What is left of the CPU time after the answers went into refusals.
+        each = max(0.0, over.cpu - len(over.good) / self.peak) / max(1, len(over.refused))
+        refused = (
+            f"{len(over.refused)} × 503 after {1_000 * _middle(over.refused):.0f} ms (median), "
+            f"{1_000 * _late(over.refused):.0f} ms (p99) and {1e6 * each:.0f} µs of CPU"
+        )
         return (
-            f"{self.capacity:.0f} a second can be served; {over.offered / over.lasted:.0f} a second "
-            f"for {over.lasted:.0f} s: {len(over.good)} answers 200 "
-            f"({100 * over.goodput / self.peak:.0f} % of the peak), {len(over.refused)} × 503 after "
-            f"{1_000 * _middle(over.refused):.0f} ms (median), {1_000 * _late(over.refused):.0f} ms "
-            f"(p99), {over.unsent} without a free connection, longest answer {over.longest:.1f} s; "
-            f"then {after.offered / after.lasted:.0f} a second, the last 503 after "
+            f"{self.capacity:.0f} codes a second can be served; "
+            f"{over.offered / over.lasted:.0f} requests a second for {over.lasted:.0f} s: "
+            f"{len(over.good)} codes ({100 * over.goodput / self.peak:.0f} % of the peak), "
+            f"{refused}, {over.unsent} without a free connection, longest {over.longest:.1f} s; "
+            f"then {after.offered / after.lasted:.0f} a second, last 503 after "
             f"{after.last_refused:.1f} s"
             + (f"; others: {strange}" if strange else "")
             + (f"; {over.cut + after.cut} cut off" if over.cut + after.cut else "")
@@ -114,11 +122,10 @@ def overload(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Overload a server for `times` seconds on each engine, from another core."""
     told: list[str] = []
     held = True
-    for name, own in (("SQLite", nullcontext(_NONE)), ("PostgreSQL", _databases())):
-        here = folder / name
-        here.mkdir()
-        with own as databases:
-            found = _overloaded(here, times, databases)
+    engines = {"SQLite": nullcontext("sqlite:///a/auth.db"), "PostgreSQL": postgres.database()}
+    for name, own in engines.items():
+        with own as database:
+            found = _overloaded(folder / name, times, database)
         held = held and found.is_good(exact=times >= _ENOUGH)
         told.append(f"{name}: {found}")
     return Outcome(
@@ -131,30 +138,37 @@ def overload(folder: Path, times: int, chance: random.Random) -> Outcome:
     )
 
 
-@contextmanager
-def _databases() -> Generator[Sequence[str]]:
-    """Two databases, one for each server."""
-    with ExitStack() as both:
-        yield [both.enter_context(postgres.database()) for _ in range(2)]
-
-
-def _overloaded(here: Path, seconds: float, databases: Sequence[str]) -> _Found:
+def _overloaded(here: Path, seconds: float, database: str) -> _Found:
+    address = f"127.0.0.1:{free_port()}"
+    node, url = Node(here), f"http://{address}"
+    configure(here, url=url, listen=address, database=database)
+    register(here)
     before = os.sched_getaffinity(0)
     first, *others = sorted(before)
-    try:
-        os.sched_setaffinity(0, {first})
-        with start(here, workers=1, databases=databases) as servers:
+    with stopped_in_the_end(node):
+        try:
+            os.sched_setaffinity(0, {first})
+            node.start()
             os.sched_setaffinity(0, others or {first})
+            assert node.process is not None
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return runner.run(_phases(Place.of(servers.auth), servers.parent, seconds))
-    finally:
-        os.sched_setaffinity(0, before)
+                return runner.run(_phases(url, node.process.pid, seconds))
+        finally:
+            os.sched_setaffinity(0, before)
 
 
-async def _phases(place: Place, parent: int, seconds: float) -> _Found:
-    # By reference: each token is written to the database.
-    form = {"grant_type": "client_credentials", "client_secret": SECRET, "client_id": "reference"}
-    request = place.request("POST", "/token", urlencode(form))
+def _request(url: str) -> bytes:
+    """Sign in, allow the app once, and return a request for a code that works again and again."""
+    person = UserAgent(url)
+    page = person.sign_in(person.open(f"{url}{AUTHORIZE}"), "ada", PASSWORD)
+    page = page if page.location else person.allow(page)
+    assert page.redirect_parameters["code"]
+    cookies = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
+    return Place.of(url).request("GET", AUTHORIZE, "", f"Cookie: {cookies}")
+
+
+async def _phases(url: str, parent: int, seconds: float) -> _Found:
+    place, request = Place.of(url), _request(url)
     loop = asyncio.get_running_loop()
     lines: list[Connection] = []
     for number in range(_CONNECTIONS):
@@ -230,7 +244,7 @@ async def _ask(phase: _Phase, line: Connection, request: bytes, due: float) -> N
     if reply.status == _UNAVAILABLE and b"retry-after:" in reply.head.lower():
         phase.refused.append(took)
         phase.last_refused = max(phase.last_refused, due)
-    elif reply.status == 200:
+    elif reply.status in _REDIRECTS and b"code=" in reply.head:
         phase.good.append(took)
     else:
         phase.strange.add(reply.status)
