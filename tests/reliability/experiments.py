@@ -27,6 +27,7 @@ from tests.reliability.floods.anonymous_growth import anonymous_growth
 from tests.reliability.floods.overload import overload
 from tests.reliability.floods.password_flood import password_flood
 from tests.reliability.floods.slow_clients import slow_clients
+from tests.reliability.full_disk import full_disk, full_log_disk
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
@@ -163,6 +164,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         webhook_delivery: (2, 200),
         soak: (1, 48),
         bounded_tables: (1, 500),
+        full_disk: (2, 10),
+        full_log_disk: (1, 10),
         failover: (1, 20),
         asynchronous_failover: (1, 20),
         clock_jumps: (1, 20),
