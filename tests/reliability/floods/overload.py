@@ -4,8 +4,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Coroutine, Sequence
-from contextlib import nullcontext
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -122,7 +122,10 @@ def overload(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Overload a server for `times` seconds on each engine, from another core."""
     told: list[str] = []
     held = True
-    engines = {"SQLite": nullcontext("sqlite:///a/auth.db"), "PostgreSQL": postgres.database()}
+    engines: Mapping[str, AbstractContextManager[str]] = {
+        "SQLite": nullcontext("sqlite:///a/auth.db"),
+        "PostgreSQL": postgres.database(),
+    }
     for name, own in engines.items():
         with own as database:
             found = _overloaded(folder / name, times, database)
