@@ -22,12 +22,13 @@ from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.clock_jumps import clock_jumps, clock_jumps_on_postgres, skewed_nodes
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
-from tests.reliability.exhaustion import exhausted_resources
+from tests.reliability.faults.exhaustion import exhausted_resources
+from tests.reliability.faults.full_disk import full_disk, full_log_disk
+from tests.reliability.faults.outages import outages
 from tests.reliability.floods.anonymous_growth import anonymous_growth
 from tests.reliability.floods.overload import overload
 from tests.reliability.floods.password_flood import password_flood
 from tests.reliability.floods.slow_clients import slow_clients
-from tests.reliability.full_disk import full_disk, full_log_disk
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
@@ -162,6 +163,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         certificates: (0, 10),
         sync_before_answer: (50, 10_000),
         webhook_delivery: (2, 200),
+        outages: (1, 12),
         soak: (1, 48),
         bounded_tables: (1, 500),
         full_disk: (2, 10),

@@ -1,0 +1,1 @@
+"""Experiments on a disk, a resource or another server that fails."""
