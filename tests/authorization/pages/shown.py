@@ -76,12 +76,17 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
 
 
 def navigation_for(page: PageContext) -> Navigation:
-    """The navigation of its area; the page of the template's name is the current one."""
+    """Return the navigation of its area: the page of its template's name, or of its module."""
     pages: Sequence[AnyPage] = AREAS.get(area_of(page), ())
     name = page.template.removesuffix(".html").rpartition("/")[2]
     named = [each for each in pages if each.path.rpartition("/")[2] == name]
-    navigation = navigation_of(pages, named[0] if named else None)
+    beside = [each for each in pages if _module_of(each) == type(page).__module__ and each.title]
+    navigation = navigation_of(pages, next(iter((*named, *beside)), None))
     return replace(navigation, title=navigation.title or "A page")
+
+
+def _module_of(page: AnyPage) -> str:
+    return type(getattr(getattr(page, "show", None), "__self__", None)).__module__
 
 
 def readings(language: Language = ENGLISH) -> Mapping[str, Reading]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent
 from tests.authorization.pages.reading import Reading
 from tests.authorization.pages.shown import AREAS
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import (
     content_security_policy,
@@ -17,10 +18,22 @@ from valetkey.authorization.layout.render import (
     initial,
     render,
 )
-from valetkey.authorization.layout.viewer import navigation_of
+from valetkey.authorization.layout.viewer import Navigation, navigation_of
 from valetkey.authorization.site.consent.consent import ScopeLine
 from valetkey.authorization.site.errors.refuse import ProblemPage, Reader
 from valetkey.kernel.refusal import ErrorCode
+
+
+class Named(Struct, frozen=True):
+    """A page whose context names its title."""
+
+    template: ClassVar[str] = "sign_out/signed_out.html"
+    title: ClassVar[str] = "Named by its context"
+
+    returns_to: str = ""
+    reference: str = ""
+    unreturned: bool = False
+    frames: tuple[str, ...] = ()
 
 
 class Forgetful(Struct, frozen=True):
@@ -32,6 +45,23 @@ class Forgetful(Struct, frozen=True):
 def test_refuses_to_render_what_a_page_does_not_say() -> None:
     with pytest.raises(UndefinedError):
         render(Forgetful(), brand=Brand())
+
+
+def test_context_title_replaces_title_of_page_in_head_and_heading() -> None:
+    read = Reading(render(Named(), brand=Brand("Acme"), navigation=Navigation("Of the page")))
+
+    assert "Named by its context – Acme" in read.the("title").text
+    assert read.the("h1").text == "Named by its context"
+
+
+def test_each_address_is_the_path_of_a_page() -> None:
+    served = {page.path for pages in AREAS.values() for page in pages}
+
+    assert {
+        path
+        for path in ADDRESSES.values()
+        if path.startswith(("/account/", "/admin", "/developer"))
+    } - served == {"/account/security/passkeys/"}
 
 
 def test_shows_a_percent_sign_in_a_sentence() -> None:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
 
 
 class When(Struct, frozen=True):
@@ -126,6 +127,7 @@ class FormPostPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "layout/form_post.html"
+    title: ClassVar[str] = translatable("Back to the app")
 
     action: str
     fields: tuple[tuple[str, str], ...]

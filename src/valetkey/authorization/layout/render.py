@@ -134,6 +134,8 @@ TREES = {"": "site", "layout/": "layout"}
 class PageContext(Protocol):
     """A frozen Struct whose fields are the variables of its template; `render` adds those of all.
 
+    A `title`, translatable, replaces that of the Page: a class variable if the page is declared
+    without one or shows several contexts, a field if the object determines it.
     A page that needs a script names it in a class variable `scripts`: its file under
     layout/scripts. Except for passkeys, such a page must work without its script.
     """
@@ -172,7 +174,7 @@ def render(
             "scripts": [files.scripts[name].path for name in scripts_of(page)],
             "address": ADDRESSES,
             "csrf": csrf,
-            "page_title": navigation.title,
+            "page_title": getattr(page, "title", navigation.title),
             "menu": navigation.menu,
             "docs_page": navigation.docs,
         },

@@ -21,6 +21,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
 from valetkey.config.sections.accounts import SignUp
+from valetkey.kernel.words import translatable
 
 
 class HomePage(Struct, frozen=True):
@@ -30,6 +31,7 @@ class HomePage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "home.html"
+    title: ClassVar[str] = translatable("Your account")
 
     sign_in_url: str
     sign_up_url: str = ""

@@ -215,9 +215,10 @@ class Act(Struct, Generic[R], frozen=True):
 class Page(Struct, Generic[R], frozen=True):
     """A page: path, requirement and handlers. Without `show` it answers form posts only.
 
-    `title` is marked as translatable. Pages with `nav` are the navigation of their area, in this
-    order, below the heading that it names; for any other page the nearest one above it is current,
-    or that at the path `under`. `docs` is its page of the documentation, and of those below it.
+    `title` is marked as translatable; the context that is shown may have another. Pages with `nav`
+    are the navigation of their area, in this order, below the heading that it names; for any other
+    page the nearest one above it is current, or that at the path `under`. `docs` is its page of the
+    documentation, and of those below it.
     With `hides_query` the query of its URL is kept out of logs and redirects, and is
     `request.hidden_query`. Without `head`, HEAD is refused: GET is a step.
     """

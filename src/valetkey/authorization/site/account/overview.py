@@ -20,6 +20,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import origin
+from valetkey.kernel.words import translatable
 
 _MOST = 50
 """Maximum number of apps listed as links."""
@@ -50,6 +51,7 @@ class OverviewPage(Struct, frozen=True):
     """The context of overview.html. Signing out posts `csrf` to `sign_out_action`."""
 
     template: ClassVar[str] = "account/overview.html"
+    title: ClassVar[str] = translatable("Your account")
     scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     sign_out_action: str

@@ -101,6 +101,7 @@ class RemovalPage(Struct, frozen=True):
     """The context of removal.html. Its form posts `csrf` and `username`."""
 
     template: ClassVar[str] = "account/removal.html"
+    title: ClassVar[str] = translatable("Delete your account?")
 
     action: str
     username: str
@@ -121,6 +122,7 @@ class RemovalPlannedPage(Struct, frozen=True):
     """The context of removal_planned.html, shown to a user who was just signed out."""
 
     template: ClassVar[str] = "account/removal_planned.html"
+    title: ClassVar[str] = translatable("Your account will be deleted")
 
     due: When
     sign_in_url: str

@@ -30,6 +30,7 @@ class InvitationPage(Struct, frozen=True):
     """The context of invitation.html. Its form posts `csrf`, `link` and `do`."""
 
     template: ClassVar[str] = "developer/invitation.html"
+    title: ClassVar[str] = translatable("Team invitation")
 
     action: str
     link: str

@@ -6,6 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.site.page import VisitorRequest
+from valetkey.kernel.words import translatable
 
 
 class LinkSubject(StrEnum):
@@ -35,6 +36,7 @@ class CheckEmailPage(Struct, frozen=True):
     """Tell the user to check their email; shown whether or not one was sent."""
 
     template: ClassVar[str] = "emailed_link/check_email.html"
+    title: ClassVar[str] = translatable("Check your email")
 
     matter: LinkSubject
     #: The submitted text: an address, or a name.
@@ -52,6 +54,7 @@ class InvalidLinkPage(Struct, frozen=True):
     """The link was used, has expired, or no longer applies."""
 
     template: ClassVar[str] = "emailed_link/dead_link.html"
+    title: ClassVar[str] = translatable("This link is no longer valid")
 
     matter: LinkSubject
     #: The page to get another link.

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.developer.requests import plain_reference
 from valetkey.authorization.endpoints.client.request import ClientRefusal
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import content_language, viewer_of
@@ -20,6 +21,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, Visit
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request, Response, html_response
 from valetkey.web.paths import WRONG_HOST
 from valetkey.web.router import NO_ROUTE
@@ -173,6 +175,7 @@ class QueryStringPage(Struct, frozen=True):
     """Explain why a secret does not belong in a URL, and how to move it. Paths are examples."""
 
     template: ClassVar[str] = "errors/query_string.html"
+    title: ClassVar[str] = translatable("Secrets in the query string")
 
     token_url: str
 
@@ -194,6 +197,7 @@ class ErrorIndexPage(Struct, frozen=True):
     """List all codes, each with its one-line meaning."""
 
     template: ClassVar[str] = "errors/index.html"
+    title: ClassVar[str] = translatable("Error codes")
 
     texts: tuple[tuple[ErrorCode, ErrorText], ...]
 
@@ -220,9 +224,9 @@ class ErrorPages(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the pages of this feature."""
         return (
-            Page("/errors/", anyone, self.index),
-            Page("/errors/{code}", anyone, self.explanation),
-            Page("/notices/query-string", anyone, self.query_string),
+            Page(ADDRESSES["errors"], anyone, self.index),
+            Page(f"{ADDRESSES['errors']}{{code}}", anyone, self.explanation),
+            Page(ADDRESSES["query_notice"], anyone, self.query_string),
         )
 
     async def index(self, request: VisitorRequest) -> Outcome:

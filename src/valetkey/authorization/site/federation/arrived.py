@@ -43,6 +43,7 @@ class UnlinkedIdentityPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "federation/arrived.html"
+    title: ClassVar[str] = translatable("Welcome")
 
     provider: str
     #: How they are known over there; shown, never looked for.

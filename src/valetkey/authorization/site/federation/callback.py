@@ -61,6 +61,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_query
 
@@ -69,6 +70,7 @@ class FailedPage(Struct, frozen=True):
     """Say that the sign-in failed, with a link back."""
 
     template: ClassVar[str] = "federation/failed.html"
+    title: ClassVar[str] = translatable("Not signed in")
 
     provider: str
     #: The page to try again, or to sign in by other means.

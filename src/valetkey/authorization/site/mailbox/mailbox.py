@@ -19,6 +19,7 @@ from valetkey.authorization.site.page import (
     not_found,
 )
 from valetkey.authorization.storage.transaction import Store
+from valetkey.kernel.words import translatable
 
 
 class ListedEmail(Struct, frozen=True):
@@ -34,6 +35,7 @@ class MailboxPage(Struct, frozen=True):
     """The emails of the last day, newest first."""
 
     template: ClassVar[str] = "mailbox/mailbox.html"
+    title: ClassVar[str] = translatable("Mailbox")
 
     emails: tuple[ListedEmail, ...]
     #: The URL of this page, to reload it.

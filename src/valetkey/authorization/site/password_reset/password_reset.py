@@ -32,12 +32,14 @@ from valetkey.authorization.site.page import (
     retry_after,
     visitor,
 )
+from valetkey.kernel.words import translatable
 
 
 class ResetRequestPage(Struct, frozen=True):
     """Ask for a username or an address. Posts `csrf` and `name`."""
 
     template: ClassVar[str] = "password_reset/forgotten.html"
+    title: ClassVar[str] = translatable("Forgot your password?")
 
     action: str
     sign_in_url: str
@@ -52,6 +54,7 @@ class ResetPage(Struct, frozen=True):
     """Ask for another password. Posts `csrf`, `link` and `new`."""
 
     template: ClassVar[str] = "password_reset/reset.html"
+    title: ClassVar[str] = translatable("Choose a new password")
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
@@ -67,6 +70,7 @@ class ResetDonePage(Struct, frozen=True):
     """Say that the password was changed."""
 
     template: ClassVar[str] = "password_reset/done.html"
+    title: ClassVar[str] = translatable("Your password was changed")
 
     sign_in_url: str
 

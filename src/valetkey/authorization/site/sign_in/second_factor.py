@@ -35,6 +35,7 @@ from valetkey.authorization.site.sign_in.flow import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt
 
 
@@ -46,6 +47,7 @@ class SecondFactorPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "sign_in/second_factor.html"
+    title: ClassVar[str] = translatable("One more step")
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
 
     action: str

@@ -33,6 +33,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 
 
 class ProviderButton(Struct, frozen=True):
@@ -51,6 +52,7 @@ class SignInPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "sign_in/sign_in.html"
+    title: ClassVar[str] = translatable("Sign in")
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str

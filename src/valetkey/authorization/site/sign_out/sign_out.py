@@ -36,6 +36,7 @@ from valetkey.authorization.site.presentation import shown_user
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, Pairs, see_other
 from valetkey.web.form import Form, read_query
 
@@ -48,6 +49,7 @@ class SignOutPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "sign_out/sign_out.html"
+    title: ClassVar[str] = translatable("Sign out")
 
     action: str
     session: str
@@ -65,6 +67,7 @@ class SignedOutPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "sign_out/signed_out.html"
+    title: ClassVar[str] = translatable("You are signed out")
 
     returns_to: str = ""
     unreturned: str = ""

@@ -55,6 +55,7 @@ from valetkey.authorization.site.sign_in.flow import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp as Mode
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, Request
 
 
@@ -65,6 +66,7 @@ class SignUpPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "sign_up/sign_up.html"
+    title: ClassVar[str] = translatable("Create an account")
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
@@ -87,6 +89,7 @@ class SignUpClosedPage(Struct, frozen=True):
     """Accounts cannot be created, or only by invitation."""
 
     template: ClassVar[str] = "sign_up/closed.html"
+    title: ClassVar[str] = translatable("Sign-up is disabled")
 
     sign_in_url: str
     by_invitation: bool
@@ -99,6 +102,7 @@ class FinishSignUpPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "sign_up/finish.html"
+    title: ClassVar[str] = translatable("Finish creating your account")
     scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
     action: str

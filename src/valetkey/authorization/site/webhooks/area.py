@@ -18,6 +18,7 @@ from valetkey.authorization.actions.webhooks import (
     no_such_webhook,
     require_access,
 )
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.webhook import MOST_WEBHOOKS, MOST_WEBHOOKS_OF_APP, Webhook
 from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
 from valetkey.authorization.site.admin.confirm import Buttons
@@ -117,7 +118,7 @@ async def _owner(visit: Visit) -> AppRequest:
 
 
 CONSOLE: Area[AdminRequest] = Area(
-    "/admin/webhooks",
+    ADDRESSES["admin_webhooks"],
     "admin/frame.html",
     administrator(),
     administrator(Permission.SETTINGS, recent=True),

@@ -90,6 +90,7 @@ class WebhookPage(Struct, frozen=True):
     """One webhook; `because` is why it is disabled."""
 
     template: ClassVar[str] = "webhooks/webhook.html"
+    title: ClassVar[str] = translatable("Webhook")
 
     frame: str
     app: AppHead | None

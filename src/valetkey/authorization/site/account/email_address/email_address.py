@@ -46,6 +46,7 @@ class EmailPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "account/email_address/email_address.html"
+    title: ClassVar[str] = translatable("Email address")
 
     action: str
     address_now: str
@@ -79,6 +80,7 @@ class EmailDonePage(Struct, frozen=True):
     """The context of the page that says that the address is verified."""
 
     template: ClassVar[str] = "account/email_address/done.html"
+    title: ClassVar[str] = translatable("Your address is confirmed")
 
     email: str
     on_url: str

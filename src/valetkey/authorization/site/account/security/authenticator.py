@@ -73,6 +73,7 @@ class RecoveryCodesPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "account/security/new_recovery_codes.html"
+    title: ClassVar[str] = translatable("Save your recovery codes")
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     download: str
@@ -168,6 +169,7 @@ class NewAuthenticatorPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "account/security/new_authenticator.html"
+    title: ClassVar[str] = translatable("Set up an authenticator app")
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     action: str

@@ -39,6 +39,7 @@ from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs
 
 
@@ -124,6 +125,7 @@ class ConfirmPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "account/security/confirm.html"
+    title: ClassVar[str] = translatable("Confirm your identity")
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js", "show.js")
 
     action: str

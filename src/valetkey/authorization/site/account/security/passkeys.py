@@ -39,6 +39,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.words import translatable
 
 NEW = ADDRESSES["new_passkey"]
 PASSKEY = "/account/security/passkeys/{id}"
@@ -52,6 +53,7 @@ class NewPasskeyPage(Struct, frozen=True):
     """The context of new_passkey.html. Its form posts `csrf`, `name` and `credential`."""
 
     template: ClassVar[str] = "account/security/new_passkey.html"
+    title: ClassVar[str] = translatable("Add a passkey")
     scripts: ClassVar[tuple[str, ...]] = ("passkey.js",)
 
     action: str

@@ -34,6 +34,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.words import translatable
 
 PASSWORD = ADDRESSES["password"]
 REMOVE = ADDRESSES["remove_password"]
@@ -53,6 +54,7 @@ class PasswordPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "account/security/password.html"
+    title: ClassVar[str] = translatable("Password")
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str

@@ -8,6 +8,7 @@ from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
+from valetkey.kernel.words import translatable
 
 
 class OperationShown(Struct, frozen=True):
@@ -41,6 +42,7 @@ class ApiPage(Struct, frozen=True):
     """The context of the page: conventions, permissions and operations."""
 
     template: ClassVar[str] = "admin/server/api.html"
+    title: ClassVar[str] = translatable("Admin API")
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     base: str

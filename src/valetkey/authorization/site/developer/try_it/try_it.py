@@ -95,6 +95,7 @@ class TryRequestPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "developer/try_it/request.html"
+    title: ClassVar[str] = translatable("The request")
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     app: AppHead
@@ -116,6 +117,7 @@ class TryAnswerPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "developer/try_it/answer.html"
+    title: ClassVar[str] = translatable("Response")
     scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
     app: AppHead
@@ -134,6 +136,7 @@ class TryTokensPage(Struct, frozen=True):
     """The context of tokens.html, the third step. Its forms post `csrf` and `token`."""
 
     template: ClassVar[str] = "developer/try_it/tokens.html"
+    title: ClassVar[str] = translatable("The tokens")
 
     app: AppHead
     status: int

@@ -20,6 +20,7 @@ class TryUserInfoPage(Struct, frozen=True):
     """The context of userinfo.html."""
 
     template: ClassVar[str] = "developer/try_it/userinfo.html"
+    title: ClassVar[str] = translatable("Userinfo")
 
     app: AppHead
     status: int
@@ -34,6 +35,7 @@ class TryApiPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "developer/try_it/api.html"
+    title: ClassVar[str] = translatable("Requests to the API")
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     app: AppHead
