@@ -106,7 +106,7 @@ def settle(now: int) -> tuple[str, ...]:
     """
     return (
         f"UPDATE usage_cursor SET at = {now}, event_id = '' WHERE name = 'events'",
-        "UPDATE turns SET taken = (SELECT max(uid) FROM users) WHERE name = 'people_words'",
+        "UPDATE turns SET taken = (SELECT max(uid) FROM users) WHERE name = 'word_parts'",
     )
 
 

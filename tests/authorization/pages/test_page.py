@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import pytest
-from jinja2 import UndefinedError
+from jinja2 import Environment, UndefinedError
 from msgspec import Struct
 
 from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent
@@ -11,6 +11,7 @@ from tests.authorization.pages.reading import Reading
 from tests.authorization.pages.shown import AREAS
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.compilation import page_compiler
 from valetkey.authorization.layout.render import (
     content_security_policy,
     https_only,
@@ -62,6 +63,22 @@ def test_each_address_is_the_path_of_a_page() -> None:
         for path in ADDRESSES.values()
         if path.startswith(("/account/", "/admin", "/developer"))
     } - served == {"/account/security/passkeys/"}
+
+
+def test_sends_no_indentation_except_in_preformatted_text() -> None:
+    environment = Environment(autoescape=True)
+    environment.code_generator_class = page_compiler(str)
+    text = """<p>
+        a {{ x }}
+
+        b</p>
+      <pre id="{{ x }}">
+  1
+    {{ x }}
+    2</pre>
+    <i>c</i>"""
+    sent = environment.from_string(text).render(x="X")
+    assert sent == '<p>\na X\nb</p>\n<pre id="X">\n  1\n    X\n    2</pre>\n<i>c</i>'
 
 
 def test_shows_a_percent_sign_in_a_sentence() -> None:

@@ -2,8 +2,10 @@
 
 An environment has one language, so a translated literal is a constant of it. And a template that is
 imported "with context" runs again for every page: one that uses nothing of the context runs once.
+The indentation of a template is not sent.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 
@@ -22,6 +24,7 @@ from jinja2.nodes import (
     Name,
     Node,
     Pair,
+    TemplateData,
 )
 from jinja2.nodes import Template as Tree
 from jinja2.visitor import NodeTransformer
@@ -37,12 +40,29 @@ def page_compiler(gettext: Callable[[str], str]) -> type[CodeGenerator]:
     return PageCompiler
 
 
+_INDENTATION = re.compile(r"\n\s+")
+_PREFORMATTED = re.compile(r"(<pre\b.*?(?:</pre>|\Z))", re.DOTALL)
+
+
 class _Constants(NodeTransformer):
-    """Translates literals, and imports without the context what does not use it."""
+    """Translates literals; imports without the context what does not use it; removes indents."""
 
     def __init__(self, environment: Environment, gettext: Callable[[str], str]) -> None:
         self._environment = environment
         self._gettext = gettext
+        self._is_preformatted = False
+
+    def visit_TemplateData(self, node: TemplateData) -> Node:  # noqa: N802 - Jinja's name
+        """Leave one newline of each indentation, except in `<pre>`.
+
+        The nodes are visited in the order of the text, and a `<pre>` may hold several.
+        """
+        text = f"<pre>{node.data}" if self._is_preformatted else node.data
+        parts = _PREFORMATTED.split(text)
+        parts[::2] = [_INDENTATION.sub("\n", part) for part in parts[::2]]
+        sent = "".join(parts).removeprefix("<pre>" if self._is_preformatted else "")
+        self._is_preformatted = len(parts) > 1 and not parts[-1] and "</pre>" not in parts[-2]
+        return TemplateData(sent).set_lineno(node.lineno).set_environment(self._environment)
 
     def visit_Call(self, node: Call) -> Node:  # noqa: N802 - Jinja's name
         """Replace `_("text")` by its translation, and the sentences of `{% trans %}` likewise."""

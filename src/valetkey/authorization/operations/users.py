@@ -53,7 +53,7 @@ _LIMIT, _AFTER = PAGING
 _QUERY = (
     Parameter(
         "q",
-        "The beginning of a name, a username or an email address; or a uid.",
+        "Part of a name, a username or an email address; or a uid.",
         {"type": "string", "minLength": 1, "maxLength": 200},
     ),
     Parameter("show", "Only these.", {"type": "string", "enum": [e.value for e in Filter]}),

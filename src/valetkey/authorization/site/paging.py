@@ -38,6 +38,39 @@ class Paging(Struct, frozen=True):
     total: Figure | None = None
 
 
+TIME = "time"
+"""The name of a column of times."""
+
+
+class Heading(Struct, frozen=True):
+    """The heading of a column that sorts its list.
+
+    `url` shows the list sorted by it, the other way round where it is already. `direction` is that
+    of the shown list, as in `aria-sort`; "" if it is sorted by another column.
+    """
+
+    url: str
+    direction: str = ""
+
+
+def sort_headings(
+    address: str, said: Mapping[str, str], order: str, columns: Mapping[str, tuple[str, str]]
+) -> dict[str, Heading]:
+    """Return the headings by column.
+
+    `columns` has the orders of each column, ascending and descending; `order` is that of the shown
+    list. A list of times begins with the latest, any other ascending. `said` are the other
+    parameters of the list.
+    """
+    headings: dict[str, Heading] = {}
+    for column, orders in columns.items():
+        first, second = orders[::-1] if column == TIME else orders
+        chosen = second if order == first else first
+        direction = dict(zip(orders, ("ascending", "descending"), strict=True)).get(order, "")
+        headings[column] = Heading(_address(address, {**said, "sort": chosen}), direction)
+    return headings
+
+
 ONE_PAGE = Paging()
 """A list without other pages."""
 
@@ -61,14 +94,17 @@ def pages_beside(
     trail = back.split(_APART) if back and here else []
 
     def page(after: str, before: list[str]) -> str:
-        parameters = {**said, name: after, "back": _APART.join(before)}
-        text = urlencode({word: value for word, value in parameters.items() if value})
-        return f"{address}?{text}" if text else address
+        return _address(address, {**said, name: after, "back": _APART.join(before)})
 
     first = page("", []) if here else ""
     previous = page(trail[-1], trail[:-1]) if trail else first
     following = page(more, _shortened([*trail, here]) if here else []) if more else ""
     return Paging(first, "" if trail[-1:] == [_GAP] else previous, following, total)
+
+
+def _address(address: str, parameters: Mapping[str, str]) -> str:
+    text = urlencode({word: value for word, value in parameters.items() if value})
+    return f"{address}?{text}" if text else address
 
 
 def _shortened(trail: list[str]) -> list[str]:

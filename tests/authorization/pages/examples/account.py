@@ -25,11 +25,12 @@ from valetkey.authorization.site.account.apps import (
 from valetkey.authorization.site.account.security.confirm import ConfirmPage
 from valetkey.authorization.site.account.security.password import PasswordPage
 from valetkey.authorization.site.account.sessions import SessionsPage
-from valetkey.authorization.site.paging import Paging
+from valetkey.authorization.site.paging import Heading, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
+HEADINGS = {"name": Heading("?sort=name"), "time": Heading("?sort=oldest", "descending")}
 _LATER = Paging("/account/activity", "/account/activity?before=2.ev_2")
 _HAPPENED = (
     ("session.started", ""),

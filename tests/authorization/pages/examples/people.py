@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from tests.authorization.pages.examples.account import ago
+from tests.authorization.pages.examples.account import HEADINGS, ago
 from valetkey.authorization.actions.inspection.accounts import ONE_OWNER, UNPROTECTED
 from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
@@ -230,7 +230,13 @@ def people_examples() -> Mapping[str, PageContext]:
         "admin_findings": _overview_of(_CONDITIONS[::2]),
         "admin_findings_more": _overview_of(_CONDITIONS[1::2]),
         "admin_users": UsersPage(
-            "/admin/users", "", "all", listed, paging=_NEXT, ways=(("Disable account", _SELECTED),)
+            "/admin/users",
+            "",
+            "all",
+            listed,
+            headings=HEADINGS,
+            paging=_NEXT,
+            ways=(("Disable account", _SELECTED),),
         ),
         "admin_selected": SelectedPage(
             _SELECTED, "/admin/users", _DISABLE.title, _DISABLE.text, _CHOSEN[:1]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tests.authorization.pages.examples.account import HEADINGS
 from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.claims import claims_examples
 from tests.authorization.pages.examples.groups import groups_examples
@@ -124,7 +125,7 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
 
 
 def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
-    page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD))
+    page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD), HEADINGS)
     odd = replace(_ROW, name=hostile.name, verified=False, self_registered=True, disabled=True)
     return {
         "admin_clients": page,

@@ -73,7 +73,7 @@ def find_users(
     limit: int,
     order: Order = Order.NEWEST,
 ) -> UserSearchResult:
-    """Return at most `limit` users with a word that begins with `text`, or with that uid.
+    """Return at most `limit` users with a word that contains `text`, or with that uid.
 
     Without a text all users, in that order. `after` is the `more` of the page before; raises
     Refused for one that never was, and where the role does not allow it.
@@ -176,7 +176,10 @@ def _after(tx: Transaction, order: Order, place: Cursor) -> Sequence[Cursor]:
     if place.uid and (last is None or is_gone(last)):
         raise _foreign()
     key = "" if last is None else fold(last.username)
-    return [Cursor("", uid) for _, uid in tx.user_directory.by_username(key, _BATCH)]
+    directory = tx.user_directory
+    descending = order is Order.USERNAME_DESCENDING
+    read = directory.by_username_descending if descending else directory.by_username
+    return [Cursor("", uid) for _, uid in read(key, _BATCH)]
 
 
 def _search(

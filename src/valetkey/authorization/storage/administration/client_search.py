@@ -24,6 +24,7 @@ class ClientOrder(StrEnum):
     NEWEST = "newest"
     OLDEST = "oldest"
     NAME = "name"
+    NAME_DESCENDING = "-name"
 
 
 class Cursor(Struct, frozen=True):
@@ -173,6 +174,7 @@ class ClientSearch(Struct, frozen=True):
             ClientOrder.NEWEST: self._newest,
             ClientOrder.OLDEST: self._oldest,
             ClientOrder.NAME: self._by_name,
+            ClientOrder.NAME_DESCENDING: self._by_name_descending,
         }[order]
         while True:
             lines = read(start)
@@ -210,8 +212,6 @@ class ClientSearch(Struct, frozen=True):
         )
 
     def _by_name(self, after: Cursor) -> Sequence[ClientLine]:
-        # The database folds the name, because its index does: Python folds other letters.
-        row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=after.id)
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE lower(name) >= :name AND (lower(name) > :name OR id > :id)"
@@ -220,10 +220,41 @@ class ClientSearch(Struct, frozen=True):
             " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
             " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
             " ORDER BY lower(name), id LIMIT :limit",
-            name="" if row is None else row[0],
+            name=self._name_of(after) or "",
             id=after.id,
             limit=_BATCH,
         )
+
+    def _by_name_descending(self, before: Cursor) -> Sequence[ClientLine]:
+        name = self._name_of(before)
+        if name is None:
+            return _LINES.all(
+                self.db,
+                "SELECT * FROM clients"
+                " WHERE NOT EXISTS (SELECT 1 FROM registrations"
+                " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+                " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+                " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+                " ORDER BY lower(name) DESC, id DESC LIMIT :limit",
+                limit=_BATCH,
+            )
+        return _LINES.all(
+            self.db,
+            "SELECT * FROM clients WHERE lower(name) <= :name AND (lower(name) < :name OR id < :id)"
+            " AND NOT EXISTS (SELECT 1 FROM registrations"
+            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+            " ORDER BY lower(name) DESC, id DESC LIMIT :limit",
+            name=name,
+            id=before.id,
+            limit=_BATCH,
+        )
+
+    def _name_of(self, place: Cursor) -> str | None:
+        # The database folds the name, because its index does: Python folds other letters.
+        row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=place.id)
+        return None if row is None else str(row[0])
 
 
 _LINES = Record(

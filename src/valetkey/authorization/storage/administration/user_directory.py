@@ -1,11 +1,13 @@
-"""User administration: find users by the beginning of a word, list and count them.
+"""User administration: find users by a part of a word, list and count them.
 
-A word is a username, an email address, the domain of one, or a part of a name.
+A word is a username, an email address, the domain of one, or a part of a name. The index holds each
+word and what remains of it from each of its letters on, so that a part is found as a beginning.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 
 from msgspec import Struct
 
@@ -19,6 +21,12 @@ _KEPT = 40
 
 _WORDS = 12
 """Maximum number of indexed words of one name."""
+
+_PARTS = 64
+"""Maximum number of indexed parts of the words of one user, beside the words."""
+
+_SHORTEST_PART = 2
+"""Minimum number of characters of an indexed part."""
 
 _SPACES = re.compile(r"[\s.,;()\"'<>/-]+")
 
@@ -50,6 +58,7 @@ class Order(StrEnum):
     NEWEST = "newest"
     OLDEST = "oldest"
     USERNAME = "username"
+    USERNAME_DESCENDING = "-username"
 
 
 class Cursor(Struct, frozen=True, order=True):
@@ -64,11 +73,13 @@ START = Cursor("", 0)
 
 def search_words(username: str, email: str, name: str) -> Sequence[str]:
     """Return every word by which a user is found, as stored, in order."""
-    return sorted({_hex(word) for word in _words(username, email, name)} - {""})
+    words = {_hex(word) for word in _words(username, email, name)}
+    parts = islice((_hex(part) for part in _parts(username, email, name)), _PARTS)
+    return sorted((words | set(parts)) - {""})
 
 
 def prefix_range(text: str) -> tuple[str, str]:
-    """Return the range of words that begin with this text."""
+    """Return the range of indexed words and parts that begin with this text."""
     start = _hex(fold(text))
     return start, f"{start}g"  # g is the first letter that no hexadecimal number has
 
@@ -135,6 +146,22 @@ class UserDirectory(Struct, frozen=True):
         )
         return [(key, Uid(uid)) for key, uid in rows]
 
+    def by_username_descending(self, before: str, limit: int) -> Sequence[tuple[str, Uid]]:
+        """Return at most `limit` folded usernames and their users, last first, before a username.
+
+        Before "" means from the end on.
+        """
+        first = "SELECT username_key, uid FROM users ORDER BY username_key DESC LIMIT :limit"
+        following = (
+            "SELECT username_key, uid FROM users WHERE username_key < :before"
+            " ORDER BY username_key DESC LIMIT :limit"
+        )
+        if before:
+            rows = self.db.rows(following, before=before, limit=limit)
+        else:
+            rows = self.db.rows(first, limit=limit)
+        return [(key, Uid(uid)) for key, uid in rows]
+
     def with_roles(self, limit: int) -> Sequence[Uid]:
         """Return at most `limit` users who have a role."""
         rows = self.db.rows(
@@ -189,8 +216,8 @@ class UserDirectory(Struct, frozen=True):
         return row is not None
 
     def index_more(self, limit: int) -> int:
-        """Index at most `limit` users from before search existed; return how many."""
-        row = self.db.row("SELECT taken FROM turns WHERE name = 'people_words'")
+        """Index at most `limit` users from before parts of words were; return how many."""
+        row = self.db.row("SELECT taken FROM turns WHERE name = 'word_parts'")
         last = 0 if row is None else int(row[0])
         rows = self.db.rows(
             "SELECT uid, username, email, name FROM users WHERE uid > :uid ORDER BY uid"
@@ -201,7 +228,7 @@ class UserDirectory(Struct, frozen=True):
         if not rows:
             return 0
         moved = self.db.run(
-            "UPDATE turns SET taken = :uid WHERE name = 'people_words' AND taken = :last",
+            "UPDATE turns SET taken = :uid WHERE name = 'word_parts' AND taken = :last",
             uid=max(uid for uid, *_ in rows),
             last=last,
         )
@@ -292,8 +319,17 @@ def _words(username: str, email: str, name: str) -> Iterator[str]:
     local, at, domain = email.rpartition("@")
     if at:
         yield f"@{domain}"
+        yield domain
         yield from _SPACES.split(local)
     yield from [word for word in _SPACES.split(fold(name)) if word][:_WORDS]
+
+
+def _parts(username: str, email: str, name: str) -> Iterator[str]:
+    # Not of the domain, which most users may share.
+    local = fold(email).rpartition("@")[0]
+    for word in (*_SPACES.split(fold(name))[:_WORDS], fold(username), local):
+        for start in range(1, len(word) - _SHORTEST_PART + 1):
+            yield word[start:]
 
 
 def _hex(word: str) -> str:

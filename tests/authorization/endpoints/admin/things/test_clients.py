@@ -32,12 +32,19 @@ def test_apps_are_found_by_name_and_filters(tmp_path: Path, database_url: str) -
         assert "Printer" not in (await page(browser, "/admin/clients?type=public")).body
         assert "Printer" in (await page(browser, "/admin/clients?profile=nonsense")).body
         await it.client("zebra", name="amber")
-        for sort, first in (("", "amber"), ("oldest", "Printer"), ("name", "amber")):
+        for sort, first in (
+            ("", "amber"),
+            ("oldest", "Printer"),
+            ("name", "amber"),
+            ("-name", "Viewer"),
+        ):
             body = (await page(browser, f"/admin/clients?sort={sort}")).body
             names = re.findall(r'<a href="/admin/clients/\w+"><bdi>(\w+)</bdi>', body)
             assert names[0] == first
             assert "Total: 4" in body
+            names = [name for name in names if name in {"amber", "Printer", "Viewer"}]
             assert sort != "name" or names == ["amber", "Printer", "Viewer"]
+            assert sort != "-name" or names == ["Viewer", "Printer", "amber"]
         assert "Total: 1" in (await page(browser, "/admin/clients?q=print")).body
         nothing = await page(browser, "/admin/clients?q=nobody")
         assert "No app found" in nothing.body

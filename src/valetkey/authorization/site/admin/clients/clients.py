@@ -40,7 +40,15 @@ from valetkey.authorization.site.app_form.registration import (
     Registration,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.paging import (
+    ONE_PAGE,
+    TIME,
+    Heading,
+    Paging,
+    at_most,
+    pages_beside,
+    sort_headings,
+)
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
     ClientLine,
@@ -81,6 +89,7 @@ class ClientsPage(Struct, frozen=True):
     #: The chosen value of each filter, "" for all.
     chosen: dict[str, str]
     listed: tuple[ClientRow, ...]
+    headings: dict[str, Heading]
     order: str = ClientOrder.NEWEST.value
     #: The page that registers an app; "" if the role may not.
     new_url: str = ""
@@ -102,6 +111,10 @@ _WORDS = {
     "mark": {"yes": True, "no": False},
     "origin": {"self": True, "us": False},
     "legacy": {"yes": True, "no": False},
+}
+_SORTS = {
+    "name": (ClientOrder.NAME.value, ClientOrder.NAME_DESCENDING.value),
+    TIME: (ClientOrder.OLDEST.value, ClientOrder.NEWEST.value),
 }
 _TYPES = ("confidential", "public")
 _PROFILES = ("modern", "classic")
@@ -151,6 +164,7 @@ class Clients(Struct, frozen=True):
             text=text,
             chosen=chosen,
             order=order.value,
+            headings=sort_headings(CLIENTS, said, order, _SORTS),
             listed=tuple(row_of(line, request.now) for line in found.lines),
             new_url=NEW if request.permissions.allow(Permission.CLIENTS) else "",
             narrowed=bool(text) or any(chosen.values()),

@@ -23,7 +23,15 @@ from valetkey.authorization.site.admin.saved_filters import (
     saved_part,
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.paging import (
+    ONE_PAGE,
+    TIME,
+    Heading,
+    Paging,
+    at_most,
+    pages_beside,
+    sort_headings,
+)
 from valetkey.authorization.storage.administration.user_directory import Filter, Order
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant, minutes
@@ -63,6 +71,8 @@ class UsersPage(Struct, frozen=True):
     chosen: str
     listed: tuple[UserLine, ...]
     order: str = Order.NEWEST.value
+    #: None for a search, which has an order of its own.
+    headings: dict[str, Heading] | None = None
     paging: Paging = ONE_PAGE
     saved: SavedPart = NOTHING_SAVED
     #: A user was just deleted.
@@ -81,6 +91,10 @@ MOST_COUNTED = 10_000
 
 _LONGEST = 200
 _NEWS = minutes(5)
+_SORTS = {
+    "name": (Order.USERNAME.value, Order.USERNAME_DESCENDING.value),
+    TIME: (Order.OLDEST.value, Order.NEWEST.value),
+}
 _UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
@@ -124,6 +138,7 @@ class Users(Struct, frozen=True):
             chosen=chosen.value,
             listed=tuple(line_of(user, request.now) for user in found.users),
             order=order.value,
+            headings=None if text.strip() else sort_headings(USERS, said, order, _SORTS),
             paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
             saved=saved,
             deleted=deleted,
