@@ -11,11 +11,11 @@ from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.apis import roles as api_roles
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
-from valetkey.authorization.site.admin.clients import client, clients
+from valetkey.authorization.site.admin.clients import client, clients, edit
 from valetkey.authorization.site.admin.events import events
 from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import keys, registration, scim, settings, tokens
-from valetkey.authorization.site.admin.users import attributes, imports, roles, user, users
+from valetkey.authorization.site.admin.users import attributes, forms, imports, roles, user, users
 from valetkey.authorization.site.webhooks.area import CONSOLE
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
@@ -24,13 +24,13 @@ from valetkey.cli.operations.command import names
 # Pages that are more than a confirmation, or "none: why". Buttons derive from their operation.
 PAGES = {
     "list_users": "/admin/users",
-    "make_user": "none: users create accounts themselves, or the command does",
+    "make_user": users.NEW,
     "list_user_imports": users.IMPORT,
     "upload_user_import": users.IMPORT,
     **dict.fromkeys(("read_user_import", "start_user_import", "stop_user_import"), imports.ONE),
     "list_user_import_rows": imports.REPORT,
     "read_user": "/admin/users/{uid}",
-    "change_user": "none: users change their own profile",
+    "change_user": forms.EDIT,
     "set_user_password": "none: administrators never know passwords",
     "list_roles": "/admin/roles",
     "list_groups": "/admin/groups",
@@ -60,8 +60,8 @@ PAGES = {
     "list_clients": "/admin/clients",
     "register_client": "/admin/clients/new",
     "read_client": "/admin/clients/{client_id}",
-    "change_client": "none: its team changes it on the developer pages",
-    "add_client_owner": "none: owners invite others on the developer pages",
+    "change_client": edit.EDIT,
+    "add_client_owner": edit.OWNERS,
     "list_apis": "/admin/apis",
     "declare_api": "/admin/apis/new",
     "read_api": "/admin/apis/{api_id}",
@@ -124,7 +124,9 @@ def _pages() -> set[str]:
         imports,
         clients,
         client,
+        edit,
         events,
+        forms,
         keys,
         registration,
         roles,

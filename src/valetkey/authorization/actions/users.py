@@ -164,15 +164,20 @@ class Accounts(Struct, frozen=True):
         return (MetadataError("username", detail),) if detail else ()
 
     def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
-        """Mark the address as verified, and record the event. False if it was verified already."""
+        """Mark the address as verified, and notify it. False if it was verified already."""
         if user.email_verified_at is not None:
             return False
-        wanted = replace(user, email_verified_at=now, changed_at=now)
-        tx.users.change(wanted)
-        tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
+        wanted = self.confirm_email(tx, user, now)
         if self.notices is not None:
             self.notices.email_verified(tx, wanted, now)
         return True
+
+    def confirm_email(self, tx: Transaction, user: User, now: Instant) -> User:
+        """Mark the address as verified, and return the user as it is now."""
+        wanted = replace(user, email_verified_at=now, changed_at=now)
+        tx.users.change(wanted)
+        tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
+        return wanted
 
     def reset_factors(self, tx: Transaction, user: User, now: Instant) -> bool:
         """Remove everything but the password, sign the user out, and notify them.

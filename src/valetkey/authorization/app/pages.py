@@ -52,6 +52,7 @@ from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, K
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients, NewClient
+from valetkey.authorization.site.admin.clients.edit import ClientForms
 from valetkey.authorization.site.admin.events.events import Events
 from valetkey.authorization.site.admin.groups.group import GroupPages
 from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
@@ -64,6 +65,7 @@ from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
 from valetkey.authorization.site.admin.users.attributes import UserAttributesPage
+from valetkey.authorization.site.admin.users.forms import UserForms
 from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolders
@@ -331,6 +333,7 @@ def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, 
     return (
         *ConsoleOverview(store, inspector).pages(),
         *Users(store).pages(),
+        *UserForms(services).pages(),
         *UserImports(store, settings.accounts, services.random).pages(),
         *UserAttributesPage(services).pages(),
         *ApiRoleForms(services).pages(),
@@ -344,6 +347,7 @@ def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, 
         *ScimCredentials(services).pages(),
         *Clients(store).pages(),
         *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
+        *ClientForms(services).pages(),
         *ClientPages(services).pages(),
         *Apis(services).pages(),
         *ProtectApi(services).pages(),

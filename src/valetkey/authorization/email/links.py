@@ -27,6 +27,7 @@ LIFETIMES: Mapping[VoucherKind, Lifetime] = MappingProxyType(
         VoucherKind.SIGN_UP: days(1),
         VoucherKind.INVITATION: days(7),
         VoucherKind.PASSWORD_RESET: minutes(20),
+        VoucherKind.FIRST_PASSWORD: days(7),
         VoucherKind.EMAIL_VERIFY: days(1),
         VoucherKind.EMAIL_CHANGE: days(1),
         VoucherKind.EMAIL_UNDO: days(7),

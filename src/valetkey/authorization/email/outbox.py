@@ -19,6 +19,7 @@ ASKED_FOR = frozenset(
         EmailKind.SIGN_UP_TAKEN,
         EmailKind.VERIFY_EMAIL,
         EmailKind.PASSWORD_RESET,
+        EmailKind.ACCOUNT_CREATED,
         EmailKind.EMAIL_CHANGE,
         EmailKind.TEAM_INVITATION,
     }

@@ -24,6 +24,7 @@ class EmailKind(StrEnum):
     INVITATION = "invitation"
     VERIFY_EMAIL = "verify_email"
     PASSWORD_RESET = "password_reset"
+    ACCOUNT_CREATED = "account_created"
     PASSWORD_CHANGED = "password_changed"
     EMAIL_CHANGE = "email_change"
     EMAIL_CHANGED = "email_changed"

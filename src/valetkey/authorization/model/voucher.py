@@ -66,6 +66,7 @@ class VoucherKind(StrEnum):
     SIGN_UP = "sign_up"
     INVITATION = "invitation"
     PASSWORD_RESET = "password_reset"
+    FIRST_PASSWORD = "first_password"
     EMAIL_VERIFY = "email_verify"
     EMAIL_CHANGE = "email_change"
     EMAIL_UNDO = "email_undo"

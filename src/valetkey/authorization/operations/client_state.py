@@ -1,7 +1,7 @@
 """Operations on a registered client: owners, verified mark, adopt, disable, delete."""
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.developer.team import give_owner
+from valetkey.authorization.actions.developer.team import give_owner, remove_member
 from valetkey.authorization.actions.registrations import adopt
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
@@ -11,6 +11,7 @@ from valetkey.authorization.model.event.clients import (
     ClientVerificationEnded,
     ClientVerified,
     TeamMemberAdded,
+    TeamMemberRemoved,
 )
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.clients import ONE, registrar
@@ -120,6 +121,46 @@ ADD_OWNER = Operation(
             "client owner",
             done="{username} owns {client_id}.",
             unchanged="{username} owned {client_id} already.",
+        ),
+    ),
+)
+
+
+def remove_owner(tx: Transaction, call: Call, client: Client) -> bool:
+    """Remove a user from the team of the client. False if the user is not in it."""
+    return remove_member(tx, client.id, call.uid, call.now)
+
+
+REMOVE_OWNER = Operation(
+    "remove_client_owner",
+    "DELETE",
+    f"{ONE}/owners/{{uid}}",
+    Permission.CLIENTS,
+    "Remove a user from the team of a client",
+    on_client(remove_owner),
+    description="Webhooks and invitations that the user issued for it end. It may have no owner "
+    "then: administrators manage it.",
+    gives=Done,
+    event=TeamMemberRemoved,
+    buttons=(
+        Button(
+            "remove-owner",
+            translatable("Remove from team"),
+            translatable(
+                "The user no longer manages the app in the developer portal. An app without an "
+                "owner is managed by administrators."
+            ),
+            translatable("The user is no longer in the team."),
+            danger=True,
+            carries=("uid", "uid"),
+        ),
+    ),
+    commands=(
+        Command(
+            "client remove-owner",
+            confirms=False,
+            done="{username} is no longer in the team of {client_id}.",
+            unchanged="{username} was not in the team of {client_id}; nothing changed.",
         ),
     ),
 )
@@ -252,4 +293,4 @@ DELETE = Operation(
 )
 
 
-CLIENT_STATE = (VERIFY, UNVERIFY, ADD_OWNER, ADOPT, DISABLE, ENABLE, DELETE)
+CLIENT_STATE = (VERIFY, UNVERIFY, ADD_OWNER, REMOVE_OWNER, ADOPT, DISABLE, ENABLE, DELETE)

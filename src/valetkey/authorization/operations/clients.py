@@ -210,6 +210,7 @@ CHANGE = Operation(
     guarded=True,
     tagged=True,
     event=ClientChanged,
+    recent=True,
     commands=(),
 )
 

@@ -38,7 +38,8 @@ class Command(Struct, frozen=True):
     braces, as may `note`, which is written to standard error like `remark`, a remark about the
     settings. `columns` are heading and field of the table of a list, `empty` is printed if it has
     no rows. `renamed` are members of the JSON output that have another name than in the API.
-    `sets_password` asks for a password, whose hash the call carries. `missing` explains a 404 of
+    `sets_password` asks for a password, whose hash the call carries, unless the option of the field
+    `instead_of_password` is given. `missing` explains a 404 of
     the operation itself; the exit code is 1 then.
     """
 
@@ -56,6 +57,7 @@ class Command(Struct, frozen=True):
     empty: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     sets_password: bool = False
+    instead_of_password: str = ""
     missing: str = ""
     note: str = ""
     remark: Callable[[Settings], str] | None = None

@@ -1,5 +1,6 @@
 """Users and their groups, as the admin API shows and takes them; nothing that signs in."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,7 @@ from valetkey.authorization.actions.user_input import (
     PostalAddress,
     Profile,
     Username,
+    UserWanted,
     changed_claims,
     described,
 )
@@ -23,6 +25,7 @@ from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.operations.records import Line, Moment
 
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
+_Groups = Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
 _Parent = Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)]
 
 
@@ -95,6 +98,52 @@ class UserAnswer(msgspec.Struct, frozen=True):
     """An account with its current data."""
 
     record: UserShown
+
+
+class PasswordLink(StrEnum):
+    """How the user of a new account receives the link that sets its first password."""
+
+    EMAIL = "email"
+    SHOW = "show"
+
+
+_Link = Annotated[
+    PasswordLink,
+    msgspec.Meta(
+        description="Issue a link that sets the first password once, within 7 days: sent by email, "
+        "or in the response."
+    ),
+]
+
+
+class NewUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new account with its groups, separated by spaces, and its role."""
+
+    groups: Annotated[
+        _Groups, msgspec.Meta(description="Names of groups, separated by spaces.")
+    ] = ""
+    role: Annotated[Role, msgspec.Meta(description="A role in the administration.")] | None = None
+    password_link: _Link | None = None
+
+
+class UserMade(msgspec.Struct, frozen=True):
+    """A new account; `password_link` is its link if it was asked for in the response."""
+
+    record: UserShown
+    password_link: str | None
+
+
+class PasswordLinkWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A link that sets the first password of an account."""
+
+    password_link: _Link
+
+
+class PasswordLinkIssued(msgspec.Struct, frozen=True):
+    """The link, null if it was sent by email, and when it expires."""
+
+    password_link: str | None
+    expires_at: Moment
 
 
 class UserChange(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -276,7 +325,7 @@ class GroupsOfUser(msgspec.Struct, frozen=True):
 class GroupsWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The names of all groups with the user as a direct member, separated by spaces."""
 
-    groups: Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
+    groups: _Groups
 
 
 def group_shown(group: Group) -> GroupShown:

@@ -1,19 +1,16 @@
 """Operations on accounts: find, create, change, disable, delete."""
 
-from msgspec import UnsetType
-
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_users, user_details
-from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.users import (
     PasswordChanged,
     UserChanged,
     UserDisabled,
     UserEnabled,
-    UserRegistered,
     UserRemoved,
 )
+from valetkey.authorization.operations.accounts.new_users import ADDRESS, NEW_USERS
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
@@ -27,7 +24,6 @@ from valetkey.authorization.operations.operation import (
     on,
     on_user,
     reads,
-    writes,
 )
 from valetkey.authorization.operations.records import Done, tag_of
 from valetkey.authorization.operations.user_records import (
@@ -63,7 +59,6 @@ _QUERY = (
 
 
 _ONE = "/users/{uid}"
-_ADDRESS = (Option("address.formatted", "--formatted-address"),)
 
 
 def list_users(tx: Transaction, call: Call) -> Result:
@@ -79,16 +74,6 @@ def read_user(tx: Transaction, call: Call) -> Result:
     """Read one user."""
     told = read(user_details(tx, call.actor, call.uid, call.now))
     return Result(told, etag=tag_of(told.record))
-
-
-def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
-    """Create an account; only commands give it a password."""
-    wanted = call.input(UserWanted)
-    uid = None if isinstance(wanted.uid, UnsetType) else wanted.uid
-    made = call.services.accounts.register(
-        tx, wanted_record(wanted), call.now, uid=uid, password_hash=call.password_hash
-    )
-    return _answer(made)
 
 
 def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:
@@ -263,6 +248,30 @@ ENABLE_USER = Operation(
 )
 
 
+CHANGE_USER = Operation(
+    "change_user",
+    "PATCH",
+    _ONE,
+    Permission.USERS,
+    "Change the profile data of an account",
+    on_user(change_user),
+    description="Fields that are absent stay as they are.",
+    takes=UserChange,
+    gives=UserAnswer,
+    guarded=True,
+    tagged=True,
+    refuses=(409,),
+    event=UserChanged,
+    recent=True,
+    commands=(
+        Command(
+            help="Options that are absent change nothing; an empty text removes a claim.",
+            example="--given-name Ada --phone-number +442079460000",
+            options=ADDRESS,
+        ),
+    ),
+)
+
 USERS = (
     Operation(
         "list_users",
@@ -289,28 +298,7 @@ USERS = (
             ),
         ),
     ),
-    Operation(
-        "make_user",
-        "POST",
-        "/users",
-        Permission.USERS,
-        "Create an account",
-        writes(create_user),
-        takes=UserWanted,
-        gives=UserAnswer,
-        status=201,
-        tagged=True,
-        event=UserRegistered,
-        commands=(
-            Command(
-                help="The password is typed, read from standard input, or generated and printed.",
-                example="ada --email ada@example.com --generate-password",
-                options=(Option("username", argument=True), *_ADDRESS),
-                sets_password=True,
-                done="{username} has an account; uid {uid}",
-            ),
-        ),
-    ),
+    *NEW_USERS,
     Operation(
         "read_user",
         "GET",
@@ -321,28 +309,7 @@ USERS = (
         gives=UserRead,
         tagged=True,
     ),
-    Operation(
-        "change_user",
-        "PATCH",
-        _ONE,
-        Permission.USERS,
-        "Change the profile data of an account",
-        on_user(change_user),
-        description="Fields that are absent stay as they are.",
-        takes=UserChange,
-        gives=UserAnswer,
-        guarded=True,
-        tagged=True,
-        refuses=(409,),
-        event=UserChanged,
-        commands=(
-            Command(
-                help="Options that are absent change nothing; an empty text removes a claim.",
-                example="--given-name Ada --phone-number +442079460000",
-                options=_ADDRESS,
-            ),
-        ),
-    ),
+    CHANGE_USER,
     CHANGE_EMAIL,
     DISABLE_USER,
     ENABLE_USER,

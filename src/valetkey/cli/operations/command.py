@@ -165,7 +165,9 @@ class _Derived(Struct, frozen=True):
         users = found_input.users(given)
         if not users:
             found_input.value(given)
-        secret = inputs.obtain(given) if variant.command.sets_password else None
+        without = given.get(f"input_{variant.command.instead_of_password}") not in {None, "none"}
+        asks = variant.command.sets_password and not without
+        secret = inputs.obtain(given) if asks else None
 
         async def run_operation(opened: Opened) -> tuple[_CallValues, object]:
             about = await self._about(opened, variant, given)

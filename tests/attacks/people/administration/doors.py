@@ -111,6 +111,8 @@ DOORS: Mapping[str, Door] = {
     # Administration: people.
     "/admin": Door(Need.ROLE),
     "/admin/users": Door(Need.ROLE),
+    "/admin/users/new": Door(Need.ROLE, Permission.USERS),
+    "/admin/users/{uid}/edit": Door(Need.ROLE, Permission.USERS, at="/admin/users/1001/edit"),
     "/admin/users/import": Door(Need.ROLE, Permission.USERS),
     "/admin/users/import/{import_id}": Door(
         Need.ROLE, Permission.USERS, at="/admin/users/import/im_1", shown=False
@@ -129,6 +131,12 @@ DOORS: Mapping[str, Door] = {
     # Administration: things.
     "/admin/clients/new": Door(Need.ROLE, Permission.CLIENTS),
     "/admin/clients/{client_id}": Door(Need.ROLE, at="/admin/clients/web"),
+    "/admin/clients/{client_id}/edit": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/edit", shown=False
+    ),
+    "/admin/clients/{client_id}/owners": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/owners", shown=False
+    ),
     "/admin/clients/{client_id}/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/disable"
     ),
@@ -277,6 +285,7 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "POST /users/{uid}/sign-out": Permission.RESET,
     "POST /users/{uid}/reset-factors": Permission.RESET,
     "POST /users/{uid}/send-reset": Permission.RESET,
+    "POST /users/{uid}/password-link": Permission.USERS,
     "POST /users/{uid}/verify-email": Permission.USERS,
     "PUT /users/{uid}/developer": Permission.USERS,
     "DELETE /users/{uid}/developer": Permission.USERS,
@@ -335,6 +344,7 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "DELETE /clients/{client_id}": Permission.CLIENTS,
     "POST /clients/{client_id}/adopt": Permission.CLIENTS,
     "PUT /clients/{client_id}/owners/{uid}": Permission.CLIENTS,
+    "DELETE /clients/{client_id}/owners/{uid}": Permission.CLIENTS,
     "POST /clients/{client_id}/disable": Permission.CLIENTS,
     "POST /clients/{client_id}/enable": Permission.CLIENTS,
     "PUT /clients/{client_id}/verified": Permission.CLIENTS,

@@ -14,7 +14,8 @@ from valetkey.authorization.site.admin.apis.apis import API_WORDS, ApisPage, row
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page
 from valetkey.authorization.site.admin.clients.client import SecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
-from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
+from valetkey.authorization.site.admin.input_fields import input_fields
+from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant

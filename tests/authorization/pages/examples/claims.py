@@ -14,7 +14,8 @@ from valetkey.authorization.site.admin.claims.kinds import (
 )
 from valetkey.authorization.site.admin.claims.preview import PreviewPage, TokenPreview
 from valetkey.authorization.site.admin.confirm import ConfirmPage
-from valetkey.authorization.site.admin.input_form import InputFormPage, input_fields
+from valetkey.authorization.site.admin.input_fields import input_fields
+from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, scim_token_page
 from valetkey.authorization.site.admin.users.users import UserLine
 from valetkey.kernel.moment import Instant

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import account_examples, ago
+from tests.authorization.pages.examples.console_forms import console_form_examples
 from tests.authorization.pages.examples.developer import developer_examples
 from tests.authorization.pages.examples.federation import federation_examples
 from tests.authorization.pages.examples.imports import imports_examples
@@ -128,6 +129,7 @@ EXAMPLES: Mapping[str, PageContext] = {
     **trial_examples(HOSTILE),
     **person_examples(ADA, PRINTER, LONG, RTL, HOSTILE),
     **people_examples(),
+    **console_form_examples(HOSTILE.name),
     **imports_examples(),
     **mailed_examples(PRINTER, HOSTILE),
     **things_examples(LONG, RTL, HOSTILE),

@@ -236,6 +236,8 @@ def people_examples() -> Mapping[str, PageContext]:
             listed,
             headings=HEADINGS,
             paging=_NEXT,
+            import_url="/admin/users/import",
+            new_url="/admin/users/new",
             ways=(("Disable account", _SELECTED),),
         ),
         "admin_selected": SelectedPage(

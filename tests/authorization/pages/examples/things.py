@@ -77,6 +77,8 @@ _PAGE = ClientPage(
     row=_ROW,
     description="Prints your notes on real paper.",
     needs_pkce=True,
+    edit_url="/admin/clients/app_7f3k9qxmB2/edit",
+    add_action="/admin/clients/app_7f3k9qxmB2/owners",
     facts=(
         Fact("Redirect URIs", ("https://app.example/callback", "https://app.example/callback/two")),
         Fact("Scopes", ()),

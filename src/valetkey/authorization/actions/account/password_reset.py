@@ -1,4 +1,8 @@
-"""Password reset by an emailed link, valid once within 20 minutes."""
+"""Choose a password by a link that works once.
+
+A reset link is emailed and expires after 20 minutes; that of a new account without a password is
+emailed or shown to its administrator, and expires after 7 days.
+"""
 
 from collections.abc import Mapping
 
@@ -27,7 +31,12 @@ from valetkey.kernel.secret import Secret, same
 from valetkey.web.client_address import network_of
 
 LIFETIME = LIFETIMES[VoucherKind.PASSWORD_RESET]
-"""How long the link works."""
+"""How long a reset link works."""
+
+FIRST_LIFETIME = LIFETIMES[VoucherKind.FIRST_PASSWORD]
+"""How long the link of a new account works."""
+
+_KINDS = (VoucherKind.PASSWORD_RESET, VoucherKind.FIRST_PASSWORD)
 
 FROM_ONE_PLACE = Limit(30, hours(1))
 """Maximum rate of requests from one network (/24 or /56)."""
@@ -102,23 +111,32 @@ class PasswordReset(Struct, frozen=True):
 
         def set_password(tx: Transaction) -> User | None:
             # Locked: password and email stay as they are between the look-up and the change.
-            link = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
-            hold_both(tx, None if link is None else _sender(link.data)[0], user.uid)
+            given = self._link(tx, text, now)
+            hold_both(tx, None if given is None else _sender(given.data)[0], user.uid)
             tx.users.find_to_change(user.uid)
             found = self._find(tx, text, now)
             if found is None or not self.links.redeem(tx, found[0], now):
                 return None
-            self.accounts.set_password(tx, found[1], data, now)
-            return found[1]
+            link, owner = found
+            if link.data.get("emailed") and owner.email_verified_at is None:
+                owner = self.accounts.confirm_email(tx, owner, now)
+            self.accounts.set_password(tx, owner, data, now)
+            return owner
 
         return await self.passwords.store.write(set_password, done_by=USUAL_ACTOR)
 
+    def _link(self, tx: Transaction, text: str, now: Instant) -> ValidLink | None:
+        found = (self.links.find(tx, kind, text, now) for kind in _KINDS)
+        return next((link for link in found if link is not None), None)
+
     def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[ValidLink, User] | None:
-        found = self.links.find(tx, VoucherKind.PASSWORD_RESET, text, now)
+        found = self._link(tx, text, now)
         if found is None:
             return None
         user = tx.users.find(Uid(int(found.data["uid"])))
         if user is None or user.disabled_at is not None:
+            return None
+        if found.voucher.kind is VoucherKind.FIRST_PASSWORD and has_sign_in_method(tx, user.uid):
             return None
         says = _bound_to(tx, self.links, user)
         unchanged = all(same(text, found.data.get(name, "")) for name, text in says.items())
@@ -141,6 +159,33 @@ def issue_reset(
     until = later(now, LIFETIME)
     says = {**_bound_to(tx, links, user), "by": str(by or "")}
     links.issue(tx, VoucherKind.PASSWORD_RESET, link, says, until)
+    return until
+
+
+def has_sign_in_method(tx: Transaction, uid: Uid) -> bool:
+    """Return whether someone can sign in to the account: a first password would take it over."""
+    return bool(tx.user_directory.factors_of(uid) or tx.identities.of_user(uid))
+
+
+def issue_first_password(
+    tx: Transaction,
+    links: Links,
+    link: Secret,
+    user: User,
+    now: Instant,
+    by: DoneBy,
+    *,
+    emailed: bool,
+) -> Instant:
+    """Activate a link with which the user of a new account chooses a password.
+
+    It is void under the same conditions as a reset link, and once the account has a sign-in method.
+    If it was `emailed`, its use verifies the
+    address. Returns when it expires.
+    """
+    until = later(now, FIRST_LIFETIME)
+    says = {**_bound_to(tx, links, user), "by": str(by), "emailed": "yes" if emailed else ""}
+    links.issue(tx, VoucherKind.FIRST_PASSWORD, link, says, until)
     return until
 
 

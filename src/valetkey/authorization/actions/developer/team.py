@@ -213,15 +213,7 @@ class Teams(Struct, frozen=True):
             return TeamError.GONE
         if _is_last_owner(team, uid):
             return TeamError.LAST_OWNER
-        if not tx.members.remove(client_id, uid):
-            return TeamError.GONE
-        tx.events.add(TeamMemberRemoved(client_id, uid), now)
-        end_issued_in_team(tx, client_id, uid, now)
-        user = tx.users.find(uid)
-        email_key = fold(user.email) if user else ""
-        for invitation_id in tx.team_invitations.end_for(client_id, uid, email_key):
-            tx.events.add(TeamInvitationEnded(client_id, invitation_id, "removed"), now)
-        return None
+        return None if remove_member(tx, client_id, uid, now) else TeamError.GONE
 
     def _print(self, token: str) -> Fingerprint:
         return self.fingerprints.of("team invitation", token)
@@ -233,6 +225,23 @@ def add_member(tx: Transaction, client_id: str, uid: Uid, role: TeamRole, now: I
     if added:
         tx.events.add(TeamMemberAdded(client_id, uid, role.value), now)
     return added
+
+
+def remove_member(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
+    """Remove a member, with what they issued in the team. False if they are none.
+
+    Also the last owner: operators can manage an app without one.
+    """
+    tx.members.team_to_change(client_id)
+    if not tx.members.remove(client_id, uid):
+        return False
+    tx.events.add(TeamMemberRemoved(client_id, uid), now)
+    end_issued_in_team(tx, client_id, uid, now)
+    user = tx.users.find(uid)
+    email_key = fold(user.email) if user else ""
+    for invitation_id in tx.team_invitations.end_for(client_id, uid, email_key):
+        tx.events.add(TeamInvitationEnded(client_id, invitation_id, "removed"), now)
+    return True
 
 
 def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:

@@ -28,9 +28,7 @@ _text = partial(FieldRule, Kind.TEXT, editors=PROTOCOL)
 _texts = partial(FieldRule, Kind.TEXTS, editors=PROTOCOL)
 _flag = partial(FieldRule, Kind.FLAG, editors=PROTOCOL)
 _whole = partial(FieldRule, Kind.WHOLE, editors=PROTOCOL)
-_WEBSITE = FieldRule(
-    Kind.LINK, RFC_7591, PROTOCOL | Editor.DEVELOPER, label=translatable("Website")
-)
+_WEBSITE = FieldRule(Kind.LINK, RFC_7591, label=translatable("Website"))
 
 
 class IdTokenClaims(StrEnum):

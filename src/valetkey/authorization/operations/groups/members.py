@@ -2,7 +2,7 @@
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.groups import add_member, remove_member
-from valetkey.authorization.model.account.scim import MOST_OF_USER
+from valetkey.authorization.model.account.scim import MOST_OF_USER, Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import GroupMemberAdded, GroupMemberRemoved
 from valetkey.authorization.operations.command import Command
@@ -29,6 +29,7 @@ from valetkey.authorization.operations.user_records import (
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 _MEMBER = f"{ONE}/members/{{uid}}"
@@ -133,19 +134,41 @@ def list_user_groups(tx: Transaction, call: Call, user: User) -> GroupsOfUser:
 
 def set_user_groups(tx: Transaction, call: Call, user: User) -> bool | tuple[MetadataError, ...]:
     """Make the user a direct member of exactly these groups. False if they were."""
-    names = set(call.input(GroupsWanted).groups.split())
-    if len(names) > MOST_OF_USER:
-        return (MetadataError("groups", f"at most {MOST_OF_USER}"),)
-    found = {name: tx.groups.find(name) for name in sorted(names)}
-    if unknown := [name for name, group in found.items() if group is None]:
-        return (MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}"),)
+    found = _groups_in(tx, call.input(GroupsWanted).groups)
+    if isinstance(found, MetadataError):
+        return (found,)
     before = {group.name: group for group in tx.groups.direct(user.uid)}
     changed = [
-        remove_member(tx, user, before[name], call.now) for name in sorted(before.keys() - names)
+        remove_member(tx, user, before[name], call.now)
+        for name in sorted(before.keys() - found.keys())
     ]
-    added = {name: group for name, group in found.items() if group and name not in before}
+    added = {name: group for name, group in found.items() if name not in before}
     changed += [add_member(tx, user, group, call.now) for group in added.values()]
     return any(changed)
+
+
+def join_groups(tx: Transaction, user: User, names: str, now: Instant) -> tuple[MetadataError, ...]:
+    """Make a new user a direct member of these groups, separated by spaces; return what is wrong.
+
+    Raises Refused (conflict) where a group is in too many others.
+    """
+    found = _groups_in(tx, names)
+    if isinstance(found, MetadataError):
+        return (found,)
+    for group in found.values():
+        add_member(tx, user, group, now)
+    return ()
+
+
+def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
+    """Return the groups of these names, in order."""
+    names = sorted(set(text.split()))
+    if len(names) > MOST_OF_USER:
+        return MetadataError("groups", f"at most {MOST_OF_USER}")
+    found = {name: group for name in names if (group := tx.groups.find(name)) is not None}
+    if unknown := [name for name in names if name not in found]:
+        return MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}")
+    return found
 
 
 SET_USER_GROUPS = Operation(

@@ -22,7 +22,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.webhook import MOST_WEBHOOKS, MOST_WEBHOOKS_OF_APP, Webhook
 from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
 from valetkey.authorization.site.admin.confirm import Buttons
-from valetkey.authorization.site.admin.input_form import Words
+from valetkey.authorization.site.admin.input_fields import Words
 from valetkey.authorization.site.developer.app import (
     APP,
     AppHead,

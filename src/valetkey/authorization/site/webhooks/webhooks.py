@@ -23,7 +23,8 @@ from valetkey.authorization.operations.webhooks import (
 )
 from valetkey.authorization.site.admin.administrator import with_query
 from valetkey.authorization.site.admin.confirm import Confirmation, Confirmed, Offer, Subject
-from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, as_text
+from valetkey.authorization.site.admin.input_fields import as_text
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.page import (
     AnyPage,

@@ -34,7 +34,8 @@ from valetkey.authorization.site.admin.confirm import (
     Subject,
     confirmation,
 )
-from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, as_text
+from valetkey.authorization.site.admin.input_fields import as_text
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.register.apis import ApiUsage
 from valetkey.authorization.storage.transaction import Transaction

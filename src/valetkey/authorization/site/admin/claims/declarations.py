@@ -31,15 +31,15 @@ from valetkey.authorization.site.admin.confirm import (
     confirmation,
     done_at,
 )
-from valetkey.authorization.site.admin.input_form import (
+from valetkey.authorization.site.admin.input_fields import (
     Faults,
     InputField,
-    InputFormPage,
     as_text,
     input_fields,
     read_input,
     typed,
 )
+from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
 from valetkey.kernel.refusal import Refused

@@ -21,7 +21,7 @@ from valetkey.authorization.operations.claims import (
 )
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.site.admin.administrator import APPS_AND_APIS, PEOPLE
-from valetkey.authorization.site.admin.input_form import Words
+from valetkey.authorization.site.admin.input_fields import Words
 from valetkey.kernel.words import translatable
 
 ATTRIBUTES = "/admin/attributes"

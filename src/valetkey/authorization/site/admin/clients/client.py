@@ -9,6 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such_client
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import (
@@ -20,7 +21,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.model.register.fields import LISTS, Kind
 from valetkey.authorization.operations.client_records import NewSecret
-from valetkey.authorization.operations.client_state import DELETE
+from valetkey.authorization.operations.client_state import DELETE, REMOVE_OWNER
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (
@@ -50,6 +51,7 @@ from valetkey.authorization.site.shown_once import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
@@ -71,6 +73,8 @@ class TeamLine(Struct, frozen=True):
     name: str
     owns: bool
     url: str
+    #: The confirmation before the user is removed; "" if the role may not.
+    remove_url: str = ""
 
 
 class Fact(Struct, frozen=True):
@@ -104,6 +108,11 @@ class ClientPage(Struct, frozen=True):
     preview_url: str
     #: The operation that was just run; "" for none.
     done: str = ""
+    #: The form that edits the app, and the address that adds an owner; "" if the role may not.
+    edit_url: str = ""
+    add_action: str = ""
+    #: Why no owner was added, translatable.
+    fault: str = ""
 
 
 def secret_page(
@@ -127,6 +136,14 @@ _OTHERS_END = translatable(
     "Existing secrets expire at the time you chose. Deploy the new secret before then."
 )
 _BUTTONS = Buttons.below("/clients/{client_id}")
+_DONE = {
+    "edit": translatable("The app is saved."),
+    "owner": translatable("The user is an owner of the app."),
+}
+_FAULTS = {
+    "unknown": translatable("User not found."),
+    "several": translatable("Several users match. Enter the uid of one of them."),
+}
 _LONGEST_ID = 100
 _ELSEWHERE = frozenset({"name", "description", "requires_pkce", "key_set"})
 """Fields shown elsewhere on the page, and the key set, which is too long."""
@@ -149,7 +166,9 @@ class ClientPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the app without its secrets."""
         held, names = await self._look(request)
-        return Show(_page(held, names, request, _BUTTONS.done(request.query.get("done"))))
+        said = request.query.get("done")
+        page = _page(held, names, request, _BUTTONS.done(said, _DONE))
+        return Show(replace(page, fault=_FAULTS.get(said or "", "") if page.add_action else ""))
 
     async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
         if isinstance(result, NewSecret):
@@ -172,10 +191,15 @@ class ClientPages(Struct, frozen=True):
         return Show(page)
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
-        held, _ = await self._look(request)
+        held, names = await self._look(request)
         client, carries = held.client, confirmed.button.carries
         facts = [client.id]
-        if carries is not None:
+        if confirmed.operation is REMOVE_OWNER:
+            uid = uid_of(form.get("uid") or "")
+            if uid is None or all(one.uid != uid for one in held.team):
+                raise page_not_found()
+            facts += [names.get(uid, ""), f"uid {uid}"]
+        elif carries is not None:
             wanted = form.get(carries[0]) or ""
             if all(each.id != wanted for each in client.live_secrets(request.now)):
                 raise page_not_found()
@@ -189,7 +213,7 @@ class ClientPages(Struct, frozen=True):
         )
 
     async def _look(self, request: AdminRequest) -> tuple[ClientWithUses, dict[int, str]]:
-        client_id, actor, now = _named(request), request.actor, request.now
+        client_id, actor, now = named(request), request.actor, request.now
 
         def read_state(tx: Transaction) -> tuple[ClientWithUses, dict[int, str]]:
             held = clients.find_details(tx, actor, client_id, now)
@@ -200,10 +224,11 @@ class ClientPages(Struct, frozen=True):
 
 
 def _address(request: AdminRequest) -> str:
-    return client_address(_named(request))
+    return client_address(named(request))
 
 
-def _named(request: AdminRequest) -> str:
+def named(request: AdminRequest) -> str:
+    """Return the client id in the path. Raises Refused (not found) for other text."""
     # Generated ids need no encoding in a URL; ids chosen by operators may.
     name = unquote_to_bytes(request.arguments["client_id"]).decode("latin-1")
     if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
@@ -250,7 +275,10 @@ def _page(
         changed=When(client.changed_at, now),
         verified_since=None if client.verified_at is None else When(client.verified_at, now),
         disabled_since=None if client.disabled_at is None else When(client.disabled_at, now),
-        team=tuple(_member(one, names) for one in held.team),
+        team=tuple(
+            _member(one, names, client_address(client.id, "remove-owner") if may else "")
+            for one in held.team
+        ),
         secrets=secret_lines(
             client.live_secrets(now), client_address(client.id, "end-secret") if may else "", now
         ),
@@ -261,6 +289,8 @@ def _page(
         events_url=with_query(EVENTS, {"client": client.id}),
         preview_url=with_query(PREVIEW, {"client": client.id}),
         done=done,
+        edit_url=client_address(client.id, "edit") if may else "",
+        add_action=client_address(client.id, "owners") if may else "",
     )
 
 
@@ -280,5 +310,10 @@ def _facts(client: Client) -> Iterator[Fact]:
             yield Fact(label, (str(value),))
 
 
-def _member(one: Membership, names: dict[int, str]) -> TeamLine:
-    return TeamLine(names.get(one.uid, str(one.uid)), one.owns, user_address(one.uid))
+def _member(one: Membership, names: dict[int, str], remove_url: str) -> TeamLine:
+    return TeamLine(
+        names.get(one.uid, str(one.uid)),
+        one.owns,
+        user_address(one.uid),
+        with_query(remove_url, {"uid": str(one.uid)}) if remove_url else "",
+    )

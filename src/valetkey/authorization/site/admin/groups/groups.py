@@ -25,7 +25,8 @@ from valetkey.authorization.site.admin.administrator import (
     actor_of,
     administrator,
 )
-from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words, as_text
+from valetkey.authorization.site.admin.input_fields import Words, as_text
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
 from valetkey.kernel.words import translatable

@@ -22,7 +22,8 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.confirm import Buttons, Confirmed, Subject, confirmation
-from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, Words
+from valetkey.authorization.site.admin.input_fields import Words
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,

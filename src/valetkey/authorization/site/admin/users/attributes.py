@@ -22,12 +22,8 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.input_form import (
-    Faults,
-    InputField,
-    InputFormPage,
-    json_value,
-)
+from valetkey.authorization.site.admin.input_fields import Faults, InputField, json_value
+from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction

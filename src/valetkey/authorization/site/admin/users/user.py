@@ -19,7 +19,7 @@ from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.roles import NO_ROLE
-from valetkey.authorization.operations.user_records import UserState
+from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState
 from valetkey.authorization.operations.users import DELETE_USER
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -46,6 +46,7 @@ from valetkey.authorization.site.admin.confirm import (
 from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.events.lines import EventRow, Names, names_in, rows_of
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
+from valetkey.authorization.site.admin.users.forms import password_link_page
 from valetkey.authorization.site.admin.users.users import (
     USERS,
     UserLine,
@@ -109,6 +110,8 @@ class UserPage(Struct, frozen=True):
     events_url: str = ""
     #: The page that edits attributes; "" if none is declared, or if the role may not.
     attributes_url: str = ""
+    #: The form that edits the profile; "" if the role may not.
+    edit_url: str = ""
     preview_url: str = ""
     #: The directory that disabled the user by SCIM; "" for none.
     disabled_by: str = ""
@@ -118,6 +121,8 @@ class UserPage(Struct, frozen=True):
 _NEWS = minutes(5)
 _BUTTONS = Buttons.below("/users/{uid}")
 _MESSAGES = {
+    "new": translatable("The account is created."),
+    "edit": translatable("The profile is saved."),
     "attributes": translatable("The attributes are saved."),
     "api-role": translatable("The role is assigned."),
     "api-role-removed": translatable("The role is removed."),
@@ -185,6 +190,7 @@ class UserPages(Struct, frozen=True):
             attributes=shown_attributes(state.user, extras.declared),
             groups=tuple(map(group_link, extras.groups)),
             disabled_by=extras.directory,
+            edit_url=f"{place}/edit" if may_assign else "",
             attributes_url=f"{place}/attributes" if extras.declared and may_edit else "",
             api_roles=roles_part(
                 extras.roles, extras.apis, "", f"{place}/api-roles" if may_assign else ""
@@ -217,6 +223,7 @@ class UserPages(Struct, frozen=True):
                 tuple(facts),
                 values={
                     "role": chosen,
+                    "password_link": form.get("password_link") or "",
                     "email": form.get("email") or user.email,
                     "groups": form.get("groups") or " ".join(tx.groups.direct_names(uid)),
                 },
@@ -229,10 +236,12 @@ class UserPages(Struct, frozen=True):
 
         return await self.services.store.scan(read_state)
 
-    async def _finish(
-        self, request: AdminRequest, confirmed: Confirmed, _result: object
-    ) -> Outcome:
+    async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
         uid = _uid(request)
+        if isinstance(result, PasswordLinkIssued) and result.password_link is not None:
+            user = await self.services.store.read(lambda tx: tx.users.find(uid))
+            name = "" if user is None else user.name or user.username
+            return Show(password_link_page(user_address(uid), name, result.password_link))
         if confirmed.operation is DELETE_USER:
             return SeeOther(f"{USERS}?deleted={uid}")
         return SeeOther(f"{user_address(uid)}?done={confirmed.button.slug}")

@@ -39,6 +39,7 @@ from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
 
 USERS = ADDRESSES["admin_users"]
+NEW = "/admin/users/new"
 IMPORT = "/admin/users/import"
 SELECTED = "/admin/users/selected"
 
@@ -79,6 +80,8 @@ class UsersPage(Struct, frozen=True):
     deleted: bool = False
     #: "" where the role may not.
     import_url: str = ""
+    #: The form that creates a user; "" where the role may not.
+    new_url: str = ""
     #: Title and address of what can be done with the selected users.
     ways: tuple[tuple[str, str], ...] = ()
 
@@ -132,6 +135,7 @@ class Users(Struct, frozen=True):
                 and tx.user_directory.has_acted(actor.done_by, "user.removed", gone, since),
             )
         )
+        may = request.permissions.allow(Permission.USERS)
         page = UsersPage(
             action=USERS,
             text=text,
@@ -142,7 +146,8 @@ class Users(Struct, frozen=True):
             paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
             saved=saved,
             deleted=deleted,
-            import_url=IMPORT if request.permissions.allow(Permission.USERS) else "",
+            import_url=IMPORT if may else "",
+            new_url=NEW if may else "",
             ways=tuple(
                 (each.button.title, f"{SELECTED}/{slug}")
                 for slug, each in Buttons.below("/users/{uid}").by_slug.items()

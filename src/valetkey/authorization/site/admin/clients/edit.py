@@ -1,0 +1,232 @@
+"""/admin/clients/{client_id}/edit and /owners: edit an app, add an owner."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from valetkey.authorization.actions.admin import clients
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.search import resolve_users
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.client import (
+    DISCOURAGED,
+    RESOURCE_SERVER,
+)
+from valetkey.authorization.model.register.fields import Editor, Field
+from valetkey.authorization.operations.client_records import ClientChange, ClientMade, shown
+from valetkey.authorization.operations.client_state import ADD_OWNER
+from valetkey.authorization.operations.clients import CHANGE
+from valetkey.authorization.operations.operation import Services, call_of
+from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.protocol.register.client_metadata import fields_of
+from valetkey.authorization.site.admin.administrator import (
+    AdminRequest,
+    actor_of,
+    administrator,
+    page_not_found,
+)
+from valetkey.authorization.site.admin.clients.client import named, secret_page
+from valetkey.authorization.site.admin.clients.clients import client_address
+from valetkey.authorization.site.admin.input_fields import (
+    Choices,
+    Words,
+    as_text,
+    in_lines,
+    repeated,
+)
+from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
+from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
+
+EDIT = "/admin/clients/{client_id}/edit"
+OWNERS = "/admin/clients/{client_id}/owners"
+
+_LONGEST = 200
+_SIGN_IN = translatable("Sign-in and permissions")
+_TOKENS = translatable("Tokens")
+_PAGES = translatable("Pages of the app")
+_ADVANCED = translatable("Advanced")
+_NO_HINT = ""
+_ONE_A_LINE = translatable("One per line.")
+
+# Of fields without a label in their rule, and hints for administrators.
+_OWN: Words = {
+    "redirect_uris": (_NO_HINT, translatable("One per line. The address must match exactly.")),
+    "grant_types": (_NO_HINT, _NO_HINT),
+    "scopes": (_NO_HINT, translatable("What the app may request, one per line.")),
+    "default_scopes": (
+        translatable("Default scopes"),
+        translatable("Granted if the app requests none. One per line, out of the scopes above."),
+    ),
+    "required_scopes": (
+        translatable("Required scopes"),
+        translatable("Users cannot deselect them. One per line, out of the scopes above."),
+    ),
+    "access_token_lifetime": (
+        translatable("Lifetime of access tokens"),
+        translatable("In seconds. Leave empty for the default of the server."),
+    ),
+    "rotates_refresh_token": (
+        translatable("Rotate refresh tokens"),
+        translatable("Each use returns a new one; the old one no longer works."),
+    ),
+    "ends_with_session": (
+        translatable("Access ends with the session"),
+        translatable("Refresh tokens end when the user signs out."),
+    ),
+    "id_token_claims": (
+        translatable("Claims in ID tokens"),
+        translatable("Which claims the ID tokens of the token endpoint carry."),
+    ),
+    "exchanges_tokens_of": (
+        translatable("Exchanges tokens of"),
+        translatable("Client IDs whose tokens it may exchange, one per line."),
+    ),
+    "exchanges_for": (
+        translatable("Exchanges tokens for"),
+        translatable("What it may exchange them for, one per line."),
+    ),
+    "required_groups": (
+        translatable("Required groups"),
+        translatable("Only members of one of these groups can sign in. One name per line."),
+    ),
+    "assertion_audiences": (translatable("Audiences of assertions"), _ONE_A_LINE),
+}
+_PLACES: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("", ("name", "client_uri", "description", "redirect_uris")),
+    (
+        _SIGN_IN,
+        (
+            "type",
+            "application_type",
+            "profile",
+            "requires_pkce",
+            "grant_types",
+            "scopes",
+            "default_scopes",
+            "required_scopes",
+            "required_groups",
+        ),
+    ),
+    (
+        _TOKENS,
+        (
+            "access_token_format",
+            "access_token_lifetime",
+            "rotates_refresh_token",
+            "ends_with_session",
+            "id_token_claims",
+        ),
+    ),
+    (_PAGES, ("logo_uri", "policy_uri", "tos_uri")),
+)
+_FIELDS = {each.name: each for each in fields_of(Editor.ADMINISTRATOR)}
+
+
+def _words(field: Field) -> tuple[str, str]:
+    label, hint = _OWN.get(field.name, ("", ""))
+    return field.rule.label or label or field.name, field.rule.hint or hint
+
+
+def _grouped() -> Mapping[str, str]:
+    """Return the heading of every field that an administrator may change, in the form's order."""
+    placed = {name: group for group, names in _PLACES for name in names if name in _FIELDS}
+    return {**placed, **{name: _ADVANCED for name in _FIELDS if name not in placed}}
+
+
+EDIT_GROUPS = _grouped()
+EDIT_WORDS: Words = {name: _words(_FIELDS[name]) for name in EDIT_GROUPS}
+
+
+class ClientForms(Struct, frozen=True):
+    """Edit an app by a form that follows from the fields of a client, and add an owner."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """Return the form, and the address of the one that adds an owner."""
+        return (
+            InputForm(
+                EDIT,
+                administrator(Permission.CLIENTS, recent=True),
+                actor_of,
+                self.services,
+                CHANGE,
+                ClientMade,
+                EDIT_WORDS,
+                translatable("Edit app"),
+                self._edited,
+                self._changed,
+                opaque=in_lines(ClientChange, EDIT_WORDS),
+                multiple=repeated(ClientChange, ("grant_types",)),
+                conflicts=ON_TOP,
+                groups=EDIT_GROUPS,
+            ).page(),
+            Page(OWNERS, administrator(Permission.CLIENTS), act=Act(self.add_owner)),
+        )
+
+    async def _edited(self, request: AdminRequest) -> FormSubject:
+        client_id, actor, now = named(request), request.actor, request.now
+        if client_id == RESOURCE_SERVER:
+            raise page_not_found()
+        held = await self.services.store.scan(
+            lambda tx: clients.find_details(tx, actor, client_id, now)
+        )
+        client = held.client
+        metadata = metadata_of(client)
+        values = {name: _text(field.of(metadata)) for name, field in _FIELDS.items()}
+        return FormSubject(
+            client_address(client.id),
+            client.name or client.id,
+            values,
+            tag_of(shown(client, now)),
+            note=_VERIFIED if client.verified_at is not None else "",
+            choices={"grant_types": self._grant_types(client.grant_types)},
+        )
+
+    def _grant_types(self, had: Sequence[str] | frozenset[str]) -> Choices:
+        # The legacy ones are enabled by an operation of their own.
+        rules = self.services.registrar("admin").rules.grant_types
+        names = [name for name in rules if name not in DISCOURAGED or name in had]
+        return tuple((name, name) for name in [*names, *sorted(set(had) - set(names))])
+
+    async def _changed(self, request: AdminRequest, made: msgspec.Struct) -> Outcome:
+        address = client_address(named(request))
+        secret = getattr(made, "client_secret", None)
+        if not secret:
+            return SeeOther(f"{address}?done=edit")
+        name = str(getattr(getattr(made, "record", None), "name", ""))
+        page = secret_page(
+            address, name or named(request), named(request), str(secret), others_end=False
+        )
+        return Show(page)
+
+    async def add_owner(self, request: AdminRequest) -> Outcome:
+        """Make the user that the text means an owner."""
+        actor, text = request.actor, (request.form.get("person") or "").strip()[:_LONGEST]
+        address = client_address(named(request))
+
+        def find_users(tx: Transaction) -> Sequence[User]:
+            require(tx, actor, Permission.CLIENTS)
+            return resolve_users(tx, text)
+
+        meant = await self.services.store.read(find_users)
+        if len(meant) != 1:
+            return SeeOther(f"{address}?done={'several' if meant else 'unknown'}#owners")
+        path = {"client_id": request.arguments["client_id"], "uid": str(meant[0].uid)}
+        call = call_of(self.services, ADD_OWNER, actor, request.now, path)
+        await ADD_OWNER.run(call)
+        return SeeOther(f"{address}?done=owner")
+
+
+_VERIFIED = translatable(
+    "This app is verified. Changing its name, logo, policy links or redirect URIs removes the "
+    "verification until it is reviewed again."
+)
+
+
+def _text(value: object) -> str:
+    return "\n".join(str(each) for each in value) if isinstance(value, tuple) else as_text(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,0 +1,145 @@
+"""The console edits apps by every field that an administrator may change, and their owners."""
+
+import asyncio
+from pathlib import Path
+
+from tests.authorization.endpoints.account.people import knows
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.support.harness import ADA, Harness, run
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.fields import Editor
+from valetkey.authorization.protocol.register.client_metadata import fields_of
+from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS
+from valetkey.authorization.storage.transaction import Transaction
+
+APP = "/admin/clients/web"
+EDIT = f"{APP}/edit"
+
+
+async def web(it: Harness) -> Client:
+    found = await it.read(lambda tx: tx.clients.find("web"))
+    assert found is not None
+    return found
+
+
+def test_form_has_every_field_of_administrators() -> None:
+    assert set(EDIT_WORDS) == {each.name for each in fields_of(Editor.ADMINISTRATOR)}
+    assert all(label and label != name for name, (label, _) in EDIT_WORDS.items())
+
+
+def test_app_is_edited(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        before = await web(it)
+        # A form that is only submitted changes nothing.
+        assert (await do(browser, EDIT)).location == f"{APP}?done=edit"
+        assert metadata_of(await web(it)) == metadata_of(before)
+        assert "client.changed" not in await it.events()
+        answer = await do(
+            browser,
+            EDIT,
+            name="Notes & Co",
+            client_uri="https://notes.example",
+            description="Prints notes.",
+            redirect_uris="https://a.example/cb\r\n\r\nhttps://b.example/cb",
+            access_token_lifetime="120",
+        )
+        assert answer.location == f"{APP}?done=edit", answer.body
+        assert knows(await page(browser, answer.location), "The app is saved.")
+        client = await web(it)
+        assert (client.name, client.description) == ("Notes & Co", "Prints notes.")
+        assert client.openid.client_uri == "https://notes.example"
+        assert client.redirect_uris == ("https://a.example/cb", "https://b.example/cb")
+        assert client.grant_types == before.grant_types
+        assert "client.changed" in await it.events()
+
+    run(tmp_path, story, database_url)
+
+
+def test_faults_are_told_in_the_words_of_the_portal(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        before = await web(it)
+        for field, value, words in (
+            ("name", "x" * 300, "missing or invalid"),
+            ("redirect_uris", "http://evil.example/cb", "http is only for 127.0.0.1"),
+            ("redirect_uris", "javascript:alert(1)", ""),
+            ("redirect_uris", "https://a.example/#x", ""),
+            ("client_uri", "ftp://x", ""),
+            ("scopes", "nothing:known", ""),
+            ("access_token_lifetime", "-1", ""),
+            ("access_token_lifetime", "soon", "missing or invalid"),
+            ("type", "secret", "missing or invalid"),
+            ("grant_types", "password", ""),
+            ("grant_types", "magic", ""),
+            ("description", "<script>alert(1)</script>" * 200, ""),
+        ):
+            refused = await do(browser, EDIT, **{field: value})
+            assert refused.status == 400, (field, value)
+            assert knows(refused, words), (field, value, refused.body)
+            assert "<script>alert" not in refused.body
+            assert metadata_of(await web(it)) == metadata_of(before), field
+
+    run(tmp_path, story, database_url)
+
+
+def test_of_two_administrators_who_edit_the_second_is_told(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        asked = await page(browser, EDIT)
+        answers = await asyncio.gather(
+            *(browser.submit(asked, "do", description=f"text {n}") for n in range(64))
+        )
+        saved = [each for each in answers if each.status == 303]
+        assert len(saved) == 1
+        assert {each.status for each in answers} <= {303, 400, 503}
+        told = next(each for each in answers if each.status == 400)
+        assert knows(told, "It was changed while you edited it.")
+
+    run(tmp_path, story, database_url)
+
+
+def test_owners_are_added_and_removed(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        shown = await page(browser, APP)
+        nobody = await browser.submit(shown, "add", person="nobody")
+        assert knows(await page(browser, nobody.location.partition("#")[0]), "User not found.")
+        added = await browser.submit(shown, "add", person="ada")
+        assert added.location == f"{APP}?done=owner"
+
+        def team(tx: Transaction) -> list[int]:
+            return [each.uid for each in tx.members.team("web")]
+
+        assert await it.read(team) == [ADA]
+        removed = await do(browser, f"{APP}/remove-owner?uid={ADA}")
+        assert removed.location == f"{APP}?done=remove-owner"
+        assert await it.read(team) == []
+        assert (await browser.get(f"{APP}/remove-owner?uid={ADA}")).status == 404
+        assert {"team.member.added", "team.member.removed"} <= set(await it.events())
+
+    run(tmp_path, story, database_url)
+
+
+def test_support_edits_no_app(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        asked, shown = await page(browser, EDIT), await page(browser, APP)
+        assert (await browser.post(EDIT, {"name": "x", "csrf": "x"})).status == 403
+        now = it.clock.now
+        await it.write(lambda tx: tx.user_directory.set_role(ADA, Role.SUPPORT, now))
+        assert (await browser.submit(asked, "do", name="x")).status == 404
+        assert (await browser.submit(shown, "add", person="ada")).status == 404
+        assert "/edit" not in (await page(browser, APP)).body
+        assert (await browser.get("/admin/clients/resource-server/edit")).status == 404
+
+    run(tmp_path, story, database_url)
