@@ -189,21 +189,32 @@ class AccessTokenReader:
         self, tx: Transaction, token: str, read: Read | None, now: Instant
     ) -> TokenState | None:
         """Return a token of any API; the caller decides who may know of it."""
-        if read is None:
-            looked_up = self._look_up(tx, token)
-            if looked_up is None:
-                return None
-            found = TokenState(_read(looked_up[0]), looked_up[1])
-            if not found.read.is_live(now):
-                return None
-        else:
-            found = _found_by_value(tx, read)
+        found = (
+            self.find_unexpired_reference(tx, token, now)
+            if read is None
+            else _found_by_value(tx, read)
+        )
+        if found is None:
+            return None
         read = found.read
         if read.audience != self.audience and tx.revocations.ended_api(
             read.audience, read.issued_at
         ):
             return replace(found, liveness=replace(found.liveness, token_revoked=True))
         return found
+
+    def find_unexpired_reference(
+        self, tx: Transaction, token: str, now: Instant
+    ) -> TokenState | None:
+        """Return an unexpired reference token of any API by one statement at most.
+
+        Its liveness does not include whether an API other than the default one has ended.
+        """
+        looked_up = self._look_up(tx, token)
+        if looked_up is None:
+            return None
+        found = TokenState(_read(looked_up[0]), looked_up[1])
+        return found if found.read.is_live(now) else None
 
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
         """Revoke one token. Exactly one of several concurrent calls returns True."""

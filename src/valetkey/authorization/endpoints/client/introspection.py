@@ -125,6 +125,13 @@ class IntrospectionEndpoint(Struct, frozen=True):
             known.keep(caller.client, response)
             return response
         read = await self.reader.read_by_value(token, now)
+        if read is None and not is_pairwise and caller.audience in ("", self.reader.audience):
+            found = await self.store.read_one(
+                lambda tx: self.reader.find_unexpired_reference(tx, token, now)
+            )
+            if found is not None and found.read.audience == self.reader.audience:
+                self.known.add(token, number, CachedAnswer(found), now)
+                return self._response(caller, found, now, "")
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, and
         # whether another API ended.
         of_grant = read is not None and read.grant_id and read.audience == self.reader.audience
