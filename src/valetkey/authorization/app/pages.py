@@ -53,6 +53,7 @@ from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import Clients, NewClient
 from valetkey.authorization.site.admin.clients.edit import ClientForms
+from valetkey.authorization.site.admin.clients.selected import SelectedApps
 from valetkey.authorization.site.admin.events.events import Events
 from valetkey.authorization.site.admin.groups.group import GroupPages
 from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
@@ -347,6 +348,7 @@ def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, 
         *ScimCredentials(services).pages(),
         *Clients(store).pages(),
         *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
+        *SelectedApps(services).pages(),
         *ClientForms(services).pages(),
         *ClientPages(services).pages(),
         *Apis(services).pages(),

@@ -131,6 +131,9 @@ DOORS: Mapping[str, Door] = {
     # Administration: things.
     "/admin/clients/new": Door(Need.ROLE, Permission.CLIENTS),
     "/admin/clients/{client_id}": Door(Need.ROLE, at="/admin/clients/web"),
+    "/admin/clients/selected/{act}": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/clients/selected/disable"
+    ),
     "/admin/clients/{client_id}/edit": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/edit", shown=False
     ),

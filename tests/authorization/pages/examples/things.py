@@ -19,7 +19,8 @@ from valetkey.authorization.site.admin.clients.client import (
     TeamLine,
     secret_page,
 )
-from valetkey.authorization.site.admin.clients.clients import ClientRow, ClientsPage
+from valetkey.authorization.site.admin.clients.clients import BULK, SELECTED, ClientRow, ClientsPage
+from valetkey.authorization.site.admin.clients.selected import SelectedApp, SelectedAppsPage
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.server.keys import (
     KeyLine,
@@ -127,10 +128,30 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
 
 
 def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
-    page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD), HEADINGS)
+    ways = tuple((_BUTTONS[slug].title, f"{SELECTED}/{slug}") for slug in BULK)
+    page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD), HEADINGS, ways=ways)
+    chosen = tuple(
+        SelectedApp(row.client_id, row.name, row.url)
+        for row in (_ROW, replace(_ROW, name=hostile.name), replace(_ROW, name=long.name))
+    )
+    disable, delete = _BUTTONS["disable"], _BUTTONS["delete"]
+    selected = SelectedAppsPage(
+        f"{SELECTED}/disable", "/admin/clients", disable.title, disable.text, chosen, danger=True
+    )
     odd = replace(_ROW, name=hostile.name, verified=False, self_registered=True, disabled=True)
     return {
         "admin_clients": page,
+        "admin_apps_selected": selected,
+        "admin_apps_selected_none": replace(selected, apps=()),
+        "admin_apps_selected_delete": replace(
+            selected, title=delete.title, text=delete.text, confirms="3", fault="wrong"
+        ),
+        "admin_apps_selected_done": replace(selected, is_done=True),
+        "admin_apps_selected_refused": replace(
+            selected,
+            apps=(*chosen[:2], replace(chosen[2], fault="this client does not exist")),
+            is_done=True,
+        ),
         "admin_clients_many": replace(
             page,
             listed=(_ROW, _OLD, odd, replace(_ROW, name=long.name), replace(_ROW, name=rtl.name))

@@ -11,6 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.client import RESOURCE_SERVER
 from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
 from valetkey.authorization.operations.clients import REGISTER
 from valetkey.authorization.operations.operation import (
@@ -28,6 +29,7 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
 )
+from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.saved_filters import (
     NOTHING_SAVED,
     SavedPart,
@@ -62,6 +64,10 @@ from valetkey.web.form import Form, read_query
 
 CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"
+SELECTED = "/admin/clients/selected"
+
+BULK = ("disable", "enable", "delete")
+"""The operations that are offered for several apps at once, by their buttons."""
 
 
 class ClientRow(Struct, frozen=True):
@@ -77,6 +83,8 @@ class ClientRow(Struct, frozen=True):
     verified: bool = False
     self_registered: bool = False
     legacy: bool = False
+    #: Whether it can be changed: this server's own cannot.
+    changeable: bool = True
 
 
 class ClientsPage(Struct, frozen=True):
@@ -97,6 +105,8 @@ class ClientsPage(Struct, frozen=True):
     deleted: bool = False
     paging: Paging = ONE_PAGE
     saved: SavedPart = NOTHING_SAVED
+    #: Title and address of what can be done with the selected apps.
+    ways: tuple[tuple[str, str], ...] = ()
 
 
 SHOWN = 50
@@ -171,6 +181,11 @@ class Clients(Struct, frozen=True):
             deleted="deleted" in query,
             paging=pages_beside(CLIENTS, said, query, cursor(found.after), total=total),
             saved=saved,
+            ways=tuple(
+                (each.button.title, f"{SELECTED}/{slug}")
+                for slug, each in Buttons.below("/clients/{client_id}").by_slug.items()
+                if slug in BULK and request.permissions.allow(each.operation.permission)
+            ),
         )
         return Show(page)
 
@@ -194,6 +209,7 @@ def row_of(line: ClientLine, now: Instant) -> ClientRow:
         verified=line.verified_at is not None,
         self_registered=line.self_registered,
         legacy=line.is_legacy,
+        changeable=line.id != RESOURCE_SERVER,
     )
 
 
