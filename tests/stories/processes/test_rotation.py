@@ -84,6 +84,8 @@ class Load:
     failures: list[str] = field(default_factory=list[str])
     kids: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     verified: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    faults: list[BaseException] = field(default_factory=list[BaseException])
+    """What ended an app."""
 
     def app(self, algorithm: str, fetch: Callable[[], str]) -> None:
         """Fetch and verify, with a cache that looks for unknown keys and one that does not."""
@@ -105,6 +107,7 @@ class Load:
         wanted = {name: count + 2 for name, count in self.verified.items()}
         end = time.monotonic() + _PATIENCE
         while any(self.verified[name] < count for name, count in wanted.items()):
+            assert not self.faults, self.faults
             assert time.monotonic() < end, "an app stands still"
             time.sleep(0.02)
 
@@ -184,14 +187,13 @@ def _under_load(servers: Serving) -> Generator[Load]:
         algorithm: app.id_token for algorithm, app in apps.items()
     }
     fetches["ES256"] = lambda: _access_token(servers)
-    faults: list[BaseException] = []
 
     def work(algorithm: str, fetch: Callable[[], str]) -> None:
         load.verified[algorithm] = 0
         try:
             load.app(algorithm, fetch)
         except BaseException as fault:  # noqa: BLE001 - told where the test can see it
-            faults.append(fault)
+            load.faults.append(fault)
 
     threads = [threading.Thread(target=work, args=each) for each in fetches.items()]
     for thread in threads:
@@ -205,7 +207,7 @@ def _under_load(servers: Serving) -> Generator[Load]:
         load.ended.set()
         for thread in threads:
             thread.join(_PATIENCE)
-    assert not faults, faults
+    assert not load.faults, load.faults
 
 
 def test_keys_are_rotated_under_load_and_no_client_notices(database: str, tmp_path: Path) -> None:
