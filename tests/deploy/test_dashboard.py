@@ -2,11 +2,8 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import requests
@@ -14,6 +11,7 @@ import requests
 from bench.ports import free_port
 from tests.architecture.tree import ROOT
 from tests.cli.running import valetkey
+from tests.deploy.prometheus import asked, prometheus
 from tests.reliability.acknowledged.journal import acting, clients, wait_for_actions
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.support.wait import CEILING, wait_until
@@ -36,49 +34,16 @@ _QUIET = {
 }
 
 
-@contextmanager
-def _prometheus(folder: Path, target: str) -> Generator[str]:
-    """Run Prometheus, which scrapes `target` and has the rules; the URL of its API."""
-    folder.mkdir()
-    config, address = folder / "prometheus.yml", f"127.0.0.1:{free_port()}"
-    every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    scraped = [{"job_name": "valetkey", "static_configs": [{"targets": [target]}]}]
-    # JSON is YAML.
-    config.write_text(
-        json.dumps({"global": every, "rule_files": [str(RULES)], "scrape_configs": scraped})
-    )
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={config}",
-                f"--storage.tsdb.path={folder}/data",
-                f"--web.listen-address={address}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield f"http://{address}/api/v1"
-    finally:
-        process.terminate()
-        process.wait(CEILING)
-
-
-def _asked(url: str) -> Any:
-    answer = requests.get(url, timeout=CEILING)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
-
-
 def _panels() -> Mapping[str, list[str]]:
     board = json.loads(DASHBOARD.read_text())
-    return {each["title"]: [asked["expr"] for asked in each["targets"]] for each in board["panels"]}
+    return {
+        each["title"]: [target["expr"] for target in each["targets"]] for each in board["panels"]
+    }
 
 
 def _shows(api: str, expression: str) -> bool:
     query = urlencode({"query": expression.replace("$__rate_interval", _WINDOW)})
-    found = _asked(f"{api}/query?{query}")["result"]
+    found = asked(f"{api}/query?{query}")["result"]
     return any(each["value"][1] != "NaN" for each in found)
 
 
@@ -98,7 +63,10 @@ def test_every_panel_shows_data_and_every_rule_is_evaluated(
     hook = f"http://127.0.0.1:{free_port()}/"
     assert valetkey("webhook", "create", hook, "--json", here=node.here).code == 0
     assert valetkey("user", "send-reset", "ada", "--json", here=node.here).code == 0
-    with stopped_in_the_end(node), _prometheus(tmp_path / "prometheus", metrics) as api:
+    with (
+        stopped_in_the_end(node),
+        prometheus(tmp_path / "prometheus", metrics, RULES.read_text()) as api,
+    ):
         node.start()
         these = clients(f"http://{address}")
         with acting(these):
@@ -118,7 +86,7 @@ def test_every_panel_shows_data_and_every_rule_is_evaluated(
                 wait_until(all_shown)
             except AssertionError:
                 raise AssertionError(sorted(silent - _QUIET)) from None
-        groups = _asked(f"{api}/rules")["groups"]
+        groups = asked(f"{api}/rules")["groups"]
         rules = {each["name"]: each for group in groups for each in group["rules"]}
         assert len(rules) == len(re.findall(r"- alert: ", RULES.read_text()))
         assert {name for name, each in rules.items() if each["health"] != "ok"} == set()

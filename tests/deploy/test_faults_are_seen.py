@@ -1,0 +1,214 @@
+"""Faults of docs/how-to/operate/ten-faults.md, caused: log, alert and doctor name each."""
+
+import os
+import re
+import resource
+import signal
+import socket
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from bench.ports import free_port
+from tests.architecture.tree import ROOT
+from tests.cli.running import valetkey
+from tests.cli.serving.test_tls import certify
+from tests.deploy.prometheus import asked, prometheus
+from tests.reliability.experiments import frozen
+from tests.reliability.faults.full_disk import fill, mounted
+from tests.reliability.load import Load, asking
+from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
+from tests.reliability.shifted import ShiftedClock
+from tests.support import postgres
+from tests.support.wait import wait_until
+
+_TIMEOUTS = (
+    '[database]\nanswer_timeout = "2s"\nstatement_timeout = "1s"\nlock_timeout = "1s"\n'
+    'connect_timeout = "2s"\n'
+)
+
+
+def _rules() -> str:
+    """The rules, without the time for which a fault must last."""
+    text = (ROOT / "deploy/prometheus/alerts.yml").read_text()
+    text = re.sub(r"for: \d+m", "for: 0m", text)
+    return text.replace("[10m])) > 600", "[10m])) > 1").replace("_seconds) > 120", "_seconds) > 1")
+
+
+@dataclass
+class Site:
+    """A server under load whose metrics are scraped."""
+
+    node: Node
+    load: Load
+    api: str
+
+    @property
+    def log(self) -> str:
+        return (self.node.here / "log").read_text(errors="replace")
+
+    def logs(self, event: str, said: str) -> None:
+        """Wait until a line of this event has this text."""
+
+        def found() -> bool:
+            lines = [each for each in self.log.splitlines() if f'"{event}"' in each]
+            return any(said in each for each in lines)
+
+        wait_until(found, f"not logged: {event}, {said}")
+
+    def alerts(self, name: str) -> None:
+        """Wait until this alert fires."""
+
+        def fires() -> bool:
+            found = asked(f"{self.api}/alerts")["alerts"]
+            return any(each["labels"]["alertname"] == name for each in found)
+
+        wait_until(fires, f"no alert: {name}")
+
+    def doctor_says(self, text: str) -> None:
+        """Run `valetkey doctor` until it has this finding or advice."""
+
+        def found() -> bool:
+            ran = valetkey("doctor", "--json", here=self.node.here)
+            bad = [each for each in ran.json["findings"] if each["level"] != "ok"]
+            return any(text in f"{each['found']} {each['next']}" for each in bad)
+
+        wait_until(found, f"doctor does not say: {text}")
+
+
+@contextmanager
+def _site(
+    here: Path,
+    *,
+    database: str = "sqlite:///a/auth.db",
+    more: str = "",
+    clock: ShiftedClock | None = None,
+) -> Generator[Site]:
+    address, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    node = Node(here / "node")
+    more = f'[metrics]\nlisten = "{metrics}"\n[fetch]\nallow = ["127.0.0.0/8"]\n{more}'
+    configure(node.here, url=f"http://{address}", listen=address, database=database, more=more)
+    file = node.here / "valetkey.toml"
+    file.write_text(file.read_text().replace('"warning"', '"info"'))
+    register(node.here)
+    if clock is not None:
+        node.environment = clock.environment
+    with stopped_in_the_end(node), prometheus(here / "prometheus", metrics, _rules()) as api:
+        node.start()
+        with asking(address, address, clients=2) as load:
+            wait_until(lambda: load.answers["200"] > 10)
+            # What changed before the first scrape is no increase.
+            wait_until(lambda: asked(f"{api}/query?query=valetkey_clock_steps_total")["result"])
+            yield Site(node, load, api)
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    with mounted("24m") as disk, _site(tmp_path, database=f"sqlite:///{disk}/auth.db") as it:
+        fill(disk)
+        it.logs("request.unavailable", "database or disk is full")
+        it.doctor_says("SQLite: database or disk is full")
+        it.alerts("ValetkeyDatabaseFailing")
+        it.alerts("ValetkeyUnavailable")
+
+
+def test_frozen_database(tmp_path: Path) -> None:
+    with postgres.own_server() as server:
+        url = postgres.url(server, "postgres")
+        with _site(tmp_path, database=url, more=_TIMEOUTS) as it, frozen(server / "data"):
+            it.logs("request.unavailable", "no answer within 2 s")
+            it.alerts("ValetkeyDatabaseFailing")
+            it.doctor_says("connection timeout expired")
+
+
+def test_lost_standby(tmp_path: Path) -> None:
+    with postgres.own_server() as server:
+        url = postgres.url(server, "postgres")
+        with (
+            _site(tmp_path, database=url, more=_TIMEOUTS) as it,
+            psycopg.connect(url, autocommit=True) as raw,
+        ):
+            raw.execute(b"ALTER SYSTEM SET synchronous_standby_names = 'gone'")
+            raw.execute(b"SELECT pg_reload_conf()")
+            it.logs("request.unavailable", "PostgreSQL does not confirm commits")
+            it.alerts("ValetkeyDatabaseFailing")
+            it.doctor_says("It answers, but cannot be written to")
+            raw.execute(b"ALTER SYSTEM RESET synchronous_standby_names")
+            raw.execute(b"SELECT pg_reload_conf()")
+
+
+def test_worker_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    with _site(tmp_path) as it:
+        for _ in range(5):
+            (worker,) = wait_until(it.node.workers)
+            os.kill(worker, signal.SIGKILL)
+            wait_until(lambda worker=worker: it.node.workers() not in ([], [worker]))  # type: ignore[misc]
+            good = it.load.answers["200"]
+            # Each is scraped at least once.
+            wait_until(lambda good=good: it.load.answers["200"] > good + 300)  # type: ignore[misc]
+        it.logs("worker.restarting", '"SIGKILL"')
+        it.alerts("ValetkeyWorkerRestarts")
+
+
+def test_mail_server_that_hangs_and_webhook_receiver_that_is_down(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        more = (
+            f'[mail]\nhost = "127.0.0.1"\nport = {silent.getsockname()[1]}\ntls = "none"\n'
+            'from_address = "login@auth.example"\n'
+        )
+        with _site(tmp_path, more=more) as it:
+            here = it.node.here
+            hook = f"http://127.0.0.1:{free_port()}/"
+            for command in (
+                ("webhook", "create", hook, "--json"),
+                ("user", "send-reset", "ada", "--json"),
+            ):
+                ran = valetkey(*command, here=here)
+                assert ran.code == 0, ran.out + ran.err
+            it.logs("webhook.undelivered", '"reason"')
+            it.alerts("ValetkeyWebhookFailing")
+            it.doctor_says("of a webhook has failed since")
+            it.logs("mail.unsent", "no answer in time")
+            it.alerts("ValetkeyMailFailing")
+            it.doctor_says("cannot be used: no answer in time")
+
+
+def test_expired_certificate(tmp_path: Path) -> None:
+    here = tmp_path / "node"
+    address, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    node = Node(here)
+    tls = 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n'
+    configure(here, url=f"https://{address}", listen=address, database="sqlite:///a/auth.db")
+    file = here / "valetkey.toml"
+    text = file.read_text().replace("[tokens]", f"{tls}[tokens]", 1)
+    file.write_text(f'{text}[metrics]\nlisten = "{metrics}"\n')
+    certify(here, days=-1)
+    register(here)
+    with stopped_in_the_end(node), prometheus(tmp_path / "prometheus", metrics, _rules()) as api:
+        node.start()
+        it = Site(node, Load(address, address), api)
+        it.logs("certificate.expiring", '"hours_left":-')
+        it.alerts("ValetkeyCertificateExpiring")
+        it.doctor_says("has expired")
+
+
+def test_no_descriptors(tmp_path: Path) -> None:
+    with _site(tmp_path) as it, ExitStack() as idle:
+        (worker,) = it.node.workers()
+        used = sum(1 for _ in Path(f"/proc/{worker}/fd").iterdir())
+        _, hard = resource.prlimit(worker, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (used + 20, hard))
+        host, _, port = it.load.address.partition(":")
+        for _ in range(17):
+            idle.enter_context(socket.create_connection((host, int(port))))
+        it.logs("descriptors.low", '"level":"error"')
+
+
+def test_clock_an_hour_ahead(tmp_path: Path) -> None:
+    clock = ShiftedClock(tmp_path / "clock")
+    with _site(tmp_path, clock=clock) as it:
+        clock.ahead = 3_600
+        it.logs("clock.stepped", '"seconds":3')
+        it.alerts("ValetkeyClockStepped")
