@@ -54,12 +54,13 @@ _ENDED_BEFORE = frozenset({"admin.secret", "admin.key", "admin.token"})
 
 
 class Offer(Struct, frozen=True):
-    """A button: its slug, its title and the address of its confirmation page."""
+    """A button: its slug, its title, the address of its confirmation page and what it does."""
 
     slug: str
     title: str
     url: str
     danger: bool = False
+    text: str = ""
 
 
 class FieldShown(Struct, frozen=True):
@@ -264,7 +265,7 @@ class Buttons(Struct, frozen=True):
     ) -> tuple[Offer, ...]:
         """Return the buttons that apply to this state and that the role allows, dangerous last."""
         offers = [
-            Offer(slug, it.button.title, f"{address}/{slug}", it.button.danger)
+            Offer(slug, it.button.title, f"{address}/{slug}", it.button.danger, it.button.text)
             for slug, it in self.by_slug.items()
             if it.button.offered(shown) and powers.allow(it.operation.permission, about)
         ]

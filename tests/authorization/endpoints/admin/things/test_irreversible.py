@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.authorization.endpoints.admin.things.desk import administrator, do
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.operations.operation import Button, Operation
 from valetkey.authorization.operations.table import OPERATIONS
@@ -74,5 +74,21 @@ def test_wrong_name_deletes_nothing_and_asks_again(tmp_path: Path) -> None:
         assert "The name does not match." in wrong.body
         assert (await browser.submit(wrong, "do", confirmation="staff")).status == 303
         assert (await browser.get("/admin/groups/staff")).status == 404
+
+    run(tmp_path, story)
+
+
+def test_dangerous_operations_stand_together_at_the_end_of_the_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        body = (await page(browser, "/admin/clients/web")).body
+        before, zone = body.split('class="danger-zone"')
+        assert 'id="secret"' in before
+        for slug in ("disable", "delete"):
+            assert f'id="{slug}"' in zone
+            assert f'id="{slug}"' not in before
+            assert f'aria-describedby="{slug}-text"' in zone
+        assert "<h2" not in zone.split("</h2>", 1)[1]
 
     run(tmp_path, story)
