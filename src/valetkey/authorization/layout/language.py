@@ -165,3 +165,9 @@ def day(iso: str, gettext: Callable[[str], str]) -> str:
     when = date.fromisoformat(iso)
     said = {"day": when.day, "month": gettext(MONTHS[when.month - 1]), "year": when.year}
     return gettext(_DAY) % said
+
+
+def moment(exact: str, gettext: Callable[[str], str]) -> str:
+    """Return 2026-11-21 17:40:33 CET in the format of the language: 21 Nov 2026, 17:40:33 CET."""
+    date_part, _, time_part = exact.partition(" ")
+    return f"{day(date_part, gettext)}, {time_part}"

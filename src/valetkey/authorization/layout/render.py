@@ -21,7 +21,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.compilation import page_compiler
-from valetkey.authorization.layout.language import Language, day, number
+from valetkey.authorization.layout.language import Language, day, moment, number
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, NOWHERE, Navigation, Viewer
 from valetkey.kernel.url import origin
@@ -321,6 +321,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.filters["number"] = partial(number, language=language)
     environment.filters["place"] = partial(PLACES.of, language=language.tag)
     environment.filters["day"] = partial(day, gettext=said.gettext)
+    environment.filters["moment"] = partial(moment, gettext=said.gettext)
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     environment.filters["own_path"] = own_path

@@ -57,7 +57,7 @@ _PAGE = ApiPage(
     authorizations=1_301,
     secrets=(
         SecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_PLACE}/end-secret?secret=cs_4f"),
-        SecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", "2027-01-16 08:00:00 UTC"),
+        SecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", _ago(-86_400)),
     ),
     ways=tuple(
         Offer(slug, _BUTTONS[slug].title, f"{_PLACE}/{slug}", _BUTTONS[slug].danger)

@@ -114,7 +114,7 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         "/admin/users/1001",
         ("read",),
         _ago(40_000),
-        "2027-04-15 08:00:00 UTC",
+        _ago(-7_776_000),
         _ago(300),
         True,
         "/admin/tokens/at_1/end",

@@ -92,7 +92,7 @@ _PAGE = ClientPage(
     team=(TeamLine("ada", True, "/admin/users/1001"), TeamLine("bob", False, "/admin/users/1002")),
     secrets=(
         SecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_CLIENT}/end-secret?secret=cs_4f"),
-        SecretLine("cs_9aBc", f"{_CLIENT}/end-secret?secret=cs_9a", "2027-01-16 08:00:00 UTC"),
+        SecretLine("cs_9aBc", f"{_CLIENT}/end-secret?secret=cs_9a", _ago(-86_400)),
     ),
     people=1_284,
     authorizations=1_301,
@@ -248,10 +248,10 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
                 "The printing team",
                 19,
                 _ago(7_200),
-                "2027-02-14 08:00:00 UTC",
+                _ago(-2_592_000),
                 "/admin/registration/invitations/in_1/withdraw",
             ),
-            InvitationLine("in_2", hostile.name, 1, _ago(90_000), "2027-01-16 08:00:00 UTC", ""),
+            InvitationLine("in_2", hostile.name, 1, _ago(90_000), _ago(-86_400), ""),
         ),
     )
     section = SettingSection(

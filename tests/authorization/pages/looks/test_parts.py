@@ -124,9 +124,10 @@ def test_the_other_parts_say_what_they_were_given() -> None:
 
 
 def test_numbers_and_days_are_written_as_the_language_does() -> None:
-    source = '{{ 1234567|number }} {{ "2026-03-02"|day }}'
+    source = '{{ 1234567|number }} {{ "2026-03-02"|day }} {{ "2026-03-02 08:00:33 CET"|moment }}'
 
-    assert environment_of(ENGLISH).from_string(source).render() == "1,234,567 2 Mar 2026"
+    written = environment_of(ENGLISH).from_string(source).render()
+    assert written == "1,234,567 2 Mar 2026 2 Mar 2026, 08:00:33 CET"
     assert environment_of(GERMAN).from_string("{{ 1234567|number }}").render() == "1.234.567"
 
 

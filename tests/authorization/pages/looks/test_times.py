@@ -66,13 +66,13 @@ def test_the_exact_moment_and_the_day_are_those_of_the_device(tab: Page) -> None
         title = each.get_attribute("title") or ""
         assert title.startswith("Saturday, November 21, 2026"), title
         assert "7:00:00" in title
-    assert long_ago.inner_text() == "2026-11-21"
+    assert long_ago.inner_text() == "21 Nov 2026"
 
 
 def test_the_zone_that_the_account_names_is_left_alone(tab: Page) -> None:
     tab.goto("https://auth.example/named")
     for each in tab.locator("time").all():
-        assert each.get_attribute("title") == "2026-11-22 00:00:00 UTC"
+        assert each.get_attribute("title") == "22 Nov 2026, 00:00:00 UTC"
 
 
 def test_the_zone_of_the_device_is_offered_and_filled_in(tab: Page) -> None:

@@ -5,8 +5,10 @@ for (const element of document.querySelectorAll("time[data-zoneless]")) {
   const at = new Date(element.dateTime);
   if (Number.isNaN(at.getTime())) continue;
   element.title = at.toLocaleString(language, { dateStyle: "full", timeStyle: "long" });
-  const day = /^\d{4}-\d\d-\d\d$/;
-  if (day.test(element.textContent.trim())) element.textContent = at.toLocaleDateString("sv");
+  const form = { day: { dateStyle: "medium" }, exact: { dateStyle: "medium", timeStyle: "long" } };
+  const shown = form[element.dataset.zoneless];
+  // As the server writes dates: 21 Nov 2026.
+  if (shown) element.textContent = at.toLocaleString(language === "en" ? "en-GB" : language, shown);
 }
 for (const button of document.querySelectorAll("button[data-zone]")) {
   const field = document.getElementById(button.dataset.zone);

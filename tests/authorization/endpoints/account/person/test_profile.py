@@ -233,11 +233,11 @@ def test_times_are_told_in_the_zone_that_one_named(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         before = await browser.get("/account/activity")
-        assert "2027-01-15 08:00:00 UTC" in before.body
+        assert "15 Jan 2027, 08:00:00 UTC" in before.body
         assert "data-zoneless" in before.body
         await save(await browser.get(PATH), browser, zoneinfo="Europe/Berlin")
         after = await browser.get("/account/activity")
-        assert "2027-01-15 09:00:00 CET" in after.body
+        assert "15 Jan 2027, 09:00:00 CET" in after.body
         assert "data-zoneless" not in after.body
 
     run(tmp_path, story)

@@ -55,7 +55,7 @@ def test_account_removal_lists_and_ends_all_access(tmp_path: Path, database_url:
         assert 'value="bob"' in wrong.body
         done = await press(browser, "ALICE")
         assert done.status == 200
-        assert knows(done, "2027-01-22 08:00:00 UTC")
+        assert knows(done, "22 Jan 2027, 08:00:00 UTC")
         for each in (phone, browser):
             assert (await each.get("/account/apps")).status == 303
         assert await live(it, ALICE) == []

@@ -64,7 +64,7 @@ class SecretLine(Struct, frozen=True):
 
     id: str
     end_url: str
-    ends: str = ""
+    ends: When | None = None
 
 
 class TeamLine(Struct, frozen=True):
@@ -244,7 +244,7 @@ def secret_lines(
         SecretLine(
             secret.id,
             with_query(end_url, {"secret": secret.id}) if end_url else "",
-            "" if secret.expires_at is None else When(secret.expires_at, now).exact,
+            None if secret.expires_at is None else When(secret.expires_at, now),
         )
         for secret in secrets
     )

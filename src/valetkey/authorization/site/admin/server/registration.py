@@ -54,7 +54,7 @@ class InvitationLine(Struct, frozen=True):
     note: str
     uses_left: int
     since: When
-    until: str
+    until: When
     #: The URL that withdraws it; "" if the role may not.
     withdraw_url: str
 
@@ -211,6 +211,6 @@ def _line(each: Invitation, now: Instant, *, may: bool) -> InvitationLine:
         note=each.note,
         uses_left=each.uses_left,
         since=When(each.created_at, now),
-        until=When(each.expires_at, now).exact,
+        until=When(each.expires_at, now),
         withdraw_url=f"{REGISTRATION}/invitations/{each.id}/withdraw" if may else "",
     )

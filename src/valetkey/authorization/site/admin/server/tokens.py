@@ -86,7 +86,7 @@ class TokenLine(Struct, frozen=True):
     maker_url: str
     permissions: tuple[str, ...]
     since: When
-    until: str
+    until: When
     last_used: When | None
     works: bool
     end_url: str
@@ -277,7 +277,7 @@ def _line(token: ApiToken, names: Mapping[int, str], now: Instant, *, may: bool)
         maker_url=user_address(token.uid),
         permissions=tuple(sorted(token.permissions)),
         since=When(token.created_at, now),
-        until=When(token.expires_at, now).exact,
+        until=When(token.expires_at, now),
         last_used=None if token.last_used_at is None else When(token.last_used_at, now),
         works=works,
         end_url=f"{TOKENS}/{token.id}/end" if works and may else "",
