@@ -13,7 +13,9 @@ import pytest
 import requests
 from playwright.sync_api import Browser, Page, expect
 
+from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.replace import replace
@@ -21,6 +23,14 @@ from valetkey.testing.server import Servers
 
 _PASSWORD = "correct horse battery staple"
 _SECRET = "the-notes-printers-secret-of-forty-letters"
+# The focus has an outline, within the window. After the last stop it is on the body.
+_SHOWS_FOCUS = """() => {
+    const it = document.activeElement;
+    if (it === document.body) return true;
+    const style = getComputedStyle(it), box = it.getBoundingClientRect();
+    return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2
+        && box.bottom > 0 && box.top < innerHeight;
+}"""
 _VERIFIER = "a-verifier-that-the-notes-printer-made-up-by-itself"
 
 
@@ -105,7 +115,10 @@ def app() -> Generator[NotesPrinter]:
 def servers(
     request: pytest.FixtureRequest, database_url: str, tmp_path: Path, app: NotesPrinter
 ) -> Generator[Servers]:
-    settings = Settings(authorization=AuthorizationSettings(database=database_url))
+    settings = Settings(
+        authorization=AuthorizationSettings(database=database_url),
+        portal=PortalSettings(who=Registrants.EVERYONE),
+    )
     if database_url.startswith("postgresql"):
         another = request.getfixturevalue("another_postgres_url")
         settings = replace(settings, resource=ResourceSettings(database=another))
@@ -182,28 +195,107 @@ def test_ada_says_no(servers: Servers, app: NotesPrinter, page: Page) -> None:
     assert app.told["iss"] == servers.auth_url
 
 
-def test_ada_needs_no_mouse(servers: Servers, app: NotesPrinter, page: Page) -> None:
+def test_ada_needs_no_mouse(servers: Servers, app: NotesPrinter, browser: Browser) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    try:
+        _allows_the_app_by_keyboard(page, app)
+        _keeps_an_app_by_keyboard(page, servers)
+        _suspends_a_user_by_keyboard(page, servers)
+    finally:
+        context.close()
+
+
+def _allows_the_app_by_keyboard(page: Page, app: NotesPrinter) -> None:
     page.goto(app.authorize_url())
-    _tab_to(page, "#username")
-    page.keyboard.type("ada")
-    _tab_to(page, "#password")
-    page.keyboard.type(_PASSWORD)
+    _type(page, "#username", "ada")
+    _type(page, "#password", _PASSWORD)
     page.keyboard.press("Enter")
     expect(page.locator("#allow")).to_be_visible()
     _tab_to(page, "input[name=scope][value='notes:write']")
     page.keyboard.press("Space")
-    _tab_to(page, "#allow")
-    page.keyboard.press("Enter")
+    _press(page, "#allow")
     expect(page.get_by_text("Printing:")).to_be_visible()
     assert app.tokens["scope"] == "notes:read account:read"
 
 
+def _keeps_an_app_by_keyboard(page: Page, servers: Servers) -> None:
+    """Register an app, copy its secret, rotate it, and delete the app."""
+    page.goto(f"{servers.auth_url}/developer")
+    _follow(page, "main a.primary")
+    _follow(page, ".kinds a[href$='kind=server']")
+    _type(page, "[name=name]", "Keys")
+    _type(page, "[name=redirect_uri_0]", "https://keys.example/cb")
+    _follow(page, "#register")
+    secret = page.locator("#client-secret").inner_text()
+    _press(page, "[data-copy='client-secret']")
+    expect(page.locator("[data-copy='client-secret']")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == secret
+    _follow(page, "main a.primary")
+    _follow(page, ".of-app a[href$='/secrets']")
+    _skips_to_content(page)
+    _follow(page, "#new-secret")
+    assert page.locator("main code").first.inner_text() != secret
+    at = page.url.split("/secrets")[0]
+    page.goto(f"{at}/delete")
+    _type(page, "main [name=name]", "Keys")
+    _follow(page, "main button[type=submit]")
+    gone = page.goto(at)
+    assert gone is not None
+    assert gone.status == 404
+
+
+def _suspends_a_user_by_keyboard(page: Page, servers: Servers) -> None:
+    """Find a user in the console, disable the account, and enable it again."""
+    servers.register_user("bob", _PASSWORD, uid=1002)
+    now = servers.clock.now()
+    servers.write(lambda tx: tx.user_directory.set_role(Uid(1001), Role.OWNER, now))
+    page.goto(f"{servers.auth_url}/admin/users")
+    _skips_to_content(page)
+    _type(page, "main [name=q]", "bob")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    _follow(page, "main tbody a")
+    _follow(page, "#disable")
+    _follow(page, "#do")
+    expect(page.locator(".summary")).to_contain_text("Disabled")
+    _follow(page, "#enable")
+    _follow(page, "#do")
+    expect(page.locator(".summary")).not_to_contain_text("Disabled")
+
+
+def _skips_to_content(page: Page) -> None:
+    """Load the page again; its first stop leads past the navigation."""
+    page.reload()
+    _press(page, ".skip")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def _type(page: Page, what: str, text: str) -> None:
+    _tab_to(page, what)
+    page.keyboard.type(text)
+
+
+def _follow(page: Page, what: str) -> None:
+    _tab_to(page, what)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def _press(page: Page, what: str) -> None:
+    _tab_to(page, what)
+    page.keyboard.press("Enter")
+
+
 def _tab_to(page: Page, what: str) -> None:
-    """Go there by the Tab key alone, if one is not there already."""
-    for _ in range(30):
+    """Go there by the Tab key alone, if one is not there already; every stop shows the focus."""
+    page.locator(what).first.wait_for(state="attached")
+    for _ in range(90):
         if page.locator(f"{what}:focus").count():
             return
         page.keyboard.press("Tab")
+        assert page.evaluate(_SHOWS_FOCUS), page.evaluate("document.activeElement.outerHTML")
     raise AssertionError(f"{what} cannot be reached")
 
 
