@@ -1,25 +1,32 @@
 """What introspection costs as APIs and groups are declared: it must stay flat.
 
 `python -m bench.flat` introspects tokens of one API with 1 API declared, then with 1,000 APIs and
-100,000 groups, and prints CPU-microseconds for each request, the client's part included.
+100,000 groups, and prints CPU-microseconds for each request, the client's part included. With
+`--postgresql` the processes of PostgreSQL count too.
 """
 
 import argparse
 import asyncio
 import http.client
 import json
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
 from urllib.parse import urlencode, urlsplit
 
+import psycopg
+
+from bench.peers.peer import worked
+from bench.peers.postgres import postgres
+from bench.servers import family
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import Settings
+from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.secret import Secret
 from valetkey.testing.server import Servers
 
@@ -43,20 +50,41 @@ class Flatness:
     after: Cost
 
 
-def measure(apis: int, groups: int, tokens: int, rounds: int) -> Flatness:
+def measure(
+    apis: int, groups: int, tokens: int, rounds: int, *, on_postgresql: bool = False
+) -> Flatness:
     """Measure with one API, then with `apis` APIs and `groups` groups."""
-    with (
-        TemporaryDirectory() as directory,
-        Servers(Path(directory), settings=Settings(), with_resource=False) as servers,
-    ):
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(TemporaryDirectory()))
+        settings, parents = Settings(), list[int]()
+        if on_postgresql:
+            urls, parent, _ = stack.enter_context(postgres())
+            settings = Settings(authorization=AuthorizationSettings(database=urls[0]))
+            parents.append(parent)
+        servers = stack.enter_context(Servers(directory, settings=settings, with_resource=False))
+
+        def used() -> float:
+            return process_time() + sum(worked(pid) for each in parents for pid in family(each))
+
         _declare(servers, 0, 1)
         _register(servers)
-        before = _cost(servers, tokens, rounds)
+        if on_postgresql:
+            _vacuum(settings.authorization.database)
+        before = _cost(servers, tokens, rounds, used)
         for start in range(1, apis, 100):
             _declare(servers, start, min(apis, start + 100))
         for start in range(0, groups, _BATCH):
             _add_groups(servers, start, min(groups, start + _BATCH))
-        return Flatness(before, _cost(servers, tokens, rounds))
+        if on_postgresql:
+            _vacuum(settings.authorization.database)
+        return Flatness(before, _cost(servers, tokens, rounds, used))
+
+
+def _vacuum(url: str) -> None:
+    """Do what autovacuum and the checkpointer would otherwise do while requests are measured."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM (ANALYZE)")
+        connection.execute("CHECKPOINT")
 
 
 def _register(servers: Servers) -> None:
@@ -110,13 +138,13 @@ def _add_groups(servers: Servers, start: int, stop: int) -> None:
     servers.write(work)
 
 
-def _cost(servers: Servers, tokens: int, rounds: int) -> Cost:
+def _cost(servers: Servers, tokens: int, rounds: int, used: Callable[[], float]) -> Cost:
     own = [_token(servers) for _ in range(tokens)]
     for each in own[: tokens // 4]:
-        _introspect(servers, [each])
+        _introspect(servers, [each], used)
     rest = own[tokens // 4 :]
-    first = _introspect(servers, rest)
-    again = min(_introspect(servers, rest) for _ in range(rounds))
+    first = _introspect(servers, rest, used)
+    again = min(_introspect(servers, rest, used) for _ in range(rounds))
     return Cost(first, again)
 
 
@@ -131,13 +159,13 @@ def _token(servers: Servers) -> str:
         return str(_post(connection, "/oauth/token", form)["access_token"])
 
 
-def _introspect(servers: Servers, tokens: list[str]) -> float:
-    began = process_time()
+def _introspect(servers: Servers, tokens: list[str], used: Callable[[], float]) -> float:
+    began = used()
     with closing(_connect(servers)) as connection:
         for token in tokens:
             form = {"token": token, "client_id": "api_0", "client_secret": f"{_SECRET}api_0"}
             assert _post(connection, "/oauth/introspect", form)["active"] is True
-    return (process_time() - began) / len(tokens) * 1_000_000
+    return (used() - began) / len(tokens) * 1_000_000
 
 
 def _connect(servers: Servers) -> http.client.HTTPConnection:
@@ -161,8 +189,11 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=100_000)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--postgresql", action="store_true")
     asked = parser.parse_args()
-    found = measure(asked.apis, asked.groups, asked.tokens, asked.rounds)
+    found = measure(
+        asked.apis, asked.groups, asked.tokens, asked.rounds, on_postgresql=asked.postgresql
+    )
     for name, cost in (("1 API", found.before), (f"{asked.apis:,} APIs", found.after)):
         print(f"{name}: {cost.first:.0f} us for a new token, {cost.again:.0f} us again")
 

@@ -10,6 +10,7 @@ from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
@@ -120,6 +121,24 @@ def test_nothing_issued_while_disabling_survives(memory: Memory) -> None:
     issued = [name for name in memory.contend(work) if name]
     _work_off(memory)
     assert all(_is_over(memory, name) for name in issued)
+
+
+def test_what_a_lost_transaction_read_is_not_kept(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = memory.read(lambda tx: revision(tx.db))
+    directory = ApiDirectory(memory.store, lambda: number, DEFAULT)
+    directory.renew()
+    first = memory.read(lambda tx: directory.find_by_id(tx, "api_1"))
+    assert memory.read(lambda tx: directory.find_by_id(tx, "api_1")) is first
+    failures = memory.store.engine.failures()
+    monkeypatch.setattr(type(memory.store.engine), "failures", lambda _: failures + 1)
+    again = memory.read(lambda tx: directory.find_by_id(tx, "api_1"))
+    assert again == first and again is not first
+    directory.renew()
+    kept = memory.read(lambda tx: directory.find_by_id(tx, "api_1"))
+    assert kept is not first
+    assert memory.read(lambda tx: directory.find_by_id(tx, "api_1")) is kept
 
 
 def _issue(tx: Transaction, grant_id: str, apis: tuple[Api, ...]) -> bool:

@@ -1,6 +1,7 @@
 """Resource indicators: which API a request names, and what is granted at each (RFC 8707)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -137,8 +138,8 @@ def grantable(client: Client, apis: Sequence[Api]) -> Scope:
             known = api.scopes
     names = [name for name in registered if name in known or name in IDENTITY_SCOPES]
     for api in apis:
-        if not api.is_default:
-            names += [api.access, *(api.qualified(name) for name in api.scopes)]
+        if api.id:
+            names += [api.access, *[api.qualified(name) for name in api.scopes]]
     return Scope(tuple(names))
 
 
@@ -147,12 +148,14 @@ def with_access(scope: Scope, apis: Sequence[Api]) -> Scope:
 
     Users allow each API by its scopes; where none is requested, they are asked for the API itself.
     """
-    others = [api for api in apis if not api.is_default]
+    others = [api for api in apis if api.id]
     if not others:
         return scope
-    names = [name for name in scope if unqualified(name)[1]]
-    at = {unqualified(name)[0] for name in names}
-    return Scope((*names, *(api.access for api in others if api.id not in at)))
+    owned = [(name, *unqualified(name)) for name in scope.names]
+    names = [name for name, _, said in owned if said]
+    at = {owner for _, owner, said in owned if said}
+    bare = [api.access for api in others if api.id not in at]
+    return scope if len(names) == len(owned) and not bare else Scope((*names, *bare))
 
 
 def covers(allowed: Scope, wanted: Scope) -> bool:
@@ -163,7 +166,7 @@ def covers(allowed: Scope, wanted: Scope) -> bool:
     if wanted <= allowed:
         return True
     at = {unqualified(name)[0] for name in allowed}
-    owned = ((name, *unqualified(name)) for name in wanted)
+    owned = ((name, *unqualified(name)) for name in wanted.names)
     return all(name in allowed or (not said and api in at) for name, api, said in owned)
 
 
@@ -192,14 +195,16 @@ def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
     A name that several of the APIs declare is requested at each. Names that none of them declares
     are kept.
     """
-    others = [api for api in apis if not api.is_default]
+    others = [api for api in apis if api.id]
     if not others:
         return scope
-    default = {name for api in apis if api.is_default for name in api.scopes}
+    default = {name for api in apis if not api.id for name in api.scopes}
     names: list[str] = []
-    for name in scope:
-        at = [api.qualified(name) for api in others if name in api.scopes]
-        names += [name] if not at or name in default or name in IDENTITY_SCOPES else at
+    for name in scope.names:
+        if name in IDENTITY_SCOPES or name in default:
+            names.append(name)
+        else:
+            names += [api.qualified(name) for api in others if name in api.scopes] or [name]
     return Scope(tuple(dict.fromkeys(names)))
 
 
@@ -300,13 +305,21 @@ def issuable(live: Sequence[Api], granted: Scope, default: Api) -> Sequence[Api]
 def _is_granted(api: Api, granted: Scope) -> bool:
     if api.is_default:
         return bool(at(api, granted))
-    owned = (unqualified(name) for name in granted)
-    return any(owner == api.id and (not said or said in api.scopes) for owner, said in owned)
+    for name in granted.names:
+        owner, said = unqualified(name)
+        if owner == api.id and (not said or said in api.scopes):
+            return True
+    return False
 
 
 def still(granted: Scope, client: Client) -> Scope:
     """Return what remains of a grant's scope after the client's registration shrank."""
     registered = client.scope
-    if granted <= registered:
+    if granted.names == registered.names:
         return granted
+    return _still(granted.names, registered.names)
+
+
+@lru_cache(maxsize=1_024)
+def _still(granted: tuple[str, ...], registered: tuple[str, ...]) -> Scope:
     return Scope(tuple([name for name in granted if "#" in name or name in registered]))

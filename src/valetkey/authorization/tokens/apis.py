@@ -14,7 +14,7 @@ from valetkey.authorization.protocol.resource import (
     with_audience,
     wrong_target,
 )
-from valetkey.authorization.storage.revision import revision
+from valetkey.authorization.storage.revision import is_revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.kernel.moment import Instant
@@ -44,12 +44,13 @@ def default_api(identifier: str, name: str, scopes: Mapping[str, str], machine_s
 
 
 class _CachedApis:
-    """APIs that were read at one revision."""
+    """APIs that were read at one revision, after so many failures of the engine."""
 
-    __slots__ = ("by_id", "by_key", "number")
+    __slots__ = ("by_id", "by_key", "failures", "number")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, failures: int) -> None:
         self.number = number
+        self.failures = failures
         self.by_key: dict[str, Api] = {}
         self.by_id: dict[str, Api] = {}
 
@@ -78,7 +79,7 @@ class ApiDirectory:
         self._store = store
         self._revision = revision
         self._default_key = canonical(default.identifier)
-        self._known = _CachedApis(-1)
+        self._known = _CachedApis(-1, -1)
 
     def named(self, text: str, audience: str | None) -> str:
         """Return the joined values of `resource` with `audience`, where that counts.
@@ -124,6 +125,10 @@ class ApiDirectory:
         if not text or canonical(text) == self._default_key:
             return (self.default,)
         self.renew()
+        # Mostly a single one; no identifier contains the space that separates several.
+        single = self._known.by_key.get(canonical(text))
+        if single is not None and single.admits(client):
+            return (single,)
         known = [self._known.by_key.get(canonical(each)) for each in split(text)]
         apis = tuple(api for api in known if api is not None and api.admits(client))
         if len(apis) == len(known) <= MOST and len({api.id for api in apis}) == len(apis):
@@ -165,12 +170,12 @@ class ApiDirectory:
         """Return those of the APIs that are live, in their order; an empty list is the default."""
         if not apis:
             return (self.default,)
-        found = ((self.find_by_id(tx, api_id), generation) for api_id, generation in apis)
-        return tuple(
-            api
-            for api, generation in found
-            if api is not None and api.generation == generation and api.admits(client)
-        )
+        found: list[Api] = []
+        for api_id, generation in apis:
+            api = self.find_by_id(tx, api_id)
+            if api is not None and api.generation == generation and api.admits(client):
+                found.append(api)
+        return tuple(found)
 
     def are_current(self, tx: Transaction, apis: Sequence[Api]) -> bool:
         """Return whether these are the APIs as this transaction sees them. False means unknown."""
@@ -178,14 +183,18 @@ class ApiDirectory:
 
     def renew(self) -> None:
         """Forget what was read at an earlier revision than the clients' directory compared last."""
-        number = self._revision()
-        if self._known.number != number:
+        number, failures = self._revision(), self._store.engine.failures()
+        if self._known.number != number or self._known.failures != failures:
             # Replaced as a whole: a transaction under way may still add to the one before.
-            self._known = _CachedApis(number)
+            self._known = _CachedApis(number, failures)
 
     def _at(self, tx: Transaction) -> _CachedApis | None:
         known = self._known
-        return known if revision(tx.db) == known.number else None
+        # What was read in a transaction that was lost is dropped, as it may be of no revision.
+        if known.failures != self._store.engine.failures():
+            return None
+        # Mostly without waiting: a round trip only after something changed.
+        return known if is_revision(tx.db, known.number) else None
 
     def _listed(self, tx: Transaction) -> Sequence[str]:
         return [self.default.identifier, *tx.apis.identifiers(_LISTED)]

@@ -1,6 +1,7 @@
 """APIs (protected resources): what an access token is for (RFC 8707)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -74,6 +75,7 @@ def required_groups(client: Client, apis: Iterable[Api]) -> tuple[tuple[str, ...
     return tuple(each for each in required if each)
 
 
+@lru_cache(maxsize=4_096)
 def unqualified(name: str) -> tuple[str, str]:
     """Return the id of the API and the plain name of a name in a grant; "" is the default API."""
     before, separator, after = name.partition("#")
@@ -82,6 +84,6 @@ def unqualified(name: str) -> tuple[str, str]:
 
 def generations(apis: Sequence[Api]) -> tuple[ApiGeneration, ...]:
     """Return what codes and grants keep of their APIs: nothing for the default API alone."""
-    if len(apis) == 1 and apis[0].is_default:
-        return ()
+    if len(apis) == 1:
+        return ((apis[0].id, apis[0].generation),) if apis[0].id else ()
     return tuple((api.id, api.generation) for api in apis)
