@@ -211,6 +211,19 @@ def test_scope_is_never_wider_than_both(chain: Chain) -> None:
     assert narrow.json["scope"] == "notes:read"
 
 
+def test_users_outside_the_groups_of_an_api_get_no_token(chain: Chain) -> None:
+    calendar = "https://mcp.example.com/mcp"
+    assertion = chain.forge({"resource": calendar, "scope": "calendar:read"})
+    chain.apis.change(calendar, required_groups=("staff",))
+    try:
+        with chain.api.nothing_changes():
+            chain.present(assertion).refused(400, "invalid_grant")
+    finally:
+        chain.apis.change(calendar, required_groups=())
+    # The refusal did not use it up.
+    assert claims(chain.present(assertion).json["access_token"])["aud"] == calendar
+
+
 def test_token_is_for_an_api_that_the_assertion_names(chain: Chain) -> None:
     calendar, files = "https://mcp.example.com/mcp", "https://files.example.com"
     token = chain.present(chain.jag(resource=calendar, scope="calendar:read"))

@@ -202,3 +202,29 @@ def test_tx_disabled_user_ends_subject_and_actor(world: LiveServers, client_id: 
         run_operation(world.servers.settings, ENABLE_USER, uid=uid)
     # What was issued before has ended.
     _exchange(world, first, client_id).refused(400, "invalid_request")
+
+
+def test_tx_loop_with_actors_ends_after_five_and_extends_nothing(world: LiveServers) -> None:
+    """gate4 exchanges what it was given again and again, as its own actor."""
+    world.client(
+        "gate4",
+        grant_types=(EXCHANGE, "client_credentials"),
+        redirect_uris=(),
+        scopes=("notes:read", "account:read"),
+        exchanges_tokens_of=("gate2", "gate4"),
+        access_token_format="jwt",
+    )
+    token = world.tokens()["access_token"]
+    ends = _claims(token)["exp"]
+    for client_id in ("gate2", "gate4", "gate4", "gate4", "gate4"):
+        answer = _acts(world, token, client_id)
+        answer.ok()
+        token = answer.json["access_token"]
+    assert _claims(token)["exp"] == ends
+    depth, act = 0, _claims(token).get("act")
+    while isinstance(act, dict):
+        depth, act = depth + 1, act.get("act")
+    assert depth == 5
+    _acts(world, token, "gate4").refused(400, "invalid_request")
+    _acts(world, token, "gate4", "gate2").refused(400, "invalid_request")
+    assert world.introspect(token, "gate4")["active"] is True

@@ -132,7 +132,11 @@ def test_what_a_lost_transaction_read_is_not_kept(
     first = memory.read(lambda tx: directory.find_by_id(tx, "api_1"))
     assert memory.read(lambda tx: directory.find_by_id(tx, "api_1")) is first
     failures = memory.store.engine.failures()
-    monkeypatch.setattr(type(memory.store.engine), "failures", lambda _: failures + 1)
+
+    def failed(_: object) -> int:
+        return failures + 1
+
+    monkeypatch.setattr(type(memory.store.engine), "failures", failed)
     again = memory.read(lambda tx: directory.find_by_id(tx, "api_1"))
     assert again == first
     assert again is not first

@@ -20,9 +20,11 @@ from tests.authorization.endpoints.authorize.openid import (
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import API, ISSUER, run
+from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import to_base64url
@@ -322,5 +324,36 @@ def test_where_the_client_has_no_key_for_its_algorithm_it_is_told_so(
         assert (told.way, told.fields["error"]) == (mode, "server_error")
         assert told.fields["state"] == "xyz"
         assert not told.names & {"code", "id_token"}
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("response_type", ["token", "code token", "code id_token token"])
+def test_claims_above_eight_kibibytes_are_an_error_in_the_fragment(
+    tmp_path: Path, response_type: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.register(EVERYTHING)
+        places = (ClaimLocation.ACCESS_TOKEN, ClaimLocation.ID_TOKEN)
+        large = [DeclaredClaim(f"c{each}", f"constant:{'x' * 1_000}", places) for each in range(9)]
+
+        def declare(tx: Transaction) -> None:
+            tx.declarations.hold_all()
+            for claim in large:
+                tx.declarations.save_claim(claim, it.clock.now)
+
+        def remove(tx: Transaction) -> bool:
+            tx.declarations.hold_all()
+            return tx.declarations.remove_claim(large[0].name)
+
+        await it.write(declare)
+        browser = it.browser()
+        told = await allowed(it, browser, response_type=response_type)
+        assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
+        assert told.names.isdisjoint({"code", "access_token", "id_token"})
+        assert await it.count("grants") == await it.count("consents") == 0
+        assert await it.write(remove)
+        told = await allowed(it, browser, response_type=response_type)
+        assert "access_token" in told.names
 
     run(tmp_path, story)

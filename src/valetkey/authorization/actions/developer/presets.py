@@ -8,7 +8,7 @@ from enum import StrEnum
 from importlib.resources import files
 from types import MappingProxyType
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Struct, field
@@ -131,9 +131,15 @@ class Preset(Struct, frozen=True):
     ) -> tuple[ConfigurationFile, ...]:
         """Return the configuration of a registered app; `secret` is "" where it is not known."""
         uri = client.redirect_uris[0] if client.redirect_uris else ""
+        app = self._app(uri)
         places = {
-            "app": self._app(uri),
+            "app": app,
+            "app_quoted": quote(quote(app, safe=""), safe=""),
             "scheme": uri.partition(":")[0],
+            "folder": urlsplit(uri).path.rpartition("/")[0] + "/",
+            "is_https": str(uri.startswith("https:")).lower(),
+            "issuer_host": urlsplit(issuer).netloc,
+            "issuer_quoted": quote(issuer, safe=""),
             "redirect_uri": uri,
             "issuer": issuer,
             "client_id": client_id,

@@ -80,9 +80,10 @@ class Impact(Struct, frozen=True):
     apps: int | None = None
     people: int | None = None
     authorizations: int | None = None
-    #: Members of a group, and apps that require it.
+    #: Members of a group, and the apps and APIs that require it.
     members: int | None = None
     closed_apps: int | None = None
+    closed_apis: int | None = None
     #: Apps without another owner.
     orphans: int = 0
 

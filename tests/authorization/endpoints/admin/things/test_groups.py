@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -15,6 +16,14 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
         await it.client("web", openid=OpenIdRegistration(required_groups=("staff",)))
         await it.client("other", openid=OpenIdRegistration(required_groups=("staff2",)))
         browser = await administrator(it)
+        owner = await caller(it)
+        for name, required in (("Calendar", ["x", "staff"]), ("Files", ["staff2"])):
+            body: dict[str, object] = {
+                "identifier": f"https://{name.lower()}.example",
+                "name": name,
+            }
+            body["required_groups"] = required
+            assert (await owner.call("POST", "/apis", body)).status == 201
         made = await do(browser, "/admin/groups/new", name="staff", description="All of us")
         assert made.location == "/admin/groups/staff?done=new"
         await do(browser, "/admin/groups/new?in=staff", name="engineering")
@@ -22,6 +31,9 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
         assert "/admin/groups/engineering" in shown
         assert "/admin/clients/web" in shown
         assert "/admin/clients/other" not in shown
+        assert "APIs that require it" in shown
+        assert ">Calendar<" in shown
+        assert ">Files<" not in shown
         group = await page(browser, "/admin/groups/engineering")
         added = await browser.submit(group, "add", person="ada")
         assert added.location == "/admin/groups/engineering?done=add"
@@ -30,6 +42,7 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
         assert "/admin/groups/engineering" in (await page(browser, "/admin/users/1001")).body
         asked = " ".join((await page(browser, "/admin/groups/staff/delete")).body.split())
         assert "1 app requires the group." in asked
+        assert "1 API requires the group." in asked
         full = await do(browser, "/admin/groups/staff/delete")
         assert full.status == 400
         assert "this group contains groups" in full.body

@@ -10,6 +10,7 @@ from valetkey.authorization.actions.admin.search import resolve_users, uid_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.scim import Group, GroupMember
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER
 from valetkey.authorization.operations.operation import Services, call_of
@@ -19,6 +20,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.apis.apis import api_address
 from valetkey.authorization.site.admin.apis.roles import (
     MOST_SHOWN,
     NO_ROLES,
@@ -60,6 +62,7 @@ SHOWN = 50
 """Maximum number of members on a page."""
 
 _SUBGROUPS = 200
+_MOST_APIS = 200
 _BUTTONS = Buttons.below("/groups/{group}")
 _DONE = {
     "new": translatable("The group is created."),
@@ -95,6 +98,8 @@ class GroupPage(Struct, frozen=True):
     subgroups: tuple[Link, ...]
     #: Names and addresses of the apps that require this group.
     apps: tuple[Link, ...]
+    #: The same of APIs.
+    apis: tuple[Link, ...]
     members: tuple[MemberLine, ...]
     ways: tuple[Offer, ...]
     #: The URL that adds a member; "" if the role may not.
@@ -117,6 +122,7 @@ class _GroupState(Struct, frozen=True):
     count: int
     subgroups: Sequence[Group]
     apps: Sequence[tuple[str, str]]
+    requiring: Sequence[Api]
     roles: Sequence[AssignedRole]
     apis: Sequence[ApiWithRoles]
 
@@ -180,7 +186,9 @@ class GroupPages(Struct, frozen=True):
             user = None if wanted is None else tx.users.find(wanted)
             members = tx.groups.size(group, _MOST_COUNTED)
             apps = tx.client_search.requiring_group(group.name)
-            return group, user, Impact(members=members, closed_apps=len(apps))
+            apis = tx.apis.requiring_group(group.name, _MOST_APIS)
+            ends = Impact(members=members, closed_apps=len(apps), closed_apis=len(apis))
+            return group, user, ends
 
         group, user, ends = await self.services.store.scan(read_state)
         facts: tuple[str, ...] = (group.description,) if group.description else ()
@@ -214,6 +222,7 @@ class GroupPages(Struct, frozen=True):
                 tx.groups.size(group, _MOST_COUNTED + 1),
                 tx.groups.subgroups(group, _SUBGROUPS),
                 tx.client_search.requiring_group(group.name),
+                tx.apis.requiring_group(group.name, _MOST_APIS),
                 tx.api_roles.of_group(group, MOST_SHOWN),
                 declared_roles(tx),
             )
@@ -230,6 +239,7 @@ class GroupPages(Struct, frozen=True):
             apps=tuple(
                 Link(name or client_id, client_address(client_id)) for client_id, name in seen.apps
             ),
+            apis=tuple(Link(each.name, api_address(each.id)) for each in seen.requiring),
             members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
             ways=_BUTTONS.offers(seen.group, request.permissions, place),
             add_action=f"{place}/members" if may else "",
