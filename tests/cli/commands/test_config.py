@@ -81,3 +81,41 @@ def test_check_reads_a_theme_and_certificates_as_serve_does(tmp_path: Path) -> N
     served = valetkey("serve", here=tmp_path)
     assert served.code == 2
     assert "home.html, line 2" in served.err
+
+
+def test_check_and_doctor_name_the_line_of_a_wrong_claims_file(tmp_path: Path) -> None:
+    free = 'url = "http://localhost:0"\nlisten = "127.0.0.1:0"\n'
+    (tmp_path / "valetkey.toml").write_text(
+        f'[tokens]\nclaims_file = "claims.py"\n[authorization]\n{free}[resource]\n{free}',
+        encoding="utf-8",
+    )
+    missing = valetkey("config", "check", "--json", here=tmp_path)
+    assert [problem["setting"] for problem in missing.json["problems"]] == ["tokens.claims_file"]
+    (tmp_path / "claims.py").write_text("x = 1\ndef claims(:\n", encoding="utf-8")
+    ran = valetkey("config", "check", "--json", here=tmp_path)
+    assert ran.code == 2
+    (problem,) = ran.json["problems"]
+    assert problem["setting"] == "tokens.claims_file"
+    assert "claims.py, line 2: " in problem["wrong"]
+    assert "claims.py, line 2: " in valetkey("doctor", here=tmp_path).out
+    (tmp_path / "claims.py").write_text("raise SystemExit(3)\n", encoding="utf-8")
+    assert valetkey("config", "check", here=tmp_path).code == 0, "the file is not run"
+
+
+def test_wrong_keep_claims_is_reported_with_its_provider(tmp_path: Path) -> None:
+    for written, wrong in (
+        ('"hd"', "keep_claims is not a list"),
+        ("[7]", "keep_claims contains an invalid name"),
+        ('["a b"]', "keep_claims contains an invalid name"),
+        (str([f"c{each}" for each in range(21)]), "keep_claims contains 21 names, 20 are allowed"),
+    ):
+        (tmp_path / "valetkey.toml").write_text(
+            '[[federation.providers]]\nid = "google"\n'
+            'issuer = "https://accounts.google.com"\nclient_id = "us"\n'
+            f"keep_claims = {written}\n",
+            encoding="utf-8",
+        )
+        ran = valetkey("config", "check", "--json", here=tmp_path)
+        assert ran.code == 2
+        found = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
+        assert wrong in found["federation.providers"], found

@@ -1,6 +1,8 @@
 """Check the configuration and the files it names, as the servers read them at start."""
 
+import ast
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from valetkey.authorization.app.foundation import check_grant_types, check_scopes
 from valetkey.authorization.app.parts import brand_of, geo_database_of
@@ -17,7 +19,7 @@ _BOTH = ("authorization", "resource")
 
 
 def problems_of(settings: Settings) -> Iterator[Problem]:
-    """Return the errors that keep a server from starting, and a logo that pages do not show."""
+    """Return the errors that keep a server from starting or issuing, and a logo not shown."""
     yield from missing_files(settings, _BOTH)
     yield from read_directory(settings)[1]
     yield from _read_as_serve_does(settings)
@@ -25,14 +27,16 @@ def problems_of(settings: Settings) -> Iterator[Problem]:
 
 
 def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
-    """Return the errors in files that the authorization server reads at start."""
+    """Return the errors in files that the authorization server reads, at start or for tokens."""
     folder, server = settings.source.directory, settings.authorization
     tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
+    claims_file = settings.tokens.claims_file
     readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
         ("grant_types", True, lambda: check_grant_types(settings)),
         ("scopes", True, lambda: check_scopes(settings)),
         ("privacy.geo_database", bool(settings.privacy.geo_database), lambda: _geo(settings)),
         ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
+        ("tokens.claims_file", bool(claims_file), lambda: _parse(folder / claims_file)),
         (
             "authorization.tls_certificate",
             all(tls) and all((folder / name).is_file() for name in tls),
@@ -46,6 +50,16 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
                 read()
         except OperatorError as error:
             yield Problem(setting, error.message, "correct it, or leave the setting out")
+
+
+def _parse(file: Path) -> None:
+    """Parse a Python file without running it."""
+    try:
+        ast.parse(file.read_bytes())
+    except SyntaxError as error:
+        raise OperatorError(f"{file}, line {error.lineno}: {error.msg}") from None
+    except (OSError, ValueError) as error:
+        raise OperatorError(f"{file} cannot be read: {error}") from None
 
 
 def _geo(settings: Settings) -> None:

@@ -43,8 +43,10 @@ def github() -> Iterator[Pages]:
         yield server
 
 
-def provider(server: Pages) -> GitHubProvider:
-    settings = ProviderSettings("github", "GitHub", ProviderKind.GITHUB, server.url, "us")
+def provider(server: Pages, *keep: str) -> GitHubProvider:
+    settings = ProviderSettings(
+        "github", "GitHub", ProviderKind.GITHUB, server.url, "us", keep_claims=keep
+    )
     door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: NOW)
     return GitHubProvider(ProviderConnection(settings, Secret("the-secret"), door, lambda: NOW))
 
@@ -66,6 +68,15 @@ def test_identity_is_the_numeric_id(github: Pages) -> None:
     )  # fmt: skip
     assert github.sent[-1]["client_secret"] == "the-secret"
     assert github.sent[-1]["code_verifier"] == JOURNEY.verifier
+
+
+def test_claims_of_the_user_that_are_named_are_kept(github: Pages) -> None:
+    user = {"id": 583231, "login": "ada", "name": "Ada", "company": "Analytical", "bio": None}
+    github.at["/api/v3/user"] = answer(user)
+    keeping = provider(github, "company", "bio", "plan")
+    found = asyncio.run(keeping.read({"code": "abc"}, JOURNEY, NOW))
+    assert found.kept == {"company": "Analytical"}
+    assert read(github).kept is None
 
 
 def test_probe_sends_a_code_that_github_never_issued(github: Pages) -> None:
