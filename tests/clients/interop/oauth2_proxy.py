@@ -68,7 +68,7 @@ def test_oauth2_proxy_admits_members_and_signs_out(
     registered = register(servers, "oauth2-proxy", f"{url}/oauth2/callback")
     config = registered.files["oauth2-proxy.cfg"]
     (tmp_path / "oauth2-proxy.cfg").write_text(config.replace("127.0.0.1:3000", f"127.0.0.1:{app}"))
-    command = [
+    command: list[str | Path] = [
         proxy,
         "--config=oauth2-proxy.cfg",
         f"--http-address=127.0.0.1:{port}",
