@@ -10,7 +10,7 @@ import pytest
 from tests.support.harness import Harness, run
 from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.postgres_channel import Channel
 from valetkey.kernel.moment import Instant
 
@@ -99,5 +99,30 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
             "introspection": 1,
             "userinfo": 1,
         }
+
+    run(tmp_path, story, postgres_url)
+
+
+def test_introspection_of_a_reference_token_needs_no_transaction(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[object] = []
+    read = Store.read
+
+    async def counting(store: Store, work: Callable[[Transaction], Any]) -> Any:
+        reads.append(work)
+        return await read(store, work)
+
+    monkeypatch.setattr(Store, "read", counting)
+
+    async def story(it: Harness) -> None:
+        await it.client("svc", grant_types=("client_credentials",), access_token_format="reference")
+        found: list[int] = []
+        for _ in range(_TURNS):
+            token = await it.own_token("svc")
+            reads.clear()
+            assert (await it.introspect(token))["active"] is True
+            found.append(len(reads))
+        assert min(found) == 0
 
     run(tmp_path, story, postgres_url)
