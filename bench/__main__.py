@@ -62,7 +62,7 @@ def main() -> None:
     figures.missing.extend(missing)
     results = Results(_machine(), chosen.note, chosen.rounds, chosen.seconds, figures)
     print(page.table(results), targets.table(figures), sep="\n\n")
-    print("\n".join([*figures.versions, _machine(), *figures.missing]))
+    print("\n".join([*figures.versions, _machine(), *figures.missing, *figures.falling()]))
     if chosen.keep:
         page.RESULTS.parent.mkdir(exist_ok=True)
         page.RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(results))) + b"\n")

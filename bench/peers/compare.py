@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -37,6 +38,8 @@ RATE = 40
 """Requests per second while latency is measured: the slowest can do them beside the others."""
 
 
+_FALLING = 0.9
+_FEWEST_ROUNDS = 3
 _LONGEST_VISIT = 60.0
 _LONGEST_PLAN = 600.0
 _MOST_TO_WARM = 12
@@ -74,6 +77,18 @@ class Figures:
         if not rounds:
             return "-"
         return f"{statistics.median(rounds):,.0f} ({min(rounds):,.0f} to {max(rounds):,.0f})"
+
+    def falling(self) -> Sequence[str]:
+        """Say which rates fell from each round to the next, and by more than a tenth in all."""
+        return [
+            f"Falling over the rounds: {server}, {workload}: "
+            + ", ".join(f"{rate:,.0f}" for rate in rounds)
+            for workload, by_server in self.rates.items()
+            for server, rounds in by_server.items()
+            if len(rounds) >= _FEWEST_ROUNDS
+            and all(after < before for before, after in pairwise(rounds))
+            and rounds[-1] < _FALLING * rounds[0]
+        ]
 
 
 @contextmanager

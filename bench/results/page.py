@@ -122,7 +122,9 @@ def _page(results: Results) -> Iterator[str]:
         "highest. "
         f"Machine: {results.machine}.\nCommand: `{_command(results)}`. {results.note}".strip()
     )
-    yield "\n".join(f"- {each}" for each in (*figures.versions, *figures.missing))
+    yield "\n".join(
+        f"- {each}" for each in (*figures.versions, *figures.missing, *figures.falling())
+    )
     yield "## Targets"
     yield from _targets(figures)
     yield "## Start, memory, latency"
@@ -260,6 +262,7 @@ _METHOD = """\
   measured in turn, so that other load on the machine affects all of them.
 - A figure is the number of operations divided by the CPU time of all processes of a server: its
   workers, supervisor, PostgreSQL and Redis. CPU time of other programs is not included.
+- A rate that falls in every round, and by more than a tenth in all, is listed below the figures.
 - 32 callers use persistent connections and send the next request as soon as they have a response.
   The status and content of every response are checked. Before the rounds, the signatures of access
   tokens and ID tokens are verified with the published keys.
@@ -314,6 +317,9 @@ _UNFAIR = """\
   connects to PostgreSQL over TCP, as Keycloak does.
 - In favour of Keycloak: tokens by client credentials and their introspection write nothing to its
   database.
+- Possibly against Keycloak: all 32 callers refresh tokens of one session of one user, as with every
+  server, and Keycloak keeps that session as a row. What a session for each caller gives was not
+  measured.
 - Against the other servers: gunicorn and Node with more processes do more per wall-clock second.
   Per CPU-second that changes little."""
 
