@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from valetkey.database import sqlite_sizes
+from valetkey.database import sqlite
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.database.sqlite import SQLite
@@ -74,9 +74,9 @@ def test_files_are_measured_where_tables_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     if reason == "large":
-        monkeypatch.setattr(sqlite_sizes, "LARGEST", 0)
+        monkeypatch.setattr(sqlite, "LARGEST", 0)
     else:
-        monkeypatch.setattr(sqlite_sizes, "IS_POSSIBLE", False)
+        monkeypatch.setattr(sqlite, "IS_POSSIBLE", False)
     sizes = _sizes(f"sqlite:///{tmp_path}/a.db", tmp_path)
     assert sizes.keys() == {"main", "wal", "shm"}
 

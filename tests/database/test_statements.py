@@ -24,7 +24,7 @@ _NOT_SHARED = re.compile(
 # `doctor` reads the clock and the standbys of PostgreSQL; SQLite has neither.
 _ONE_ENGINE_ONLY = (
     "database/watch.py:",
-    "cli/register/migration_plan.py:",
+    "cli/commands/database.py:",
 )
 
 

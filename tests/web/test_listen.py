@@ -38,9 +38,8 @@ from valetkey.kernel.replace import replace
 from valetkey.web.connection.bind import bind, listen
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
-from valetkey.web.listen import RunningServer, run, serve
+from valetkey.web.listen import RunningServer, run, serve, tls_context
 from valetkey.web.router import App, Route
-from valetkey.web.tls import tls_context
 
 GET_LAST = b"GET /none HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
 

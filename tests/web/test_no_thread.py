@@ -15,7 +15,7 @@ from valetkey.config.sections.mail import MailSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch import address
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
-from valetkey.kernel.default_threads import DefaultThreads, NoThread
+from valetkey.kernel.bounded_threads import DefaultThreads, NoThread
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.sdk.fetch import Fetcher, Unreachable

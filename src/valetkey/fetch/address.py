@@ -18,7 +18,7 @@ from ipaddress import (
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from valetkey.kernel.default_threads import DefaultThreads
+from valetkey.kernel.bounded_threads import DefaultThreads
 from valetkey.kernel.url import Web
 
 Address = IPv4Address | IPv6Address

@@ -1,16 +1,20 @@
-"""Run blocking work on a few threads with a bounded queue, away from the event loop."""
+"""Run blocking work on threads, away from the event loop, also where the system refuses more."""
 
 import asyncio
 import contextlib
+import errno
 import os
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from valetkey.kernel import metrics
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -161,3 +165,58 @@ def _fail(answer: "asyncio.Future[T]", problem: BaseException) -> None:
 
 def _cancel(answer: "asyncio.Future[T]") -> None:
     answer.cancel()
+
+
+class NoThread(OSError):
+    """The system refuses to start a thread. An OSError, so that callers handle it as one."""
+
+    def __init__(self) -> None:
+        """Name the limits that refuse threads."""
+        super().__init__(
+            errno.EAGAIN, "the system starts no thread (RLIMIT_NPROC, TasksMax, pids.max or memory)"
+        )
+
+
+class DefaultThreads(ThreadPoolExecutor):
+    """A pool that leaves work to the threads it has when the system refuses one more.
+
+    The standard library's raises RuntimeError, which nothing expects, and runs the work later all
+    the same.
+    """
+
+    def __init__(self, workers: int | None = None, name: str = "valetkey-blocking") -> None:
+        """Start no thread yet; `workers` is at most as many."""
+        super().__init__(workers, name, initializer=self._note)
+        self._has_thread = False
+        self._is_over = False
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run `function` on a thread. Raises NoThread if there is none."""
+        future: Future[T] = Future()
+        try:
+            super().submit(_settle, future, partial(function, *args, **kwargs))
+        except (RuntimeError, MemoryError) as problem:
+            if self._is_over:
+                raise
+            if not self._has_thread:
+                # It stays in the queue of the standard library.
+                future.cancel()
+                raise NoThread from problem
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept nothing more."""
+        self._is_over = True
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def _note(self) -> None:
+        self._has_thread = True
+
+
+def _settle(future: "Future[T]", work: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
+        future.set_exception(problem)

@@ -7,8 +7,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from valetkey.kernel import metrics
-from valetkey.kernel.bounded_threads import BoundedThreads, Full
-from valetkey.kernel.default_threads import DefaultThreads
+from valetkey.kernel.bounded_threads import BoundedThreads, DefaultThreads, Full
 from valetkey.kernel.waiting import current_span
 from valetkey.web import log
 

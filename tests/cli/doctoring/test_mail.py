@@ -5,7 +5,7 @@ import asyncio
 from tests.authorization.background.test_post import mail_settings
 from tests.support.mail import mail_server
 from valetkey.authorization.actions.inspection.check import Finding, Level
-from valetkey.authorization.actions.inspection.mail import mail
+from valetkey.authorization.actions.inspection.queues import mail
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace

@@ -13,7 +13,7 @@ from time import time
 from bench.ports import free_port
 from tests.cli.serving.test_tls import certify
 from valetkey.cli.doctoring.finding import Finding
-from valetkey.cli.doctoring.providers import providers
+from valetkey.cli.doctoring.reach import providers
 from valetkey.config.load import load
 
 

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import LARGEST_UID, StandardClaims
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.kernel.replace import replace
 
 Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]

@@ -62,7 +62,7 @@ from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import revocation_log_path
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
-from valetkey.kernel.default_threads import NoThread
+from valetkey.kernel.bounded_threads import NoThread
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.offload import Busy, Offload

@@ -14,7 +14,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.model.webhook import Webhook
-from valetkey.authorization.storage.origin import Origin
+from valetkey.authorization.storage.records import Origin
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 

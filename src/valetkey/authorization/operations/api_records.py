@@ -13,12 +13,12 @@ from valetkey.authorization.actions.apis import (
     ROLE_NAME,
     ApiMetadata,
 )
-from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.model.account.scim import NAME
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.operations.client_records import SecretShown
 from valetkey.authorization.operations.records import Moment
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

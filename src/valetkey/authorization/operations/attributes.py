@@ -12,7 +12,6 @@ from valetkey.authorization.actions.attributes import (
     declare_attribute,
     remove_attribute,
 )
-from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
     MOST_ATTRIBUTES,
@@ -32,6 +31,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Anything, Done, tag_of
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable

@@ -6,7 +6,6 @@ import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.claims import Faults, declare_claim, remove_claim
-from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
 from valetkey.authorization.model.register.api import Api
@@ -29,6 +28,7 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
     user_claims,
 )
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.protocol.resource import at, canonical, grantable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity, content

@@ -8,7 +8,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, ClientType, ProfileName
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
@@ -19,6 +18,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     with_values,
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.storage.administration.client_search import ClientLine
 from valetkey.kernel.moment import Instant
 

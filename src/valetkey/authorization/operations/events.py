@@ -25,8 +25,7 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
-from valetkey.authorization.storage.origin import NOWHERE
-from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.web.exchange import Response

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.actions.inputs import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.config.settings import Settings
 from valetkey.kernel.preconditions import etag_of
 

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.actions.inputs import NO_CONTROLS
 from valetkey.authorization.actions.webhooks import WebhookTarget
 from valetkey.authorization.model.webhook import MOST_EVENTS, Webhook, WebhookAttempt
 from valetkey.authorization.operations.records import Anything, Line, Moment, Name, tag_of
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.kernel.jose.algorithm import Algorithm
 
 _Text = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]

@@ -29,9 +29,15 @@ from valetkey.authorization.storage.administration.user_imports import UserImpor
 from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
-from valetkey.authorization.storage.origin import NOWHERE, ORIGIN, EventOrigins, Origin
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
-from valetkey.authorization.storage.records import Events, count
+from valetkey.authorization.storage.records import (
+    NOWHERE,
+    ORIGIN,
+    EventOrigins,
+    Events,
+    Origin,
+    count,
+)
 from valetkey.authorization.storage.register.apis import Apis
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected

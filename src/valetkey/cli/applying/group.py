@@ -10,12 +10,11 @@ import msgspec
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.apis import assign, assign_group
-from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.user_records import GroupWanted
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
 from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.register.applied import (
     AppliedKind,

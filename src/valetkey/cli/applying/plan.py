@@ -18,7 +18,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import api, client, declarations, group, user, webhook
+from valetkey.cli.applying import client, declarations, group, user, webhook
 from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
 from valetkey.cli.applying.step import Action, InvalidEntry, Step, invalid_entry
@@ -36,7 +36,7 @@ class Prepared(Struct, frozen=True):
     source: Path
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
-    apis: tuple[api.WantedApi, ...]
+    apis: tuple[declarations.WantedApi, ...]
     groups: tuple[tuple[DeclaredEntry, str], ...]
     """Each group with the id to use if it is new."""
     webhooks: tuple[webhook.WantedWebhook, ...]
@@ -88,7 +88,7 @@ async def prepare(
         raise OperatorErrors(str(source), problems)
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     random = opened.runtime.random
-    apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
+    apis = tuple(declarations.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
     groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
     webhooks = tuple(webhook.prepared(opened, wanted) for wanted in site.webhooks)
     return Prepared(
@@ -167,7 +167,7 @@ def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     settings = opened.settings
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
         *((x, partial(declarations.declare, tx, x, now)) for x in site.attributes),
-        *((x.wanted, partial(api.apply_api, tx, keeper, x, now)) for x in prepared.apis),
+        *((x.wanted, partial(declarations.apply_api, tx, keeper, x, now)) for x in prepared.apis),
         *((x.wanted, partial(user.apply_user, tx, users, x, now)) for x in prepared.users),
         *((x, partial(group.apply_group, tx, x, fresh, now)) for x, fresh in prepared.groups),
         *((x.wanted, partial(client.apply_client, tx, clients, x, now)) for x in prepared.clients),

@@ -3,7 +3,6 @@
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.webhooks import (
     ENTROPY,
     WebhookChanges,
@@ -12,7 +11,7 @@ from valetkey.authorization.actions.webhooks import (
 )
 from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.server_records import WebhookWanted, target_of
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry

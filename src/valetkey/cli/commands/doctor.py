@@ -16,8 +16,7 @@ from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
-from valetkey.cli.doctoring.providers import providers
-from valetkey.cli.doctoring.reach import check_reachability
+from valetkey.cli.doctoring.reach import check_reachability, providers
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors

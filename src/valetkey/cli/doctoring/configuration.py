@@ -13,7 +13,7 @@ from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import trust
 from valetkey.kernel.refusal import OperatorError
 from valetkey.resource.objects.declared import read_directory
-from valetkey.web.tls import tls_context
+from valetkey.web.listen import tls_context
 
 _BOTH = ("authorization", "resource")
 

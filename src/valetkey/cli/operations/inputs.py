@@ -8,11 +8,10 @@ import click
 import msgspec
 from msgspec import Struct, inspect
 
-from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.authentication.password import hash_password, password_problem
 from valetkey.authorization.operations.command import Option
 from valetkey.authorization.operations.operation import Parameter
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
 from valetkey.cli.register.services import refused
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import OperatorError

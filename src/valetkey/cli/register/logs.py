@@ -7,8 +7,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.storage.origin import NOWHERE
-from valetkey.authorization.storage.records import EventRecord, Events
+from valetkey.authorization.storage.records import NOWHERE, EventRecord, Events
 from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import Settings

@@ -52,7 +52,7 @@ def require_right(settings: Settings, before: Mapping[str, str]) -> None:
     for name, server in servers(settings):
         if name in names and (files := certificate_files(settings, server)):
             import_module("valetkey.cli.serving.acme").prepare(settings, server)
-            import_module("valetkey.web.tls").tls_context(*files)
+            import_module("valetkey.web.listen").tls_context(*files)
     changed = changed_since(before, settings, SHARED)
     if changed:
         raise OperatorError(

@@ -150,7 +150,7 @@ class _Tls:
 
     def __init__(self, certificate: Path, key: Path) -> None:
         loaded, refusal = (
-            import_module("valetkey.web.tls"),
+            import_module("valetkey.web.listen"),
             import_module("valetkey.kernel.refusal"),
         )
         self._context: ssl.SSLContext | None = None

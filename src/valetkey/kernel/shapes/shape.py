@@ -1,9 +1,11 @@
-"""Shape: the interface of every way to declare fields; errors carry a JSON pointer."""
+"""Shape: the interface of every way to declare fields, and the schema of problems (RFC 9457)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+
+from valetkey.kernel.refusal import ErrorCode
 
 Document = Mapping[str, object]
 """A JSON object."""
@@ -71,3 +73,35 @@ def unknown(name: str) -> FieldError:
     reserved = name in RESERVED
     detail = "the server sets this field" if reserved else "this field cannot be written"
     return FieldError(pointer(name), detail)
+
+
+def problem_schema(pointer: str) -> Document:
+    """Return the schema; `pointer` is an example of a field with an error."""
+    return {
+        "type": "object",
+        "description": "Why the request was refused (RFC 9457).",
+        "properties": {
+            "type": {"type": "string", "description": "A page that explains the code."},
+            "title": {"type": "string", "examples": ["Invalid Token Error"]},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "code": {"enum": sorted(code.value for code in ErrorCode)},
+            "reference": {
+                "type": "string",
+                "description": "The argument of `valetkey explain`.",
+                "examples": ["VK-7F3K-9QXM-2RTD"],
+            },
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "pointer": {"type": "string", "examples": [pointer]},
+                        "detail": {"type": "string", "examples": ["this field is required"]},
+                    },
+                    "required": ["pointer", "detail"],
+                },
+            },
+        },
+        "required": ["type", "title", "status", "detail", "code", "reference"],
+    }

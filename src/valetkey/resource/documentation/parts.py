@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
-from valetkey.kernel.shapes.problem import problem_schema
-from valetkey.kernel.shapes.shape import Document
+from valetkey.kernel.shapes.shape import Document, problem_schema
 from valetkey.resource.requests.paging import LONGEST_CURSOR, MOST, USUAL
 
 PROBLEM = problem_schema("/title")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from valetkey.authorization.actions.inspection import clock
+from valetkey.authorization.actions.inspection import machine
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 
@@ -22,7 +22,7 @@ _NUMBERS = {"x86_64": "159", "aarch64": "171"}
 
 
 def _found() -> list[tuple[str, str]]:
-    found = clock.clock(Settings(), Instant(0))
+    found = machine.clock(Settings(), Instant(0))
     return [(each.condition.name, each.level.value) for each in found]
 
 
@@ -31,7 +31,7 @@ def test_kernel_is_asked() -> None:
     command = [sys.executable, "-c", _DIRECT, number]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     # The other bits may change between the two calls.
-    status = clock.kernel_status()
+    status = machine.kernel_status()
     if done.stdout.strip() == "None":
         assert status is None
     else:
@@ -45,7 +45,7 @@ def test_clock_without_time_service_is_found(monkeypatch: pytest.MonkeyPatch) ->
         (0x2001, "clock_synchronized", "ok"),
         (0x2041, "clock_free", "warning"),
     ):
-        monkeypatch.setattr(clock, "kernel_status", lambda status=status: status)
+        monkeypatch.setattr(machine, "kernel_status", lambda status=status: status)
         assert _found() == [(name, level)]
 
 

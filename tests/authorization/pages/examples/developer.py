@@ -13,8 +13,7 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_rules import portal_options
 from valetkey.authorization.protocol.register.faults import SENTENCES
-from valetkey.authorization.site.app_form.faults import Sentence
-from valetkey.authorization.site.app_form.form import AppForm, GrantBox, ScopeBox, UriRow
+from valetkey.authorization.site.app_form.form import AppForm, GrantBox, ScopeBox, Sentence, UriRow
 from valetkey.authorization.site.app_form.registration import (
     ChooseKindPage,
     NewAppPage,

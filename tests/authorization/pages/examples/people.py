@@ -7,7 +7,7 @@ from tests.authorization.pages.examples.account import HEADINGS, ago
 from valetkey.authorization.actions.inspection.accounts import ONE_OWNER, UNPROTECTED
 from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
-from valetkey.authorization.actions.inspection.mail import MAIL_OFF
+from valetkey.authorization.actions.inspection.queues import MAIL_OFF
 from valetkey.authorization.actions.inspection.table import CONDITIONS
 from valetkey.authorization.layout.contexts import CurrentUser, SessionLine
 from valetkey.authorization.layout.drawing import Chart, ranges

@@ -10,7 +10,7 @@ from valetkey.authorization.protocol.register.faults import (
     fault,
     refused_uri,
 )
-from valetkey.authorization.site.app_form.faults import Sentence, by_field, sentence
+from valetkey.authorization.site.app_form.form import Sentence, by_field, sentence
 from valetkey.kernel import url
 from valetkey.kernel.refusal import Refused
 

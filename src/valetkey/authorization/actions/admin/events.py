@@ -10,8 +10,7 @@ from valetkey.authorization.actions.admin.permissions import Actor, Permission, 
 from valetkey.authorization.model.event.administration import EventsExported
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
-from valetkey.authorization.storage.origin import NOWHERE
-from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 

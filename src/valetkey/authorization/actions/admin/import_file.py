@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
 from valetkey.authorization.model.account.user import ATTRIBUTE_NAME, fold
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
+from valetkey.authorization.protocol.register.faults import fault_of
 from valetkey.kernel.refusal import OperatorError
 
 LONGEST_ROW = 64 * 1024

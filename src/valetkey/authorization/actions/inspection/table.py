@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from valetkey.authorization.actions.inspection import (
     accounts,
     certificates,
-    clock,
     databases,
     keys,
     machine,
-    mail,
     queues,
 )
 from valetkey.authorization.actions.inspection.check import (
@@ -27,13 +25,11 @@ from valetkey.kernel.moment import Instant
 
 CHECKS: tuple[Check, ...] = (
     *machine.CHECKS,
-    *clock.CHECKS,
     *certificates.CHECKS,
     *databases.CHECKS,
     *keys.CHECKS,
     *accounts.CHECKS,
     *queues.CHECKS,
-    *mail.CHECKS,
 )
 """Every check that the console makes. `valetkey doctor` makes these and those of a shell."""
 

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.api_tokens import authenticate
-from valetkey.authorization.actions.inputs import fault_of
 from valetkey.authorization.authentication.browsers import coming_from
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.operations.operation import (
@@ -24,7 +23,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Upload, UploadedFile
 from valetkey.authorization.operations.table import OPERATIONS
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.decisions import DecisionQueue
