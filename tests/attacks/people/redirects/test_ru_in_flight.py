@@ -138,7 +138,7 @@ def test_ru_35_fields_said_twice_or_twisted_are_refused(
         shown(_send(world, alice, page, others), 403, "forbidden")
 
 
-@pytest.mark.parametrize("decision", ["", "ALLOW", "yes", "true", "1", "allow ", "none"])
+@pytest.mark.parametrize("decision", ["", "ALLOW", "yes", "true", "1", "allow ", "deny ", "none"])
 def test_ru_35_a_decision_is_one_of_two_words(
     world: LiveServers, alice: UserAgent, decision: str
 ) -> None:

@@ -70,17 +70,6 @@ def test_an_interaction_ends_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_az_21_requests_that_nobody_answers_leave_nothing_behind(tmp_path: Path) -> None:
-    async def story(it: Harness) -> None:
-        for _ in range(50):
-            await it.browser().get("/oauth/authorize", **usual())
-        for table in ("vouchers", "sessions", "decisions", "throttles"):
-            assert await it.count(table) == 0, table
-        assert await it.events() == []
-
-    run(tmp_path, story)
-
-
 def test_however_often_the_answer_is_given_there_is_one_code(
     tmp_path: Path, database_url: str
 ) -> None:

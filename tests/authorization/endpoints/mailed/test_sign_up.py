@@ -17,6 +17,7 @@ from tests.authorization.endpoints.mailed.post import (
     proven,
     run,
 )
+from tests.support.cases import case
 from tests.support.harness import Harness
 from tests.support.plain_browser import usual
 from valetkey.authorization.actions.account.sign_up import FROM_ONE_PLACE, LIFETIME, SENT_AGAIN
@@ -139,53 +140,52 @@ def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    ("typed", "field", "says"),
-    [
-        ({"username": ""}, "username", "Enter a username"),
-        ({"username": "a b"}, "username", "3 to 40"),
-        ({"username": "x@y.example"}, "username", "3 to 40"),
-        ({"username": "ｇｒａｃｅ"}, "username", "3 to 40"),
-        ({"username": "gr\u0430ce"}, "username", "3 to 40"),
-        ({"username": "g" * 9_000}, "username", "3 to 40"),
-        ({"username": "ADA"}, "username", "This username is already taken"),
-        ({"username": "Support"}, "username", "This username is already taken"),
-        ({"email": ""}, "email", "Enter your email address"),
-        ({"email": "grace"}, "email", "Email cannot be delivered"),
-        ({"email": "grace@localhost"}, "email", "Email cannot be delivered"),
-        ({"email": "a@b.example, c@d.example"}, "email", "Email cannot be delivered"),
-        ({"email": "<a@b.example>"}, "email", "Email cannot be delivered"),
-        ({"email": "a@b..example"}, "email", "Email cannot be delivered"),
-        ({"email": f"{'a' * 300}@b.example"}, "email", "Email cannot be delivered"),
-        ({"name": "x" * 201}, "name", "at most 200"),
-        ({"name": "evil\u202ename"}, "name", "visible characters"),
-        ({"new": "short"}, "new", "at least 8"),
-        ({"new": "password123"}, "new", "This password is too common. Use several unrelated words"),
-        (
-            {"new": "grace@example.com"},
-            "new",
-            "The password must not be your username or email address",
-        ),
-        (
-            {"new": "with\x00a NUL in it"},
-            "new",
-            "The password is too long or contains characters that are not allowed",
-        ),
-        ({"new": "x" * 10_240}, "new", "too long"),
-    ],
+_INVALID_SIGN_UPS: tuple[tuple[dict[str, str], str, str], ...] = (
+    ({"username": ""}, "username", "Enter a username"),
+    ({"username": "a b"}, "username", "3 to 40"),
+    ({"username": "x@y.example"}, "username", "3 to 40"),
+    ({"username": "ｇｒａｃｅ"}, "username", "3 to 40"),
+    ({"username": "gr\u0430ce"}, "username", "3 to 40"),
+    ({"username": "g" * 9_000}, "username", "3 to 40"),
+    ({"username": "ADA"}, "username", "This username is already taken"),
+    ({"username": "Support"}, "username", "This username is already taken"),
+    ({"email": ""}, "email", "Enter your email address"),
+    ({"email": "grace"}, "email", "Email cannot be delivered"),
+    ({"email": "grace@localhost"}, "email", "Email cannot be delivered"),
+    ({"email": "a@b.example, c@d.example"}, "email", "Email cannot be delivered"),
+    ({"email": "<a@b.example>"}, "email", "Email cannot be delivered"),
+    ({"email": "a@b..example"}, "email", "Email cannot be delivered"),
+    ({"email": f"{'a' * 300}@b.example"}, "email", "Email cannot be delivered"),
+    ({"name": "x" * 201}, "name", "at most 200"),
+    ({"name": "evil\u202ename"}, "name", "visible characters"),
+    ({"new": "short"}, "new", "at least 8"),
+    ({"new": "password123"}, "new", "This password is too common. Use several unrelated words"),
+    (
+        {"new": "grace@example.com"},
+        "new",
+        "The password must not be your username or email address",
+    ),
+    (
+        {"new": "with\x00a NUL in it"},
+        "new",
+        "The password is too long or contains characters that are not allowed",
+    ),
+    ({"new": "x" * 10_240}, "new", "too long"),
 )
-def test_invalid_sign_up_is_reported_at_its_field_and_input_is_kept(
-    tmp_path: Path, typed: dict[str, str], field: str, says: str
-) -> None:
+
+
+def test_invalid_sign_up_is_reported_at_its_field_and_input_is_kept(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        answer = await asked_to_sign_up(it, browser(it), **typed)
-        assert answer.status == 400
-        assert f'id="{field}-fault"' in answer.body
-        assert says in answer.body
-        if field != "email":
-            assert 'value="grace@example.com"' in answer.body
-        assert OTHER not in answer.body
-        assert await letters(it) == []
+        for typed, field, says in _INVALID_SIGN_UPS:
+            with case(typed, field, says):
+                answer = await asked_to_sign_up(it, browser(it), **typed)
+                assert answer.status == 400
+                assert f'id="{field}-fault"' in answer.body
+                assert says in answer.body
+                if field != "email":
+                    assert 'value="grace@example.com"' in answer.body
+                assert OTHER not in answer.body
+                assert await letters(it) == []
 
     run(tmp_path, story)
 

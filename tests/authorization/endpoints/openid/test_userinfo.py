@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.asgi import FORM, Answer
+from tests.support.cases import case
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.account.user import Address, StandardClaims
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -189,12 +190,23 @@ def test_without_a_token_the_challenge_names_no_error(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    "token", ["", "x", "a.b.c", "vk_at_" + "0" * 49, "x" * 20_000, "a b", "é", "a,b"]
+_MALFORMED_TOKENS: tuple[str, ...] = (
+    "",
+    "x",
+    "a.b.c",
+    "vk_at_" + "0" * 49,
+    "x" * 20_000,
+    "a b",
+    "é",
+    "a,b",
 )
-def test_malformed_token_is_401(tmp_path: Path, token: str) -> None:
+
+
+def test_malformed_token_is_401(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        _refused(await _ask(it, token), 401, "invalid_token")
+        for token in _MALFORMED_TOKENS:
+            with case(token):
+                _refused(await _ask(it, token), 401, "invalid_token")
 
     run(tmp_path, story)
 

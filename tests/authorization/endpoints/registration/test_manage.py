@@ -8,6 +8,7 @@ import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
 from tests.support.asgi import Answer, basic
+from tests.support.cases import case
 from tests.support.harness import CALLBACK
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.background.maintenance import sweep_all
@@ -66,32 +67,31 @@ def test_a_change_replaces_everything_that_was_said(database_url: str, tmp_path:
     run(tmp_path, story, database_url)
 
 
-@pytest.mark.parametrize(
-    ("said", "code"),
-    [
-        ({"client_id": None}, "invalid_client_metadata"),
-        ({"client_id": "resource-server"}, "invalid_client_metadata"),
-        ({"client_secret": "another"}, "invalid_client_metadata"),
-        ({"client_secret": 5}, "invalid_client_metadata"),
-        ({"client_secret_expires_at": 0}, "invalid_client_metadata"),
-        ({"registration_access_token": "x"}, "invalid_client_metadata"),
-        ({"redirect_uris": ["http://app.example/"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": None}, "invalid_redirect_uri"),
-        ({"scope": "write"}, "invalid_client_metadata"),
-        ({"grant_types": ["password"]}, "invalid_client_metadata"),
-        ({"software_statement": "a.b.c"}, "unapproved_software_statement"),
-        ({"client_name": "Valetkey"}, "invalid_client_metadata"),
-    ],
+_INVALID_CHANGES: tuple[tuple[dict[str, object], str], ...] = (
+    ({"client_id": None}, "invalid_client_metadata"),
+    ({"client_id": "resource-server"}, "invalid_client_metadata"),
+    ({"client_secret": "another"}, "invalid_client_metadata"),
+    ({"client_secret": 5}, "invalid_client_metadata"),
+    ({"client_secret_expires_at": 0}, "invalid_client_metadata"),
+    ({"registration_access_token": "x"}, "invalid_client_metadata"),
+    ({"redirect_uris": ["http://app.example/"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": None}, "invalid_redirect_uri"),
+    ({"scope": "write"}, "invalid_client_metadata"),
+    ({"grant_types": ["password"]}, "invalid_client_metadata"),
+    ({"software_statement": "a.b.c"}, "unapproved_software_statement"),
+    ({"client_name": "Valetkey"}, "invalid_client_metadata"),
 )
-def test_a_change_is_held_to_the_rules_of_registration(
-    tmp_path: Path, said: dict[str, object], code: str
-) -> None:
+
+
+def test_a_change_is_held_to_the_rules_of_registration(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        record = await it.registered()
-        before = (await it.manage(record)).json
-        (await it.manage(record, "PUT", _asks(record, **said))).refused(400, code)
-        assert (await it.manage(record)).json == before
-        (await it.manage(record, "PUT", "text")).refused(400, "invalid_client_metadata")
+        for said, code in _INVALID_CHANGES:
+            with case(said, code):
+                record = await it.registered()
+                before = (await it.manage(record)).json
+                (await it.manage(record, "PUT", _asks(record, **said))).refused(400, code)
+                assert (await it.manage(record)).json == before
+                (await it.manage(record, "PUT", "text")).refused(400, "invalid_client_metadata")
 
     run(tmp_path, story)
 

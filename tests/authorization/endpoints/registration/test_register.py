@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
+from tests.support.cases import case
 from tests.support.harness import CALLBACK, harness
 from valetkey.authorization.model.register.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
@@ -189,74 +190,73 @@ def test_name_and_application_type_follow_from_redirect_uris(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    ("said", "code", "named"),
-    [
-        (
-            {"redirect_uris": ["com.example.app:/cb", CALLBACK]},
-            "invalid_redirect_uri",
-            "redirect_uris/0",
-        ),
-        ({"redirect_uris": []}, "invalid_redirect_uri", "redirect_uris: "),
-        ({"redirect_uris": "https://app.example/cb"}, "invalid_redirect_uri", "redirect_uris: "),
-        ({"redirect_uris": [CALLBACK, 5]}, "invalid_redirect_uri", "redirect_uris: "),
-        ({"redirect_uris": ["https://app.example/#x"]}, "invalid_redirect_uri", "redirect_uris/0"),
-        ({"redirect_uris": ["https://*.example/"]}, "invalid_redirect_uri", "redirect_uris/0"),
-        ({"client_name": 5}, "invalid_client_metadata", "client_name"),
-        ({"client_name": "a\u202eb"}, "invalid_client_metadata", "client_name"),
-        ({"client_name": "Valetkey Security"}, "invalid_client_metadata", "client_name"),
-        ({"client_name": "Pаypal"}, "invalid_client_metadata", "client_name"),
-        ({"grant_types": ["password"]}, "invalid_client_metadata", "grant_types/0"),
-        ({"grant_types": ["magic"]}, "invalid_client_metadata", "grant_types/0"),
-        ({"grant_types": ["implicit"]}, "invalid_client_metadata", "grant_types/0"),
-        ({"response_types": ["id_token"]}, "invalid_client_metadata", "response_types"),
-        ({"response_types": ["magic"]}, "invalid_client_metadata", "response_types/0"),
-        (
-            {"response_types": ["code"], "grant_types": ["client_credentials"]},
-            "invalid_client_metadata",
-            "grant_types/0",
-        ),
-        ({"scope": "openid write"}, "invalid_client_metadata", "scope"),
-        ({"scope": ["openid"]}, "invalid_client_metadata", "scope"),
-        ({"token_endpoint_auth_method": "magic"}, "invalid_client_metadata", "token_endpoint_auth"),
-        (
-            {"token_endpoint_auth_method": "none", "client_secret": "x"},
-            "invalid_client_metadata",
-            "token_endpoint_auth_method",
-        ),
-        (
-            {"token_endpoint_auth_method": "none", "id_token_signed_response_alg": "HS256"},
-            "invalid_client_metadata",
-            "id_token_signed_response_alg",
-        ),
-        ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata", "jwks"),
-        ({"jwks": "text"}, "invalid_client_metadata", "jwks"),
-        ({"jwks": {}}, "invalid_client_metadata", "jwks"),
-        (
-            {"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}},
-            "invalid_client_metadata",
-            "jwks",
-        ),
-        ({"default_max_age": "60"}, "invalid_client_metadata", "default_max_age"),
-        ({"default_max_age": True}, "invalid_client_metadata", "default_max_age"),
-        ({"require_auth_time": "yes"}, "invalid_client_metadata", "require_auth_time"),
-        ({"logo_uri": "javascript:alert(1)"}, "invalid_client_metadata", "logo_uri"),
-        ({"application_type": "desktop"}, "invalid_client_metadata", "application_type"),
-        ({"software_statement": "a.b.c"}, "unapproved_software_statement", "software_statement"),
-        ({"software_statement": {}}, "invalid_software_statement", "software_statement"),
-        ({"subject_type": "x", "logo_uri": 1}, "invalid_client_metadata", "logo_uri"),
-    ],
+_INVALID_METADATA: tuple[tuple[dict[str, object], str, str], ...] = (
+    (
+        {"redirect_uris": ["com.example.app:/cb", CALLBACK]},
+        "invalid_redirect_uri",
+        "redirect_uris/0",
+    ),
+    ({"redirect_uris": []}, "invalid_redirect_uri", "redirect_uris: "),
+    ({"redirect_uris": "https://app.example/cb"}, "invalid_redirect_uri", "redirect_uris: "),
+    ({"redirect_uris": [CALLBACK, 5]}, "invalid_redirect_uri", "redirect_uris: "),
+    ({"redirect_uris": ["https://app.example/#x"]}, "invalid_redirect_uri", "redirect_uris/0"),
+    ({"redirect_uris": ["https://*.example/"]}, "invalid_redirect_uri", "redirect_uris/0"),
+    ({"client_name": 5}, "invalid_client_metadata", "client_name"),
+    ({"client_name": "a\u202eb"}, "invalid_client_metadata", "client_name"),
+    ({"client_name": "Valetkey Security"}, "invalid_client_metadata", "client_name"),
+    ({"client_name": "Pаypal"}, "invalid_client_metadata", "client_name"),
+    ({"grant_types": ["password"]}, "invalid_client_metadata", "grant_types/0"),
+    ({"grant_types": ["magic"]}, "invalid_client_metadata", "grant_types/0"),
+    ({"grant_types": ["implicit"]}, "invalid_client_metadata", "grant_types/0"),
+    ({"response_types": ["id_token"]}, "invalid_client_metadata", "response_types"),
+    ({"response_types": ["magic"]}, "invalid_client_metadata", "response_types/0"),
+    (
+        {"response_types": ["code"], "grant_types": ["client_credentials"]},
+        "invalid_client_metadata",
+        "grant_types/0",
+    ),
+    ({"scope": "openid write"}, "invalid_client_metadata", "scope"),
+    ({"scope": ["openid"]}, "invalid_client_metadata", "scope"),
+    ({"token_endpoint_auth_method": "magic"}, "invalid_client_metadata", "token_endpoint_auth"),
+    (
+        {"token_endpoint_auth_method": "none", "client_secret": "x"},
+        "invalid_client_metadata",
+        "token_endpoint_auth_method",
+    ),
+    (
+        {"token_endpoint_auth_method": "none", "id_token_signed_response_alg": "HS256"},
+        "invalid_client_metadata",
+        "id_token_signed_response_alg",
+    ),
+    ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata", "jwks"),
+    ({"jwks": "text"}, "invalid_client_metadata", "jwks"),
+    ({"jwks": {}}, "invalid_client_metadata", "jwks"),
+    (
+        {"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}},
+        "invalid_client_metadata",
+        "jwks",
+    ),
+    ({"default_max_age": "60"}, "invalid_client_metadata", "default_max_age"),
+    ({"default_max_age": True}, "invalid_client_metadata", "default_max_age"),
+    ({"require_auth_time": "yes"}, "invalid_client_metadata", "require_auth_time"),
+    ({"logo_uri": "javascript:alert(1)"}, "invalid_client_metadata", "logo_uri"),
+    ({"application_type": "desktop"}, "invalid_client_metadata", "application_type"),
+    ({"software_statement": "a.b.c"}, "unapproved_software_statement", "software_statement"),
+    ({"software_statement": {}}, "invalid_software_statement", "software_statement"),
+    ({"subject_type": "x", "logo_uri": 1}, "invalid_client_metadata", "logo_uri"),
 )
-def test_invalid_metadata_is_refused_with_the_name_of_the_member(
-    tmp_path: Path, said: dict[str, object], code: str, named: str
-) -> None:
+
+
+def test_invalid_metadata_is_refused_with_the_name_of_the_member(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        answer = await it.register({**PLAIN, **said})
-        answer.refused(400, code)
-        assert answer.text("error_description").startswith(named), answer.body
-        assert answer.headers["cache-control"] == "no-store"
-        assert answer.headers["access-control-allow-origin"] == "*"
-        assert await it.service.read(lambda tx: len(tx.clients.page("", 10))) == 1
+        for said, code, named in _INVALID_METADATA:
+            with case(said, code, named):
+                answer = await it.register({**PLAIN, **said})
+                answer.refused(400, code)
+                assert answer.text("error_description").startswith(named), answer.body
+                assert answer.headers["cache-control"] == "no-store"
+                assert answer.headers["access-control-allow-origin"] == "*"
+                assert await it.service.read(lambda tx: len(tx.clients.page("", 10))) == 1
 
     run(tmp_path, story)
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import case
 from tests.support.harness import Harness, run
 from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
@@ -72,13 +71,26 @@ def test_an_entry_says_what_when_and_until_when(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    ["x", "-1", "1.", "1.token", "1.token.", "1.token.a b", "9" * 13, "9" * 400, "1_0", "²", " 1"],
+_INVALID_CURSORS: tuple[str, ...] = (
+    "x",
+    "-1",
+    "1.",
+    "1.token",
+    "1.token.",
+    "1.token.a b",
+    "9" * 13,
+    "9" * 400,
+    "1_0",
+    "²",
+    " 1",
 )
-def test_invalid_cursor_is_refused(tmp_path: Path, cursor: str) -> None:
+
+
+def test_invalid_cursor_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        (await it.feed(cursor)).refused(400, "invalid_request")
+        for cursor in _INVALID_CURSORS:
+            with case(cursor):
+                (await it.feed(cursor)).refused(400, "invalid_request")
 
     run(tmp_path, story)
 

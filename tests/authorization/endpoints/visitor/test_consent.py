@@ -125,15 +125,6 @@ def test_cancel_at_sign_in_denies_access(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize("decision", ["", "yes", "ALLOW", "deny "])
-def test_a_decision_is_one_of_two_words(tmp_path: Path, decision: str) -> None:
-    async def story(it: Harness) -> None:
-        alice = it.browser()
-        is_page(await alice.submit(await asked(alice), "allow", decision=decision), 400)
-
-    run(tmp_path, story)
-
-
 def test_ru_35_fields_that_were_added_to_the_form_change_nothing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(replace(WEB, id="evil", redirect_uris=("https://evil.test/cb",)))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.pages.reading import Reading
+from tests.support.cases import case
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser, usual
 from tests.support.visitors import run
@@ -91,25 +92,24 @@ def test_requested_language_applies_to_error_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    "to",
-    [
-        "//evil.example",
-        "/\\evil.example",
-        "https://evil.example/",
-        "javascript:alert(1)",
-        "/a\r\nSet-Cookie: x=y",
-        "/a b",
-        "/" + "a" * 10_000,
-        "",
-    ],
+_FOREIGN_PLACES: tuple[str, ...] = (
+    "//evil.example",
+    "/\\evil.example",
+    "https://evil.example/",
+    "javascript:alert(1)",
+    "/a\r\nSet-Cookie: x=y",
+    "/a b",
+    "/" + "a" * 10_000,
+    "",
 )
-def test_lg_open_redirect_after_the_choice_of_a_language_leads_home(
-    tmp_path: Path, to: str
-) -> None:
+
+
+def test_lg_open_redirect_after_the_choice_of_a_language_leads_home(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        answer = await it.browser().post("/language", {"language": "de", "to": to})
-        assert (answer.status, answer.location) == (303, "/")
+        for to in _FOREIGN_PLACES:
+            with case(to):
+                answer = await it.browser().post("/language", {"language": "de", "to": to})
+                assert (answer.status, answer.location) == (303, "/")
 
     run(tmp_path, story)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.support.cases import case
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.model.account.user import Role
@@ -66,31 +67,30 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("identifier", "http://mcp.example.com", "Must be: an absolute https URL"),
-        ("name", "", "missing or invalid"),
-        ("name", "x" * 81, "missing or invalid"),
-        ("scopes", "calendar:read", "missing or invalid"),
-        ("scopes", "a see a\r\na see b", "missing or invalid"),
-        ("scopes", "openid sign you in", "openid is a scope of this server"),
-        ("access_token_lifetime", "soon", "missing or invalid"),
-        ("access_token_lifetime", "86401", "missing or invalid"),
-        ("access_token_format", "paper", "missing or invalid"),
-        ("clients", "a b", "missing or invalid"),
-    ],
+_INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
+    ("identifier", "http://mcp.example.com", "Must be: an absolute https URL"),
+    ("name", "", "missing or invalid"),
+    ("name", "x" * 81, "missing or invalid"),
+    ("scopes", "calendar:read", "missing or invalid"),
+    ("scopes", "a see a\r\na see b", "missing or invalid"),
+    ("scopes", "openid sign you in", "openid is a scope of this server"),
+    ("access_token_lifetime", "soon", "missing or invalid"),
+    ("access_token_lifetime", "86401", "missing or invalid"),
+    ("access_token_format", "paper", "missing or invalid"),
+    ("clients", "a b", "missing or invalid"),
 )
-def test_invalid_field_is_shown_with_what_was_typed(
-    tmp_path: Path, field: str, value: str, said: str
-) -> None:
+
+
+def test_invalid_field_is_shown_with_what_was_typed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        answer = await do(browser, "/admin/apis/new", **{**DECLARED, field: value})
-        assert answer.status == 400
-        assert said in answer.body
-        assert "see your calendar" in answer.body or field == "scopes"
-        assert not await it.read(lambda tx: tx.apis.page("", 10))
+        for field, value, said in _INVALID_FIELDS:
+            with case(field, value, said):
+                answer = await do(browser, "/admin/apis/new", **{**DECLARED, field: value})
+                assert answer.status == 400
+                assert said in answer.body
+                assert "see your calendar" in answer.body or field == "scopes"
+                assert not await it.read(lambda tx: tx.apis.page("", 10))
 
     run(tmp_path, story)
 
