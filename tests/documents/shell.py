@@ -10,6 +10,7 @@ from tests.documents.pages import Block
 from tests.support.wait import CEILING
 
 _SECONDS = CEILING
+_OURS = Path(sys.executable).parent
 _KEEP = """
 for name in ANSWER CODE DEVICE_CODE TOKEN; do printf '%s=%s\\0' "$name" "${!name-}"; done > "$1"
 """
@@ -20,10 +21,12 @@ class Terminal:
     """A folder and what the shell remembers between two blocks.
 
     `instead` says what this test has in place of what the page names, such as other ports.
+    `programs` has the commands, without the checkout's modules if it is another environment.
     """
 
     folder: Path
     instead: dict[str, str] = field(default_factory=dict[str, str])
+    programs: Path = _OURS
     _variables: dict[str, str] = field(default_factory=dict[str, str])
 
     def write(self, block: Block) -> None:
@@ -68,7 +71,9 @@ class Terminal:
 
     def _environment(self) -> dict[str, str]:
         ours = {name: value for name, value in os.environ.items() if "VALETKEY" not in name}
-        path = f"{Path(sys.executable).parent}:{ours.get('PATH', '')}"
+        if self.programs != _OURS:
+            ours.pop("PYTHONPATH", None)
+        path = f"{self.programs}:{ours.get('PATH', '')}"
         return {**ours, "PATH": path, **self._variables}
 
     def _remember(self, kept: Path) -> None:

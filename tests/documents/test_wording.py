@@ -27,6 +27,13 @@ _BANNED = (
     r"switch(?:es|ed|ing)? (?:it |them )?(?:on|off)|lets? (?:him|her|one|them) in",
     r"counts? no more|no more(?=[,.;:])|is over|gives? way|keeps? (?:his|her|their) word",
 )
+# Wording of translated or chatty texts, on pages and in documentation.
+_BANNED_IN_TEXTS = (
+    *_BANNED,
+    r"of (?:yours|hers|theirs)|in trouble|makes? room|(?:is|are|was|be) told (?:to|that)",
+    r"gets? no more|words of the consent|counts? everywhere|from the next one on",
+    r"and all others alike|lives? in|goes? on the next time|yes, it is|(?:are|is) possible",
+)
 # In the code also these, which a few older pages of the documentation have in another sense.
 _BANNED_IN_CODE = (
     *_BANNED,
@@ -43,7 +50,7 @@ def _banned(words: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-_WORD = _banned(_BANNED)
+_WORD = _banned(_BANNED_IN_TEXTS)
 _WORD_IN_CODE = _banned(_BANNED_IN_CODE)
 
 

@@ -3,11 +3,14 @@
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from release.__main__ import ROOT, build, checksums, reasons_against
+from tests.documents.how_to.test_install import follow
+from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
 
 _UV = (sys.executable, "-m", "uv", "--quiet")
@@ -20,6 +23,8 @@ for found in pkgutil.walk_packages(valetkey.__path__, "valetkey."):
 own = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(*sorted(name for name in own if not name.startswith("_")))
 """
+# CPU time, so that other load on the machine does not count.
+_IMPORTED = "import time, valetkey.sdk; print(time.process_time())"
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +60,24 @@ def test_wheel_in_an_empty_environment_runs_the_demo(built: list[Path], tmp_path
     )
 
 
+def test_wheel_leads_to_a_consent_page_within_five_minutes(
+    built: list[Path], tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    programs = _installed(built[0], tmp_path / "environment")
+    folder = tmp_path / "server"
+    folder.mkdir()
+    follow(Terminal(folder, programs=programs))
+    assert time.monotonic() - begun < 300
+
+
 def test_sdk_needs_nothing_of_the_servers(built: list[Path], tmp_path: Path) -> None:
     wheel = built[2]
     assert wheel.name.startswith("valetkey_sdk-")
     assert wheel.stat().st_size < 150_000
     programs = _installed(wheel, tmp_path / "environment")
+    seconds = float(_output(programs / "python", "-c", _IMPORTED, cwd=tmp_path))
+    assert seconds < 1
     loaded = _output(programs / "python", "-c", _LOADED, cwd=tmp_path).split()
     assert loaded == ["cryptography", "msgspec", "valetkey"]
     listed = _output(*_UV, "pip", "list", "--python", programs / "python", cwd=tmp_path)

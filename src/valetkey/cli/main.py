@@ -144,12 +144,14 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.INVALID
     except OperatorError as error:
         say.error(str(error))
+        _name_guide(arguments, error.setting)
         return Exit.INVALID
     except Refused as refused:
         say.error(refused.refusal.description)
         return Exit.INVALID
     except DatabaseUnavailable as reason:
         say.error(f"the database cannot be used: {reason}. Try: valetkey database check")
+        _name_guide(arguments, "database")
         return Exit.FAILED
     except (click.Abort, KeyboardInterrupt):
         say.note("Stopped.")
@@ -159,3 +161,10 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return answer if isinstance(answer, int) else Exit.OK
+
+
+def _name_guide(arguments: Sequence[str], setting: str) -> None:
+    """Name the page of the documentation that helps, if there is one."""
+    address = import_module("valetkey.cli.guides").address_for(arguments, setting)
+    if address:
+        say.note(f"Documentation: {address}")

@@ -16,7 +16,7 @@ config_file = click.option(
     type=click.Path(path_type=Path),
     envvar="VALETKEY_CONFIG",
     metavar="FILE",
-    help=f"The configuration file. Default: ./{USUAL_FILE} if it exists, else every default.",
+    help=f"The configuration file. Default: ./{USUAL_FILE}, if it exists.",
 )
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")

@@ -31,6 +31,7 @@ class OperatorErrors(OperatorError):
         lines = "".join(f"\n  {problem}" for problem in problems)
         super().__init__(f"{source} has {count}:{lines}")
         self.problems = tuple(problems)
+        self.setting = problems[0].path
 
 
 def load(path: Path | None, environment: Mapping[str, str]) -> Settings:

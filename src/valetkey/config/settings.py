@@ -99,7 +99,7 @@ class AuthorizationSettings:
     that they use TLS. Empty: the header is ignored, because any client could send it."""
 
     workers: Annotated[int, whole(1, 64, "processes")] = 1
-    """Worker processes. More than the machine has cores is no faster."""
+    """Worker processes. More than the number of cores is not faster."""
 
     keyring: Annotated[str, rules.PATH] = ""
     """File with the keys that encrypt and fingerprint stored secrets. Empty: `valetkey.keyring`
@@ -160,13 +160,14 @@ class TokenSettings:
     trusted: their assertions give access to linked accounts without the user's consent."""
 
     audience_parameter: Annotated[bool, rules.FLAG] = False
-    """Whether `audience` names an API as `resource` does (RFC 8707), for clients made for servers
-    that call it so. Otherwise it is ignored, except at token exchange, where it is RFC 8693's."""
+    """Whether `audience` names an API as `resource` does (RFC 8707), for clients written for
+    servers that use that name. Otherwise it is ignored, except at token exchange, where it is RFC
+    8693's."""
 
     claims_file: Annotated[str, rules.PATH] = ""
     """Python file with a function `claims(user, client, api, scopes)` that returns further claims
     of a token. It runs in a process of its own; the limit is one second, and 8 KiB together with
-    all other claims. Its failure refuses the token. Empty: none."""
+    all other claims. If it fails, no token is issued. Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ class RegistrationSettings:
     """Hosts of such URLs. Empty: any."""
 
     most_metadata_documents: Annotated[int, whole(10, 1_000_000, "apps")] = 10_000
-    """Apps known by such a URL. The oldest unused one makes room for another."""
+    """Maximum number of apps known by such a URL. Beyond it, the oldest unused app is removed."""
 
     unused_lifetime: Annotated[Lifetime, rules.lifetime("1h", "3650d")] = days(30)
     """An app that was unused for this long is deleted."""
@@ -280,9 +281,9 @@ class LimitSettings:
 
     patience: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(10)
     """Time for which a request may wait for the database. Then it gets 503 and changes nothing: its
-    client has probably timed out, and would find its code spent. A client that closes its
-    connection cancels its request and what it pipelined; after a half-close the server responds for
-    one more second."""
+    client has probably timed out, and would lose its code without receiving the tokens. A client
+    that closes its connection cancels its request and what it pipelined; after a half-close the
+    server responds for one more second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def test_dv_denied_and_expired(dv: LiveServers) -> None:
     denied, late, never = _begin(dv), _begin(dv), _begin(dv)
     mallory = UserAgent(dv.auth)
     page = _enter(dv, mallory, denied["user_code"], "mallory")
-    assert "gets no access" in mallory.deny(page).text
+    assert "has no access" in mallory.deny(page).text
     _poll(dv, denied).refused(400, "access_denied")
     assert mallory.submit(page, "allow", boxes=("yes", "notes:read")).status == 400
     _poll(dv, denied).refused(400, "access_denied")

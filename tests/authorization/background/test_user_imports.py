@@ -164,13 +164,22 @@ def test_dry_run_changes_nothing_and_import_reports_every_row(
         assert await imports.state(import_id) is ImportState.FINISHED
         rows = await imports.report(import_id)
         assert rows[0] == ["2", "carl", "carl@example.com", "created", ""]
-        assert rows[1][3:] == ["already exists", "username: an account with this name exists"]
-        assert rows[2][3:] == ["already exists", "email: an account with this address exists"]
-        assert rows[3][3:] == ["already exists", "uid: an account with this number exists"]
+        assert rows[1][3:] == [
+            "already exists",
+            "username: an account with this name already exists",
+        ]
+        assert rows[2][3:] == [
+            "already exists",
+            "email: an account with this address already exists",
+        ]
+        assert rows[3][3:] == ["already exists", "uid: an account with this number already exists"]
         assert rows[4][3:] == ["fault", "password_hash: unknown format, or too costly to verify"]
         assert rows[5][4].startswith("username: ")
         assert rows[6] == ["8", "'=cmd", "h@example.com", "created", ""]
-        assert rows[7][3:] == ["already exists", "username: an account with this name exists"]
+        assert rows[7][3:] == [
+            "already exists",
+            "username: an account with this name already exists",
+        ]
         carl = await it.store.read(lambda tx: tx.users.find_by_username("carl"))
         assert carl is not None
         assert (carl.uid, carl.email_verified_at) == (17, it.clock.now)

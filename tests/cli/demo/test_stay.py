@@ -137,7 +137,7 @@ def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path:
 
 def commands(screen: str) -> list[str]:
     """What somebody would copy from the screen."""
-    below = screen.partition("Paste these")[2].partition("Stop it")[0]
+    below = screen.partition("Commands to try")[2].partition("Stop it")[0]
     return [block.split("\n", 1)[1] for block in below.strip().split("\n\n")]
 
 

@@ -13,8 +13,12 @@ PAGE = "docs/how-to/operate/install.md"
 
 
 def test_guide_leads_from_questions_to_a_consent_page(tmp_path: Path) -> None:
-    ours, theirs = (free_port(), free_port())
-    terminal = Terminal(tmp_path, {"8400": str(ours), "8401": str(theirs)})
+    follow(Terminal(tmp_path))
+
+
+def follow(terminal: Terminal) -> None:
+    """Follow the guide after the installation, up to the code at the redirect URI."""
+    terminal.instead = {port: str(free_port()) for port in ("8400", "8401")}
     codes = [block.code.strip() for block in blocks(PAGE)]
     install, init, serve, client, address = codes
     assert "pip install valetkey" in install

@@ -75,7 +75,7 @@ def _parent(tx: Transaction, name: str) -> str | MetadataError:
         return ""
     parent = tx.groups.find_to_change(name)
     if parent is None:
-        return MetadataError("parent", "a group that exists")
+        return MetadataError("parent", "an existing group")
     if parent.parent:
         right = f"a group that is in none; this one is in {parent.parent}"
         return MetadataError("parent", right)

@@ -245,7 +245,7 @@ PREVIEW = Operation(
     "GET",
     "/users/{uid}/claims/{client_id}",
     Permission.READ,
-    "What the tokens of a user for an app would hold now",
+    "What the tokens of a user for an app would contain now",
     preview_claims,
     description="Nothing is issued, and whether the user may sign in there is not judged.",
     gives=ClaimsPreview,
@@ -269,7 +269,7 @@ LIST_CLAIMS = Operation(
     "GET",
     "/claims",
     Permission.READ,
-    "Declared claims of tokens",
+    "List declared claims of tokens",
     reads(list_claims),
     gives=ClaimList,
     lists=True,
@@ -283,7 +283,7 @@ DECLARE_CLAIM = Operation(
     Permission.CLIENTS,
     "Declare or change a claim of tokens",
     unchecked_write(declare),
-    description="Tokens have it from the next one on.",
+    description="New tokens contain it.",
     takes=ClaimWanted,
     gives=Done,
     event=ClaimDeclared,
@@ -310,7 +310,7 @@ REMOVE_CLAIM = Operation(
             "delete",
             translatable("Delete claim"),
             translatable(
-                "Tokens issued from now on do not hold it. Apps that rely on it may refuse users. "
+                "New tokens do not contain it. Apps that rely on it may refuse users. "
                 "Tokens that were issued keep it until they expire."
             ),
             translatable("The claim is deleted."),

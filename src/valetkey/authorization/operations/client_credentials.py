@@ -160,8 +160,8 @@ END_SECRET = Operation(
             "end-secret",
             translatable("Revoke secret"),
             translatable(
-                "Programs that still use this secret get no more tokens. If it is the only one, "
-                "the app stops working until it has a new one."
+                "Programs that still use this secret can no longer get tokens. If it is the "
+                "only one, the app stops working until you issue a new one."
             ),
             translatable("The secret is revoked."),
             danger=True,
@@ -210,7 +210,12 @@ ALLOW_GRANT = Operation(
         ),
     ),
     commands=tuple(
-        Command(f"client allow-{name}", fixed={"grant_type": name}) for name in _LEGACY_NAMES
+        Command(
+            f"client allow-{name}",
+            summary=f"Enable the {name} grant",
+            fixed={"grant_type": name},
+        )
+        for name in _LEGACY_NAMES
     ),
 )
 END_GRANT = Operation(
@@ -228,8 +233,8 @@ END_GRANT = Operation(
             "end-implicit",
             translatable("Disable implicit grant"),
             translatable(
-                "The app gets no more tokens with this grant. Existing tokens work until"
-                " they expire."
+                "The app can no longer get tokens with this grant. Existing tokens work until "
+                "they expire."
             ),
             translatable("The implicit grant is disabled."),
             offered=on(Client, lambda it: GrantTypeName.IMPLICIT in it.grant_types),
@@ -239,8 +244,8 @@ END_GRANT = Operation(
             "end-password",
             translatable("Disable password grant"),
             translatable(
-                "The app gets no more tokens with this grant. Existing tokens work until"
-                " they expire."
+                "The app can no longer get tokens with this grant. Existing tokens work until "
+                "they expire."
             ),
             translatable("The password grant is disabled."),
             offered=on(Client, lambda it: GrantTypeName.PASSWORD in it.grant_types),
@@ -248,7 +253,12 @@ END_GRANT = Operation(
         ),
     ),
     commands=tuple(
-        Command(f"client allow-{name}", fixed={"grant_type": name}, off=True)
+        Command(
+            f"client allow-{name}",
+            summary=f"Disable the {name} grant",
+            fixed={"grant_type": name},
+            off=True,
+        )
         for name in _LEGACY_NAMES
     ),
 )

@@ -220,7 +220,7 @@ CLIENTS = (
         "GET",
         "/clients",
         Permission.READ,
-        "Clients, newest first",
+        "List clients, newest first",
         reads(list_clients),
         description="A search looks at 2,000 clients at a time: follow `next` while there is one.",
         gives=ClientList,

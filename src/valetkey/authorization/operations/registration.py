@@ -111,7 +111,7 @@ REGISTRATION = (
         "GET",
         "/registration",
         Permission.READ,
-        "Who may register apps",
+        "Show who may register apps",
         reads(read_registration),
         gives=RegistrationShown,
     ),
@@ -120,7 +120,7 @@ REGISTRATION = (
         "GET",
         "/invitations",
         Permission.READ,
-        "Registration tokens",
+        "List registration tokens",
         reads(list_invitations),
         gives=Invitations,
         commands=(

@@ -85,7 +85,7 @@ GIVE_ROLE = Operation(
     commands=(
         Command(
             "user role",
-            help="`none` takes the role. An owner may do everything; an administrator everything "
+            help="`none` removes the role. An owner may do everything; an administrator everything "
             "but roles; support reads, and helps users recover their accounts; an auditor reads.",
             example="administrator",
             options=(Option("role", argument=True),),
@@ -191,7 +191,7 @@ ROLES = (
         "GET",
         "/roles",
         Permission.READ,
-        "Users with a role",
+        "List users with a role",
         reads(list_roles),
         gives=Holders,
         commands=(

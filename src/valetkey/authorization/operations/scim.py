@@ -136,7 +136,7 @@ LIST_SCIM_CREDENTIALS = Operation(
     "GET",
     _ALL,
     Permission.READ,
-    "Credentials for provisioning by SCIM",
+    "List credentials for provisioning by SCIM",
     reads(list_scim_credentials),
     gives=ScimCredentialList,
     commands=(
@@ -184,7 +184,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
     "POST",
     f"{_ONE}/rotate",
     Permission.KEYS,
-    "Replace the token of a SCIM credential, shown this once",
+    "Replace the token of a SCIM credential; the new one is shown once",
     unchecked_write(rotate_scim_credential),
     description="The directory's names of users and groups are kept. Needs `people` too.",
     takes=ScimRotation,

@@ -213,7 +213,7 @@ ROTATE_KEYS = Operation(
                     "at_once",
                     translatable("When"),
                     (
-                        ("false", translatable("As soon as caches can have the next key")),
+                        ("false", translatable("When caches have had time to fetch the next key")),
                         ("true", translatable("Now")),
                     ),
                     {
@@ -234,7 +234,7 @@ WITHDRAW_KEY = Operation(
     "POST",
     "/keys/{kid}/withdraw",
     Permission.KEYS,
-    "Refuse everything that a key signed, from now on",
+    "Reject everything that a key signed, from now on",
     withdraw_key,
     gives=Done,
     event=SigningKeyWithdrawn,

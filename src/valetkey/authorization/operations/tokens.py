@@ -249,7 +249,7 @@ TOKENS = (
         "GET",
         "/tokens",
         Permission.READ,
-        "Tokens of this API",
+        "List tokens of this API",
         reads(list_tokens),
         gives=TokenList,
         query=PAGING,

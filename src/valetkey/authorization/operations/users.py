@@ -265,7 +265,7 @@ CHANGE_USER = Operation(
     recent=True,
     commands=(
         Command(
-            help="Options that are absent change nothing; an empty text removes a claim.",
+            help="Omitted options change nothing; an empty text removes a claim.",
             example="--given-name Ada --phone-number +442079460000",
             options=ADDRESS,
         ),
@@ -278,7 +278,7 @@ USERS = (
         "GET",
         "/users",
         Permission.READ,
-        "Users, newest first, or those that a word finds",
+        "List users, newest first, or search for them",
         reads(list_users),
         gives=UserList,
         query=_QUERY,
@@ -304,7 +304,7 @@ USERS = (
         "GET",
         _ONE,
         Permission.READ,
-        "One user: factors, sessions, connected apps",
+        "Show a user with second factors, sessions and connected apps",
         reads(read_user),
         gives=UserRead,
         tagged=True,

@@ -30,7 +30,7 @@ from valetkey.cli.register.store import Opened, with_store
 def preview(
     user: str, client: str, api: str, scope: str, config: Path | None, as_json: bool
 ) -> None:
-    """Show what the tokens of a user for an app would hold now.
+    """Show what the tokens of a user for an app would contain now.
 
     Nothing is issued. Identifiers and times that differ in each token are examples.
 

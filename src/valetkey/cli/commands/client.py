@@ -36,7 +36,7 @@ command = group(
     "client",
     """Register, show, change and disable applications.
 
-    Works with the servers running or stopped; a change counts everywhere within seconds.
+    Works with the servers running or stopped; changes take effect everywhere within seconds.
 
     Example: valetkey client create --name "Notes Printer" --redirect-uri https://app.example/cb
     """,

@@ -36,12 +36,12 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
     """Print URLs, accounts and commands for a first look."""
     say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
     say.line()
-    _field("open", say.strong(site.app_url), "Notes Printer, and connect your notes")
+    _field("open", say.strong(site.app_url), "open Notes Printer and connect your notes")
     _field("sign in as", say.strong(USERNAME), f"{NAME}, whose password is: {PASSWORD}")
     _field(
         "account",
         say.strong(f"{site.auth_url}/"),
-        "connected apps, passkeys, sessions; make one too",
+        "connected apps, passkeys, sessions; or create an account",
     )
     _field(
         "developers",
@@ -56,25 +56,29 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
         f"sign in as {OWNER}, whose password is: {OWNER_PASSWORD}",
     )
     configuration = shlex.quote(str(site.configuration.absolute()))
-    _field("commands", f"valetkey doctor --config {configuration}", "and all others alike")
+    _field(
+        "commands",
+        f"valetkey doctor --config {configuration}",
+        "takes the same --config as all other commands",
+    )
     say.line()
-    say.line(say.strong("Paste these"))
+    say.line(say.strong("Commands to try"))
     secret = f"client_id={PRINTER}&client_secret={site.secret(PRINTER)}"
     header = f"-H 'Authorization: Bearer {token}'"
     notes_url = f"{site.api_url}/v2/notes"
     _paste(
-        "The app asks for a token of its own, with everything in the query string:",
+        "The app requests a token of its own, with all parameters in the query string:",
         f"curl -X POST '{site.auth_url}/token?grant_type=client_credentials&{secret}'",
     )
     say.line()
     _paste(
-        "Ada's notes, with a token of hers. A POST without a body reads:",
+        "Read Ada's notes with her token (a POST without a body reads):",
         f"curl -X POST {notes_url} \\",
         f"  {header}",
     )
     say.line()
     _paste(
-        "Another note. Open the app again, and it is there:",
+        "Add a note, then open the app again to see it:",
         f'curl {notes_url} -d \'{{"title": "From a terminal"}}\' \\',
         "  -H 'Content-Type: application/json' \\",
         f"  {header}",
@@ -85,8 +89,8 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
 
 def _afterwards(site: DemoSite, *, kept: bool) -> str:
     if not kept:
-        return f"Everything goes with it: it lives in {site.directory} alone."
-    return f"Everything stays in {site.directory}, and goes on the next time."
+        return f"The folder {site.directory} is then deleted."
+    return f"All data is kept in {site.directory} for the next run."
 
 
 def _field(name: str, value: str, more: str = "") -> None:

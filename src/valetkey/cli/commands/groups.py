@@ -68,7 +68,7 @@ _HELP = {
     Example: valetkey api list
     """,
     "registration": """
-    Let applications register themselves, by tokens that you hand out; let developers do it.
+    Control which applications may register themselves, and which users may register apps.
 
     `registration.mode` is off, token (apps with a registration token) or open (any app).
 

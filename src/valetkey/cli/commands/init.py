@@ -44,7 +44,9 @@ _T = TypeVar("_T")
 @click.option("--url", help="Public URL of the authorization server.")
 @click.option("--api-url", help="Public URL of the resource server.")
 @click.option(
-    "--tls", type=click.Choice([_PROXY, _OWN, _ACME]), help="Where TLS ends, if a URL is https."
+    "--tls",
+    type=click.Choice([_PROXY, _OWN, _ACME]),
+    help="Where TLS is terminated, if a URL is https.",
 )
 @click.option("--trusted-proxy", help="Address or network of the proxy.")
 @click.option("--certificate", help="PEM file with the certificate and its chain.")
@@ -62,11 +64,11 @@ _T = TypeVar("_T")
 @click.option("--owner-username", help="Username of the first owner.")
 @click.option("--no-input", is_flag=True, help="Ask nothing: use the options and the defaults.")
 def command(directory: Path, no_input: bool, **given: str | None) -> None:
-    """Write a configuration for production into DIRECTORY, and make its databases.
+    """Write a configuration for production into DIRECTORY, and create its databases.
 
-    Asks for URLs, TLS, databases, email and the first owner, except for what options say. Databases
-    and the mail server are tried before anything is written. An existing configuration is never
-    overwritten. The file is readable by you only.
+    Asks for URLs, TLS, databases, email and the first owner, unless they are given as options.
+    Databases and the mail server are tested before anything is written. An existing configuration
+    is never overwritten. Only you can read the file.
 
     Example: valetkey init --no-input --url http://localhost:8400 --owner-email ada@example.com
     """

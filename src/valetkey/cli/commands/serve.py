@@ -42,8 +42,8 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
 
     The first start creates databases, keys and the credential between the servers. A database that
     is missing although it existed, was replaced, or is older than before, stops the start. When the
-    servers are ready, one line on standard output says so, with the URLs; everything else is logged
-    to standard error. A process that ends unexpectedly is restarted. SIGTERM drains: see
+    servers are ready, they print one line with their URLs to standard output; everything else is
+    logged to standard error. A process that ends unexpectedly is restarted. SIGTERM drains: see
     `serving.drain`; SIGHUP does what `valetkey reload` does. Sockets opened by systemd are used.
 
     Exit code 0 after a stop, 1 if a server did not start, 2 if there are errors to fix first.

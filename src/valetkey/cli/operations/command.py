@@ -66,6 +66,11 @@ class _Variant(Struct, frozen=True):
     command: Command
 
     @property
+    def summary(self) -> str:
+        """The first line of the help."""
+        return f"{self.command.summary or self.operation.summary}."
+
+    @property
     def button(self) -> Button | None:
         """The console's button for the same operation, whose texts the command uses."""
         fixed = self.command.fixed
@@ -143,15 +148,13 @@ class _Derived(Struct, frozen=True):
         if self.first.command.sets_password:
             yield from inputs.OPTIONS
         if len(self.variants) > 1:
-            yield click.Option(
-                ["--off"], is_flag=True, help=f"{self.variants[1].operation.summary}."
-            )
+            yield click.Option(["--off"], is_flag=True, help=self.variants[1].summary)
         if any(each.needs_confirmation for each in self.variants):
             yield click.Option(["--yes"], is_flag=True, help="Do not ask.")
 
     def _help(self) -> str:
         command, operation = self.first.command, self.first.operation
-        paragraphs = [f"{operation.summary}.", command.help or operation.description]
+        paragraphs = [self.first.summary, command.help or operation.description]
         if "uid" in self._arguments():
             paragraphs.append(_USER)
         words = [self.name, *(_EXAMPLES.get(each, each.upper()) for each in self._arguments())]

@@ -156,7 +156,7 @@ def _print_report(
         if imports
         else ("Can be imported", str(found["can_be_imported"]))
     )
-    say.fields([first, ("Exist already", str(found["existing"])), ("Faults", str(found["faults"]))])
+    say.fields([first, ("Already exist", str(found["existing"])), ("Faults", str(found["faults"]))])
     if rows:
         say.line()
         cells = [(str(it.line), it.username, it.email, it.reason) for it in rows]

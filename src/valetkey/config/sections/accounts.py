@@ -35,7 +35,7 @@ class AccountSettings:
     """Largest file of users that administrators may import."""
 
     import_users: Annotated[int, rules.whole(1, 200_000, "users")] = 20_000
-    """Users in such a file. Import more by several files, one after the other."""
+    """Maximum number of users in such a file. To import more, split them into several files."""
 
     @property
     def import_bytes(self) -> int:
@@ -94,7 +94,7 @@ class DeviceSettings:
     """How long a user has to enter the code that a device shows."""
 
     interval: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(5)
-    """Seconds between the polls of a device. A device that polls sooner is told to slow down, and
+    """Seconds between the polls of a device. A device that polls sooner gets `slow_down`, and
     its interval grows by 5 seconds each time, up to a minute."""
 
     codes_per_client: Annotated[int, whole(1, 100_000, "codes")] = 500

@@ -130,8 +130,8 @@ class MetricsSettings:
     """Metrics for Prometheus, of both servers and all their workers, on a listener of their own."""
 
     listen: Annotated[str, rules.OPTIONAL_LISTEN] = ""
-    """Where `valetkey serve` answers `GET /metrics`, such as "127.0.0.1:8402". Empty: nowhere. An
-    address that other machines can reach requires a token."""
+    """Where `valetkey serve` answers `GET /metrics`, such as "127.0.0.1:8402". Empty: metrics
+    are not served. An address that other machines can reach requires a token."""
 
     bearer_token: Annotated[Secret | None, rules.SECRET] = None
     """The bearer token that a scrape must send. /health/ready returns details to requests with this
@@ -146,7 +146,7 @@ class TraceSettings:
     """Traces for OpenTelemetry, of both servers and all their workers; needs `valetkey[otel]`."""
 
     endpoint: Annotated[str, rules.OPTIONAL_SERVER_URL] = ""
-    """The collector, which takes OTLP over HTTP with Protobuf at /v1/traces, such as
+    """The collector, which accepts OTLP over HTTP with Protobuf at /v1/traces, such as
     "http://127.0.0.1:4318". Empty: no traces."""
 
     sampling: Annotated[float, rules.RATIO] = 0.1
@@ -161,7 +161,7 @@ class TraceSettings:
     continue_from: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
     """Addresses and networks whose traces are continued (`traceparent`), besides trusted proxies.
     Name the resource server, "127.0.0.1" on one machine, so that its requests and those it causes
-    are one trace. Of any other client the header is ignored: it could force sampling."""
+    are one trace. The header of any other client is ignored, because it could force sampling."""
 
     bearer_token: Annotated[Secret | None, rules.SECRET] = None
     """The bearer token for the collector; requires https, except on loopback."""

@@ -50,7 +50,7 @@ class PortalSettings:
 
     sample_requests: Annotated[int, whole(0, 3_600, "seconds")] = 60
     """For each app, endpoint and grant type, one successful request in this time is recorded, for
-    the list of requests on the page of the app. Each process of the servers counts by itself. 0
+    the list of requests on the page of the app. Each process of the servers counts separately. 0
     records none; refused requests are always recorded."""
 
     default_profile: Annotated[PortalProfile, rules.choice(PortalProfile)] = PortalProfile.MODERN

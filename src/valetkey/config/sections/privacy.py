@@ -24,5 +24,5 @@ class PrivacySettings:
 
     geo_database: Annotated[str, rules.PATH] = ""
     """MaxMind DB file with cities or countries, such as GeoLite2-City.mmdb, to show the approximate
-    place beside an IP address. It is looked up when a page is shown and never stored. Reload after
-    the file was replaced. Empty: no places."""
+    place beside an IP address. It is looked up when a page is shown and never stored. Reload the
+    server after replacing the file. Empty: no places."""

@@ -52,8 +52,8 @@ class ResourceSettings:
         ),
     ] = ()
     """Scopes of your own API at `url`, only without a resource server; others have theirs from
-    their objects. Each has the words of the consent page after the equals sign. A scope with none
-    is for clients' own access: ["orders:read=see your orders", "orders:sync="]."""
+    their objects. The text after the equals sign is shown on the consent page. A scope without
+    text is for clients' own access: ["orders:read=see your orders", "orders:sync="]."""
 
     listen: Annotated[str, rules.LISTEN] = "127.0.0.1:8401"
     """The address and port to listen on; see `authorization.listen`."""
@@ -79,7 +79,7 @@ class ResourceSettings:
     that they use TLS."""
 
     workers: Annotated[int, whole(1, 64, "processes")] = 1
-    """Worker processes. More than the machine has cores is no faster."""
+    """Worker processes. More than the number of cores is not faster."""
 
     authorization_url: Annotated[str, rules.OPTIONAL_SERVER_URL] = ""
     """The URL of the authorization server if this file does not configure it. Empty:

@@ -32,8 +32,8 @@ class TlsSettings:
     one host name share it."""
 
     acme_ca_file: Annotated[str, rules.PATH] = ""
-    """PEM file with the authority to trust for the directory itself, where that is a private one.
-    Empty: those that the extra brings."""
+    """PEM file with the authority to trust for the directory itself, if it is a private one.
+    Empty: the public authorities of the extra's packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class ServingSettings:
     """Seconds for which a worker continues to respond after SIGTERM, while `/health/ready` returns
     503 and every response has `Connection: close`. Then it stops accepting connections and finishes
     open requests. Set it longer than your load balancer needs to notice, and than your proxy keeps
-    idle connections (`keepalive_timeout` of nginx's `upstream`). SIGINT (Ctrl-C) skips it."""
+    idle connections (`keepalive_timeout` of nginx's `upstream`). SIGINT (Ctrl-C) skips this
+    wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class DatabaseSettings:
 
     statement_timeout: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(5)
     """PostgreSQL ends a statement that runs longer. Every statement of a request is a look-up by
-    key, so a longer one means a disk or a server in trouble."""
+    key, so a longer one points to a problem with the disk or the server."""
 
     lock_timeout: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(3)
     """The longest wait for a lock. On SQLite, the longest wait until another process, such as a

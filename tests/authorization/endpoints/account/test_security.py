@@ -67,8 +67,8 @@ def test_password_change_ends_other_sessions(tmp_path: Path, database_url: str) 
 @pytest.mark.parametrize(
     ("new", "again", "words"),
     [
-        ("seven77", "", "It needs at least 8 characters"),
-        ("", "", "It needs at least 8 characters"),
+        ("seven77", "", "Use at least 8 characters"),
+        ("", "", "Use at least 8 characters"),
         ("x" * 1_025, "", "too long or contains characters"),
         ("eight\x00888", "", "too long or contains characters"),
         ("ALICE@example.com", "", "The password must not be your username or email address"),

@@ -81,7 +81,7 @@ def test_file_is_checked_then_imported_and_every_row_is_told(
         problems = await admin.call("GET", f"{at}/rows?show=problems")
         assert rest.items == problems.items
         told = [(each["row"], each["result"], each["reasons"]) for each in rest.items]
-        taken = {"field": "username", "detail": "an account with this name exists"}
+        taken = {"field": "username", "detail": "an account with this name already exists"}
         invalid = {"field": "email", "detail": "must be an email address"}
         assert told == [(3, "exists", [taken]), (4, "faulty", [invalid])]
         carls = await it.read(lambda tx: tx.users.find_by_username("carl"))

@@ -30,7 +30,7 @@ _PROBLEMS = (
     *(
         ProblemLine(line, username, email, tuple(reasons_of(reason)))
         for line, username, email, reason in (
-            (3, "bob", "bob@example.com", "email: an account with this address exists"),
+            (3, "bob", "bob@example.com", "email: an account with this address already exists"),
             (7, "", "", "username: is missing"),
             (8, "eve", "", "name: must be at most 200 printable characters; <b>%d</b>"),
             (9, HOSTILE.username, HOSTILE.email, "the row has more than 64 KiB"),

@@ -94,7 +94,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             export_url="",
             faults=(
                 ("person", "No user has this uid, username or email address."),
-                ("name", "There is no event of this name. Choose one from the list."),
+                ("name", "No event has this name. Choose one from the list."),
                 ("since", "Enter the date as 2026-11-21."),
             ),
         ),

@@ -72,7 +72,7 @@ def _read(attribute: Attribute, text: str) -> object:
 
 def _unknown(name: str) -> str:
     if re.fullmatch(ATTRIBUTE_NAME, name) is None:
-        return "attributes: has a member that is unknown"
+        return "attributes: has an unknown member"
     return f"attributes/{name}: is not declared"
 
 

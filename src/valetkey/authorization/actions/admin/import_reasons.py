@@ -9,7 +9,7 @@ from valetkey.kernel.words import translatable
 
 REASONS = (
     translatable("is missing"),
-    translatable("has a member that is unknown"),
+    translatable("has an unknown member"),
     translatable("must be text"),
     translatable("must be a whole number"),
     translatable("must be a number"),
@@ -49,9 +49,9 @@ REASONS = (
     translatable("must have at most %(most)s bytes of JSON together"),
     translatable("must have whole numbers below 2**53 and at most six levels of lists and objects"),
     translatable("unknown format, or too costly to verify"),
-    translatable("an account with this address exists"),
-    translatable("an account with this name exists"),
-    translatable("an account with this number exists"),
+    translatable("an account with this address already exists"),
+    translatable("an account with this name already exists"),
+    translatable("an account with this number already exists"),
     translatable("the same as in row %(row)s"),
     translatable("the row has more than %(size)s KiB"),
     translatable("the row has a number that is out of range"),
@@ -64,7 +64,7 @@ REQUIREMENTS = (
     translatable("must be %(least)s to %(most)s printable characters"),
     translatable("must be another one: this one is taken"),
     translatable("must be another one: this one is taken or cannot be used"),
-    translatable("must be a group that exists"),
+    translatable("must be an existing group"),
     translatable("must be a letter, then at most 39 letters, digits and _"),
 )
 """The other requirements that a form of the console states about a field."""

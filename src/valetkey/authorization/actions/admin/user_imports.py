@@ -295,11 +295,11 @@ def _finished(tx: Transaction, import_id: str, now: Instant) -> None:
 
 def _taken(tx: Transaction, record: UserRecord, uid: Uid | None) -> str:
     if tx.users.find_by_email(record.email) is not None:
-        return "email: an account with this address exists"
+        return "email: an account with this address already exists"
     if tx.users.find_by_username(record.username) is not None:
-        return "username: an account with this name exists"
+        return "username: an account with this name already exists"
     if uid is not None and tx.users.find(uid) is not None:
-        return "uid: an account with this number exists"
+        return "uid: an account with this number already exists"
     return ""
 
 

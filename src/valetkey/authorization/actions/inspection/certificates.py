@@ -37,7 +37,7 @@ CERTIFICATE_EXPIRED = Condition(
     "certificate_expired",
     Level.ERROR,
     "%(server)s certificate",
-    translatable("The certificate for %(server)s has expired on %(day)s."),
+    translatable("The certificate for %(server)s expired on %(day)s."),
     CERTIFICATE.fix,
     page=_PAGE,
 )

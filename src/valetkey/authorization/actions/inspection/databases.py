@@ -62,8 +62,8 @@ RESTORED = Condition(
     Level.ERROR,
     "%(server)s database",
     translatable(
-        "The database was restored: it is older than what the server last saw of it (noted in "
-        "%(file)s), and what was revoked since would be valid again."
+        "The database was restored: it is older than the last state recorded in %(file)s. "
+        "Anything revoked since then would be valid again."
     ),
     translatable("Stop the servers, then run:"),
     "valetkey database restore",
@@ -103,7 +103,9 @@ STANDBY_MISSING = Condition(
     "standby_missing",
     Level.ERROR,
     "%(server)s database's standby",
-    translatable("Commits wait for %(awaited)s, and no such standby is connected: writes get 503."),
+    translatable(
+        "Commits wait for %(awaited)s, but no such standby is connected: writes fail with 503."
+    ),
     translatable("Start the standby, or empty synchronous_standby_names and reload PostgreSQL."),
     page=_FAILOVER,
 )

@@ -28,7 +28,7 @@ KEYRING = Condition(
     "keyring",
     Level.ERROR,
     "keyring",
-    translatable("The keyring opens %(opened)s of %(count)s signing keys."),
+    translatable("The keyring decrypts only %(opened)s of %(count)s signing keys."),
     translatable("Restore the keyring that belongs to this database:"),
     "valetkey key restore FILE",
     page=_PAGE,

@@ -59,7 +59,7 @@ FILE_MODE = Condition(
     "file_mode",
     Level.WARNING,
     "%(what)s",
-    translatable("Other users may use %(file)s (mode %(mode)s), which holds a secret."),
+    translatable("Other users can access %(file)s (mode %(mode)s), which contains a secret."),
     command="chmod %(right)s %(file)s",
     page="reference/settings",
 )

@@ -134,7 +134,7 @@ MAIL_OFF = Condition(
     "mail_off",
     Level.WARNING,
     "mail",
-    translatable("Email is off: users cannot reset passwords or verify addresses."),
+    translatable("Email is not configured: users cannot reset passwords or verify addresses."),
     translatable("Set mail.host and mail.from_address."),
     page=_PAGE,
     console=_CONSOLE,

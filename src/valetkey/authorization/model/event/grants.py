@@ -85,7 +85,7 @@ class CodeSpoiled(ByClient, frozen=True):
     """A code came with a wrong verifier or redirect URI from its client; the code is void."""
 
     sentence = translatable(
-        "The app %(client_id)s used an authorization code incorrectly; the code is void."
+        "The app %(client_id)s used an authorization code incorrectly; the code is no longer valid."
     )
 
     client_id: str
@@ -159,7 +159,7 @@ class IdentityAssertionIssued(ByClient, frozen=True):
     """A client got an assertion about a user for the authorization server `audience`."""
 
     sentence = translatable(
-        "The app %(client_id)s got a proof of identity of %(uid)s for another service."
+        "The app %(client_id)s got an identity assertion of %(uid)s for another service."
     )
 
     affects_tokens: ClassVar[bool] = False
@@ -174,7 +174,7 @@ class IdentityAssertionRedeemed(ByClient, frozen=True):
     """A client got an access token for the user whom an assertion of `issuer` names."""
 
     sentence = translatable(
-        "The app %(client_id)s got access to the account %(uid)s with a proof of identity "
+        "The app %(client_id)s got access to the account %(uid)s with an identity assertion "
         "from another service."
     )
 

@@ -61,7 +61,7 @@ class SessionEnded(ByUser, frozen=True):
 class LogoutTokenDelivered(BySystem, frozen=True):
     """A logout token was delivered and the client confirmed it."""
 
-    sentence = translatable("The app %(client_id)s was told that %(uid)s signed out.")
+    sentence = translatable("The app %(client_id)s was notified that %(uid)s signed out.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -73,7 +73,7 @@ class LogoutTokenDelivered(BySystem, frozen=True):
 class LogoutTokenGivenUp(BySystem, frozen=True):
     """Delivery of a logout token was abandoned; `because` says why."""
 
-    sentence = translatable("The app %(client_id)s could not be told that %(uid)s signed out.")
+    sentence = translatable("The app %(client_id)s could not be notified that %(uid)s signed out.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int

@@ -54,7 +54,7 @@ LIST_GROUPS = Operation(
     "GET",
     "/groups",
     Permission.READ,
-    "Groups by name",
+    "List groups by name",
     reads(list_groups),
     gives=GroupList,
     query=(
@@ -141,7 +141,7 @@ READ_GROUP = Operation(
     "GET",
     ONE,
     Permission.READ,
-    "One group",
+    "Show a group",
     reads(read_group),
     gives=GroupShown,
     tagged=True,
@@ -195,7 +195,7 @@ DELETE_GROUP = Operation(
             "delete",
             translatable("Delete group"),
             translatable(
-                "Tokens issued from now on do not contain the group. Its members can no longer "
+                "New tokens do not contain the group. Its members can no longer "
                 "use apps that require it. This cannot be undone."
             ),
             translatable("The group is deleted."),

@@ -50,7 +50,7 @@ LIST_GROUP_MEMBERS = Operation(
     "GET",
     f"{ONE}/members",
     Permission.READ,
-    "Direct members of a group, by uid",
+    "List direct members of a group, by uid",
     reads(list_group_members),
     gives=GroupMembers,
     query=(
@@ -207,7 +207,7 @@ MEMBERS = (
         "GET",
         "/users/{uid}/groups",
         Permission.READ,
-        "Groups of a user",
+        "List the groups of a user",
         on_user(list_user_groups),
         gives=GroupsOfUser,
         commands=(Command("user groups"),),

@@ -177,5 +177,5 @@ def fault_of(error: msgspec.ValidationError) -> MetadataError:
     if missing:
         return MetadataError("/".join([*steps, missing[1]]), "is missing")
     if "unknown field" in detail:
-        return MetadataError("/".join(steps), "has a member that is unknown")
+        return MetadataError("/".join(steps), "has an unknown member")
     return MetadataError("/".join(steps), detail)

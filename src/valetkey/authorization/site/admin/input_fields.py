@@ -13,7 +13,7 @@ from valetkey.authorization.operations.operation import (
     InvalidInput,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.site.app_form.faults import Sentence, sentence
+from valetkey.authorization.site.app_form.form import Sentence, sentence
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.form import Form

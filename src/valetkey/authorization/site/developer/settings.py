@@ -62,6 +62,7 @@ from valetkey.web.form import Form
 
 _UNPROCESSABLE, _OUTDATED = 422, 409
 _RECENT = minutes(5)
+_DOCS = "reference/client-fields.html"
 
 
 class LegacySwitch(Struct, frozen=True):
@@ -120,7 +121,7 @@ class Settings(Struct, frozen=True):
         title, save, drop = translatable("Settings"), Act(self.save), Act(self.drop)
         path, legacy = f"{APP}/settings", f"{APP}/legacy"
         return (
-            Page(path, member_of_app, self.show, save, title=title, nav=True),
+            Page(path, member_of_app, self.show, save, title=title, nav=True, docs=_DOCS),
             Page(legacy, member_of_app, self.ask_to_drop, drop, title=title, under=path),
         )
 

@@ -48,7 +48,7 @@ _WORDS: Words = {
     "url": _URL,
     "events": (
         translatable("Events"),
-        translatable("One name per line, as in the audit log. Empty: every event."),
+        translatable("One name per line, as in the audit log. Leave empty for every event."),
     ),
     "description": _DESCRIPTION,
 }

@@ -179,6 +179,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 self.list,
                 title=translatable("Webhooks"),
                 nav=area.section or True,
+                docs="how-to/operate/webhooks.html",
             ),
             InputForm(
                 f"{area.path}/new",

@@ -99,7 +99,7 @@ def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> Non
         assert "No user has this uid" in wrong.body
         assert "Enter the date as 2026-11-21" in wrong.body
         unknown = await page(browser, "/admin/events?name=no_such.event")
-        assert "There is no event of this name. Choose one from the list." in unknown.body
+        assert "No event has this name. Choose one from the list." in unknown.body
         assert 'class="entries"' not in unknown.body
 
     run(tmp_path, story)

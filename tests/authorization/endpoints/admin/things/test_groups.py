@@ -118,7 +118,7 @@ def test_invalid_input_is_explained(tmp_path: Path) -> None:
         for fields, said in (
             ({"name": "staff"}, "this one is taken"),
             ({"name": "a b"}, "missing or invalid"),
-            ({"name": "new", "parent": "nowhere"}, "a group that exists"),
+            ({"name": "new", "parent": "nowhere"}, "an existing group"),
         ):
             answer = await do(browser, "/admin/groups/new", **fields)
             assert (answer.status, said in answer.body) == (400, True), said

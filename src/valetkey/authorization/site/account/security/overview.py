@@ -99,7 +99,14 @@ class Security(Struct, frozen=True):
         """Return the overview, and the form of its list of devices."""
         delete_devices = Page(DEVICES, confirmed_before(SECURITY), act=Act(self.forget_devices))
         return (
-            Page(SECURITY, signed_in, self.show, title=translatable("Security"), nav=True),
+            Page(
+                SECURITY,
+                signed_in,
+                self.show,
+                title=translatable("Security"),
+                nav=True,
+                docs="how-to/people/second-factors.html",
+            ),
             delete_devices,
         )
 

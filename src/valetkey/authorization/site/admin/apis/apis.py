@@ -51,7 +51,7 @@ API_WORDS: Words = {
         translatable("Roles"),
         translatable(
             "One name per line, such as editor. Users and groups get them on their pages, and "
-            "tokens hold them in the claim roles."
+            "tokens contain them in the claim roles."
         ),
     ),
     "required_groups": (

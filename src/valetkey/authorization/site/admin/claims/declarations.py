@@ -108,7 +108,14 @@ class DeclarationPages(Struct, frozen=True):
         create = Act(self.create, opaque=kind.opaque, multiple=kind.multiple)
         change = Act(self.change, opaque=kind.opaque, multiple=kind.multiple)
         return (
-            Page(kind.place, administrator(), self.show, title=texts.title, nav=kind.section),
+            Page(
+                kind.place,
+                administrator(),
+                self.show,
+                title=texts.title,
+                nav=kind.section,
+                docs="how-to/people/groups.html",
+            ),
             Page(f"{kind.place}/new", may, self.show_form, create, title=texts.new),
             Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
             confirmation(

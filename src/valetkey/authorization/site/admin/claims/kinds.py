@@ -51,7 +51,7 @@ class ListText(Struct, frozen=True):
 _ATTRIBUTE_TEXTS = ListText(
     translatable("Attributes"),
     translatable(
-        "Attributes are your own fields of user accounts, such as a department. They appear in "
+        "Attributes are custom fields of user accounts, such as a department. They appear in "
         "profiles, imports and SCIM; a claim puts them into tokens."
     ),
     (translatable("Attribute"), translatable("Values"), translatable("Edited by")),
@@ -63,12 +63,15 @@ _ATTRIBUTE_TEXTS = ListText(
     translatable("A letter, then letters, digits and underscores. It cannot be changed later."),
 )
 _ATTRIBUTE_WORDS: Words = {
-    "label": (translatable("Label"), translatable("What pages call it. Empty: its name.")),
+    "label": (
+        translatable("Label"),
+        translatable("The name shown on pages. Leave empty to use the attribute's name."),
+    ),
     "schema": (
         translatable("JSON Schema of its values"),
         translatable(
-            'For example {"type": "string", "maxLength": 40}, or {} for any value. Values that '
-            "users have stay, and are checked when they are next changed."
+            'For example {"type": "string", "maxLength": 40}, or {} for any value. Existing '
+            "values are kept, and checked when they are next changed."
         ),
     ),
     "editable": (
@@ -98,11 +101,11 @@ _CLAIM_WORDS: Words = {
     ),
     "clients": (
         translatable("Apps"),
-        translatable("One client ID per line. Empty: every app."),
+        translatable("One client ID per line. Leave empty for every app."),
     ),
     "apis": (
         translatable("APIs"),
-        translatable("One identifier per line. Empty: every API."),
+        translatable("One identifier per line. Leave empty for every API."),
     ),
 }
 SOURCES = (
@@ -112,7 +115,7 @@ SOURCES = (
     ("roles:", translatable("Roles at the API whose identifier is below")),
     ("email_domain", translatable("Domain of the email address")),
     ("constant:", translatable("The text below, for all users")),
-    ("upstream:", translatable("Kept claim of a sign-in provider, as google:hd below")),
+    ("upstream:", translatable("Stored claim of a sign-in provider, such as google:hd below")),
 )
 PLACE_WORDS = {
     "id_token": translatable("ID token"),

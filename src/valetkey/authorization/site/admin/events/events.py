@@ -110,7 +110,7 @@ _LONGEST = 200
 _LAST_SECOND = 86_399
 _UNKNOWN_USER = translatable("No user has this uid, username or email address.")
 _SEVERAL = translatable("This matches several users. Enter uid:1002 or name:1002.")
-_NO_EVENT = translatable("There is no event of this name. Choose one from the list.")
+_NO_EVENT = translatable("No event has this name. Choose one from the list.")
 _NO_DAY = translatable("Enter the date as 2026-11-21.")
 _NOWHERE = EventFilter(uid=-2)
 

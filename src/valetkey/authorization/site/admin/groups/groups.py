@@ -179,7 +179,7 @@ _WORDS = {
     ),
     "parent": (
         WORDS["parent"][0],
-        translatable("Members of this group are members of that group too. Empty: none."),
+        translatable("Members of this group are members of that group too. Leave empty for none."),
     ),
 }
 

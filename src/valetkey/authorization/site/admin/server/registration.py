@@ -44,7 +44,7 @@ _FAULTS = {
     "uses": translatable("Enter a number from 1 to 1,000,000."),
     "lifetime": translatable("Enter a number of days from 1 to 3650."),
 }
-_TOO_MANY = translatable("No more invitations are possible at a time. Withdraw one first.")
+_TOO_MANY = translatable("The maximum number of invitations is reached. Withdraw one first.")
 
 
 class InvitationLine(Struct, frozen=True):

@@ -100,7 +100,14 @@ class ScimCredentials(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """The list, the form for another one, and the confirmation before one changes."""
         return (
-            Page(SCIM, administrator(), self.show, title=_TITLE, nav=PEOPLE),
+            Page(
+                SCIM,
+                administrator(),
+                self.show,
+                title=_TITLE,
+                nav=PEOPLE,
+                docs="how-to/people/provision-by-scim.html",
+            ),
             InputForm(
                 NEW,
                 administrator(Permission.KEYS, recent=True),

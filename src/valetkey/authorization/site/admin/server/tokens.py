@@ -66,7 +66,7 @@ _FAULTS = {
     "lifetime": translatable("Enter a number of days from 1 to 365."),
     "permissions": translatable("Choose at least one."),
 }
-_TOO_MANY = translatable("No more tokens are possible at a time. Revoke one first.")
+_TOO_MANY = translatable("You have reached the maximum number of tokens. Revoke one first.")
 
 
 TOKENS = ADDRESSES["admin_tokens"]

@@ -79,7 +79,10 @@ class RoleHolders(Struct, frozen=True):
             requires=administrator(Permission.ROLES, recent=True),
         )
         title = translatable("Roles")
-        return (Page(ROLES, administrator(), self.show, choose, title=title, nav=PEOPLE),)
+        docs = "reference/roles.html"
+        return (
+            Page(ROLES, administrator(), self.show, choose, title=title, nav=PEOPLE, docs=docs),
+        )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the users with a role."""

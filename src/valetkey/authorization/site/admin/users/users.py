@@ -109,7 +109,8 @@ class Users(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
         title = translatable("Users")
-        return (Page(USERS, administrator(), self.show, title=title, nav=PEOPLE),)
+        docs = "how-to/people/import-users.html"
+        return (Page(USERS, administrator(), self.show, title=title, nav=PEOPLE, docs=docs),)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the users."""

@@ -103,15 +103,15 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         ),
         "resource.unknown": Advice(
             "Whether resource names an API that this app can get tokens for.",
-            "Send one of the expected identifiers, byte by byte. An API can be limited to certain"
-            " apps.",
+            "Send one of the expected identifiers, exactly as shown. An API can be limited to"
+            " certain apps.",
         ),
         "resource.several": Advice(
             "How many APIs the request names.",
             "An access token is for one API: send resource once to the token endpoint.",
         ),
         "resource.ended": Advice(
-            "Whether an API for which access was granted still admits this app.",
+            "Whether an API for which access was granted still allows this app.",
             "The API was disabled or removed. Ask its operator. " + _AGAIN,
         ),
         "interaction.denied": Advice(
@@ -192,8 +192,8 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         ),
         "code.verifier": Advice(
             "Whether the code_verifier fits the code_challenge of the authorization request.",
-            "Store the code_verifier in the session of the user and send it unchanged. Two tabs"
-            " must not share one.",
+            "Store the code_verifier in the user's session and send it unchanged. Use a "
+            "separate one for each tab.",
         ),
         "code.consent": Advice(
             "Whether the user still allows what the code was issued for.",

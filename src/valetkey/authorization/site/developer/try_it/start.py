@@ -49,7 +49,8 @@ class Start(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         title = translatable("First request")
-        return (Page(f"{APP}/start", member_of_app, self.show, title=title, nav=True),)
+        docs = "how-to/people/sign-in-with-valetkey.html"
+        return (Page(f"{APP}/start", member_of_app, self.show, title=title, nav=True, docs=docs),)
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show the example program in the language that `in` names, or the first."""
@@ -99,7 +100,10 @@ class QuickstartPages(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         title = translatable("Quickstart")
-        return (Page(f"{APP}/quickstart", member_of_app, self.show, title=title, nav=True),)
+        docs = "how-to/people/sign-in-with-valetkey.html"
+        return (
+            Page(f"{APP}/quickstart", member_of_app, self.show, title=title, nav=True, docs=docs),
+        )
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show the quickstart for the stack that `in` names, or for the first one."""

@@ -65,6 +65,7 @@ _TOKENS = ("access_token", "refresh_token", "id_token")
 _LONGEST = 8_000
 _ANSWERS = ("code", "state", "iss", "error", "error_description", "error_uri")
 _BAD_REQUEST = 400
+_DOCS = "reference/authorization-request.html"
 
 _NOT_AN_ANSWER = translatable(
     "This is not the response to this request: its state is missing or different."
@@ -176,7 +177,7 @@ class TryIt(Struct, frozen=True):
             return Page(f"{path}/{name}", member_of_app, act=act, title=title)
 
         return (
-            Page(path, member_of_app, self.show, begin, title=title, nav=True),
+            Page(path, member_of_app, self.show, begin, title=title, nav=True, docs=_DOCS),
             step("answer", Act(self.read_pasted, opaque=("landed",))),
             step("exchange", exchange),
             Page(CALLBACK, _app_of_answer, self.catch, title=title, under=path),

@@ -1,0 +1,28 @@
+"""Guides begin with their result, and show the pages that they describe."""
+
+import re
+
+from tests.documents.pages import pages, text
+
+_RESULT = re.compile(
+    r"^# .+\n\n(?:At the end of this page|In \w+ minutes you will have) ", re.MULTILINE
+)
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+_ALERTS = "docs/how-to/operate/alerts/"
+
+
+def _guides() -> list[str]:
+    folders = ("docs/how-to/", "docs/tutorials/")
+    return [page for page in pages() if page.startswith(folders) and not page.startswith(_ALERTS)]
+
+
+def test_guide_begins_with_what_the_reader_will_have() -> None:
+    assert len(_guides()) > 40
+    assert not [page for page in _guides() if not _RESULT.search(text(page))]
+
+
+def test_guides_show_pages_with_a_description() -> None:
+    shown = {page: _PICTURE.findall(text(page)) for page in _guides()}
+    pictures = [(page, alt) for page, found in shown.items() for alt, _ in found]
+    assert len({page for page, _ in pictures}) >= 12
+    assert not [(page, alt) for page, alt in pictures if len(alt.split()) < 4]
