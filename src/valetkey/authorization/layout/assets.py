@@ -40,6 +40,7 @@ _STYLES = (
     "style.css",
     "controls.css",
     "parts.css",
+    "charts.css",
     "visitor.css",
     "mailed.css",
     "account.css",
