@@ -41,7 +41,6 @@ def test_every_command_on_every_page_names_the_configuration() -> None:
         "explain REFERENCE",
         "client show",
         "client secret",
-        "user create",
         "registration invite",
         "owner --config",
     } <= found
