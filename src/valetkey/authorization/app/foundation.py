@@ -174,7 +174,7 @@ class Foundation(Struct, frozen=True):
     @property
     def removal(self) -> Removal:
         """Return the account removal."""
-        return Removal(self.outbox, self.settings.accounts.deletion_grace)
+        return Removal(self.issuer, self.outbox, self.settings.accounts.deletion_grace)
 
     @property
     def roles(self) -> Roles:

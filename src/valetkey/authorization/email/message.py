@@ -34,10 +34,14 @@ _BREAKS = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202f\u2060
 
 
 class Paragraph(Struct, frozen=True):
-    """A paragraph: text, or a URL on a button with this label."""
+    """A paragraph: text, or a URL on a button with this label.
+
+    The last one of an email may be a note, which says why it was sent.
+    """
 
     text: str
     label: str = ""
+    is_note: bool = False
 
     @property
     def is_address(self) -> bool:
@@ -66,16 +70,18 @@ class RenderedEmail(Struct, frozen=True):
 def write(email: Email, *, brand: Brand) -> RenderedEmail:
     """Render an email in its language. Raises UndefinedError for a missing value."""
     language = chosen((email.language,)) or ENGLISH
+    environment = _environment(language)
     values = {name: _BREAKS.sub(" ", value).strip() for name, value in email.values.items()}
-    text = (
-        _environment(language)
-        .get_template(f"{email.kind.value}.txt")
-        .render(values, brand=_BREAKS.sub(" ", brand.name))
-    )
+    values["brand"] = _BREAKS.sub(" ", brand.name)
+    text = environment.get_template(f"{email.kind.value}.txt").render(values)
     subject, *paragraphs = (
         " ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()
     )
-    return RenderedEmail(subject, tuple(map(_paragraph, paragraphs)), language)
+    shown = [_paragraph(each) for each in paragraphs]
+    if "username" in values:
+        note = environment.get_template("note.txt").render(values).strip()
+        shown.append(Paragraph(note, is_note=True))
+    return RenderedEmail(subject, tuple(shown), language)
 
 
 def _paragraph(text: str) -> Paragraph:

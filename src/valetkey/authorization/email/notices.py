@@ -84,7 +84,8 @@ class Notices(Struct, frozen=True):
 
     def role_changed(self, tx: Transaction, user: User, role: str, now: Instant) -> None:
         """Notify the user of their role; "" for none."""
-        values = {"username": user.username, "role": role}
+        console = f"{self.issuer}{ADDRESSES['admin']}"
+        values = {"username": user.username, "role": role, "console": console}
         self._write(tx, user, EmailKind.ROLE_CHANGED, values, now)
 
     def new_device(self, tx: Transaction, user: User, now: Instant) -> None:

@@ -21,7 +21,7 @@ MAIL = MailSettings(host="127.0.0.1", from_address="acme@example.com")
 
 def removal(it: Harness, grace: int) -> Removal:
     keyring = it.foundation.keyring
-    return Removal(MailOutbox(MAIL, keyring, SYSTEM.random), days(grace))
+    return Removal("https://id.example", MailOutbox(MAIL, keyring, SYSTEM.random), days(grace))
 
 
 async def letters(it: Harness, deed: Removal) -> list[tuple[EmailKind, str, RenderedEmail]]:

@@ -23,7 +23,7 @@ from tests.support.plain_browser import Browser
 from tests.support.wait import until
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.config.sections.mail import MailSettings
 
 
@@ -144,3 +144,24 @@ def test_lg_19_a_new_password_is_told_of_and_ends_links(tmp_path: Path) -> None:
         assert answer.status == 410
 
     run(tmp_path, story)
+
+
+def test_email_about_an_account_has_a_button_and_says_why_it_was_sent() -> None:
+    removal = {"username": "ada", "days": "7", "sign_in": "https://id.example/oauth/sign-in"}
+    role = {"username": "ada", "role": "owner", "console": "https://id.example/admin"}
+    for kind, values, label in (
+        (EmailKind.REMOVAL_PLANNED, removal, "Sign in and keep the account"),
+        (EmailKind.ROLE_CHANGED, role, "Open administration"),
+    ):
+        written = write(Email(kind, "ada@example.com", "en", values), brand=Brand("Acme"))
+        assert label in {each.label for each in written.paragraphs}
+        note = "You receive this email because it concerns the Acme account ada."
+        assert [each.text for each in written.paragraphs if each.is_note] == [note]
+        assert written.text.endswith(note)
+    none = write(
+        Email(EmailKind.ROLE_CHANGED, "ada@example.com", "en", {**role, "role": ""}),
+        brand=Brand("Acme"),
+    )
+    assert not any(each.is_address for each in none.paragraphs)
+    test = write(Email(EmailKind.TEST, "ada@example.com", "en"), brand=Brand("Acme"))
+    assert not any(each.is_note for each in test.paragraphs)

@@ -27,6 +27,7 @@ _DAY = 86_400
 class Removal(Struct, frozen=True):
     """Removes accounts. Its methods run inside a transaction."""
 
+    issuer: str
     outbox: MailOutbox
     grace: Lifetime
 
@@ -91,6 +92,7 @@ class Removal(Struct, frozen=True):
         if not user.email:
             return
         days = max(1, self.grace // _DAY)
-        values = {"username": user.username, "days": str(days)}
+        sign_in = f"{self.issuer}/oauth/sign-in"
+        values = {"username": user.username, "days": str(days), "sign_in": sign_in}
         language = user.claims.locale or "en"
         self.outbox.enqueue(tx, Email(kind, user.email, language, values), now)

@@ -23,7 +23,11 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 
 PATH = "/account/delete"
-DEED = Removal(MailOutbox(MailSettings(), Keyring.fresh(SYSTEM.random), SYSTEM.random), days(7))
+DEED = Removal(
+    "https://id.example",
+    MailOutbox(MailSettings(), Keyring.fresh(SYSTEM.random), SYSTEM.random),
+    days(7),
+)
 
 
 async def press(browser: Browser, name: str = "alice") -> Answer:
