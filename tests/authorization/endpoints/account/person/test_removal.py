@@ -89,7 +89,8 @@ def test_signing_in_calls_it_off(tmp_path: Path, database_url: str) -> None:
         it.clock.forward(days(3))
         browser = await signed_in(it)
         assert knows(
-            await browser.get("/account/activity"), "You signed in again, so your account is not deleted"
+            await browser.get("/account/activity"),
+            "You signed in again, so your account is not deleted",
         )
         it.clock.forward(days(30))
         assert await sweep(it) == 0
