@@ -19,6 +19,7 @@ MAY_SAY_ANY = {
     "cli/serving/trace_export.py": "messages of protobuf have no types",
     "config/catalogue.py": "type hints are looked at as values",
     "config/load.py": "TOML comes in untyped and leaves as settings",
+    "config/overrides.py": "stored values are checked by the rules of their fields",
     "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",
     "sdk/adapters/asgi.py": "what an ASGI message is, as Starlette spells it",
     "testing/engine_process.py": "how typing spells a coroutine",

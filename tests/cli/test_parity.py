@@ -14,7 +14,16 @@ from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients, edit
 from valetkey.authorization.site.admin.events import events
 from valetkey.authorization.site.admin.groups import group, groups
-from valetkey.authorization.site.admin.server import keys, registration, scim, settings, tokens
+from valetkey.authorization.site.admin.server import (
+    keys,
+    provider_form,
+    providers,
+    registration,
+    scim,
+    setting_form,
+    settings,
+    tokens,
+)
 from valetkey.authorization.site.admin.users import attributes, forms, imports, roles, user, users
 from valetkey.authorization.site.webhooks.area import CONSOLE
 from valetkey.authorization.site.webhooks.webhooks import WebhookPages
@@ -42,6 +51,11 @@ PAGES = {
     "list_user_groups": "/admin/users/{uid}",
     "list_scim_credentials": "/admin/scim",
     "create_scim_credential": "/admin/scim/new",
+    "list_providers": "/admin/providers",
+    "create_provider": "/admin/providers/new",
+    "read_provider": "/admin/providers/{provider}",
+    "change_provider": "/admin/providers/{provider}/edit",
+    "test_provider": "/admin/providers/{provider}/test",
     "list_webhooks": "/admin/webhooks",
     "create_webhook": "/admin/webhooks/new",
     "read_webhook": "/admin/webhooks/{webhook_id}",
@@ -71,6 +85,8 @@ PAGES = {
     "read_overview": "/admin",
     "list_keys": "/admin/keys",
     "read_settings": "/admin/settings",
+    "read_setting": "/admin/settings/{setting}/edit",
+    "change_setting": "/admin/settings/{setting}/edit",
     "read_brand": "/admin/settings/brand",
     "change_brand": "/admin/settings/brand",
     "read_registration": "/admin/registration",
@@ -103,7 +119,6 @@ COMMANDS_BY_HAND = {
     "read_overview": "doctor",
     "list_keys": "key list",
     "rotate_keys": "key rotate",
-    "read_settings": "config explain",
     "read_brand": "brand",
     "change_brand": "brand",
     "read_mail": "doctor",
@@ -128,9 +143,12 @@ def _pages() -> set[str]:
         events,
         forms,
         keys,
+        provider_form,
+        providers,
         registration,
         roles,
         scim,
+        setting_form,
         settings,
         tokens,
         user,
@@ -166,7 +184,7 @@ def test_operation_has_buttons_or_a_page() -> None:
 def test_operation_that_changes_something_has_an_event() -> None:
     without = {each.id for each in (*OPERATIONS, *LOCAL) if each.method != "GET" and not each.event}
     # An email has its own events; an import is recorded from when it creates users.
-    assert without == {"test_mail", "upload_user_import", "stop_user_import"}
+    assert without == {"test_mail", "test_provider", "upload_user_import", "stop_user_import"}
 
 
 def test_operation_has_a_derived_command_or_one_by_hand() -> None:

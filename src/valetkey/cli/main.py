@@ -50,6 +50,8 @@ COMMANDS = (
     Listed("registration", "control who may register apps", "Manage", derived=True),
     Listed("user", "create, change, import and disable users", "Manage", derived=True),
     Listed("group", "manage groups and their members", "Manage", derived=True),
+    Listed("settings", "change settings while the servers run", "Manage", derived=True),
+    Listed("provider", "let users sign in with other servers", "Manage", derived=True),
     Listed("webhook", "send chosen events to other servers", "Manage", derived=True),
     Listed(
         "attribute",

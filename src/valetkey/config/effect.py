@@ -13,7 +13,37 @@ SHARED = ("database", "keyring", "keyring_text", "credential", "credential_text"
 METRICS_LISTEN = "metrics.listen"
 """The supervisor holds this socket, too."""
 
+CHANGEABLE = (
+    "tokens",
+    "clients",
+    "registration",
+    "portal",
+    "accounts",
+    "sessions",
+    "administration",
+    "factors",
+    "device",
+    "privacy",
+    "scim",
+)
+"""Sections that only the authorization server reads: administrators change them at runtime."""
+
+FILE_ONLY = frozenset(
+    {
+        "tokens.claims_file",
+        "tokens.signing_algorithms",
+        "tokens.identity_assertions",
+        "privacy.geo_database",
+    }
+)
+"""Of these sections: paths, keys, and trust in other servers' assertions."""
+
 _SERVERS = ("authorization", "resource")
+
+
+def is_changeable(path: str) -> bool:
+    """Return whether administrators can change the setting with this path while servers run."""
+    return path.partition(".")[0] in CHANGEABLE and path not in FILE_ONLY
 
 
 class Effect(StrEnum):
@@ -27,7 +57,7 @@ class Effect(StrEnum):
 def effect_of(path: str) -> Effect:
     """Return how a change of the setting with this path takes effect."""
     section, _, name = path.partition(".")
-    if section == "brand" and name in {*BrandField}:
+    if (section == "brand" and name in {*BrandField}) or is_changeable(path):
         return Effect.CONSOLE
     if path == METRICS_LISTEN or (section in _SERVERS and name in {*PINNED, *SHARED}):
         return Effect.RESTART

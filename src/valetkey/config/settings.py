@@ -59,8 +59,22 @@ class Origin(StrEnum):
     """The sources of a value; a later one wins."""
 
     DEFAULT = "default"
+    STORED = "stored"
     FILE = "file"
     ENVIRONMENT = "environment"
+
+    @property
+    def word(self) -> str:
+        """Return the source as messages name it."""
+        return _ORIGINS[self.value]
+
+
+_ORIGINS = {
+    "default": "defaults",
+    "stored": "database",
+    "file": "configuration file",
+    "environment": "environment",
+}
 
 
 @dataclass(frozen=True, slots=True)

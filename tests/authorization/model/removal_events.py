@@ -24,7 +24,7 @@ async def ends(it: Harness) -> None:
         one, other = (ClaimedIdentity("https://id.example", subject) for subject in "12")
         assert connect(tx, leaving, one, now)
         assert connect(tx, leaving, other, now)
-        assert disconnect(tx, leaving, one.issuer, one.subject, now)
+        assert disconnect(tx, leaving, one.issuer, one.subject, now, {one.issuer})
         assert export(tx, leaving, Origin("Valetkey", it.foundation.issuer, "https://api"), now)
         assert removal.plan(tx, leaving, now) is not None
         new = NewSession.fresh("", SYSTEM.random)

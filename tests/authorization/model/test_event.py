@@ -16,6 +16,7 @@ from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.import_events import imports
 from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
+from tests.authorization.model.provider_events import providers
 from tests.authorization.model.removal_events import ends
 from tests.authorization.model.webhook_events import webhooks
 from tests.support.harness import ADA, CALLBACK, NOON, SECRET, Harness, run
@@ -256,6 +257,7 @@ async def _groups(it: Harness, told: set[str]) -> None:
     await it.perform(CHANGE_GROUP, {"group": "staff"}, GroupChange("everyone"))
     await it.perform(DELETE_GROUP, {"group": "everyone"})
     await webhooks(it, told)
+    await providers(it, told)
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
     claim = DeclaredClaim("tenant", "constant:eu", (ClaimLocation.ID_TOKEN,))

@@ -37,7 +37,7 @@ _UNUSED = cast("Any", _Unused())
 AREAS: Mapping[str, Sequence[AnyPage]] = {
     "account": account_pages(_UNUSED),
     "developer": developer_pages(_UNUSED, _UNUSED, _UNUSED),
-    "admin": admin_pages(_UNUSED, _UNUSED),
+    "admin": admin_pages(_UNUSED),
 }
 
 SERVER = "https://auth.example"

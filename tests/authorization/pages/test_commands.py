@@ -16,7 +16,8 @@ from valetkey.config.load import load
 from valetkey.kernel.replace import replace
 
 FILE = "/srv/acme/valetkey.toml"
-_COMMAND = re.compile(r"valetkey [a-z][^<\n]*")
+# Not those that the description of a setting names.
+_COMMAND = re.compile(r"(?<!`)valetkey [a-z][^<\n]*")
 PUBLIC = """
 [authorization]
 url = "https://auth.example"

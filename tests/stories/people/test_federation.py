@@ -153,11 +153,14 @@ def test_owner_tests_a_provider_from_the_console(tmp_path: Path) -> None:
         it.ours.write(lambda tx: tx.user_directory.set_role(uid, Role.OWNER, now))
         it.here.sign_in(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"), "olga", WORD)
         page = it.here.open(f"{it.ours.auth_url}/admin/providers")
+        assert "Configuration file" in page.text
+        page = it.here.open(f"{it.ours.auth_url}/admin/providers/other")
         assert f"{it.ours.auth_url}/oauth/sign-in/with/other/callback" in page.text
-        tested = it.here.submit(page, "test-other")
+        assert "Edit provider" not in page.text
+        tested = it.here.submit(page, "test")
         assert "is reachable and accepts the client ID and the client secret" in tested.text
         it.other.write(lambda tx: tx.clients.remove("us", now))
-        tested = it.here.submit(page, "test-other")
+        tested = it.here.submit(page, "test")
         assert "The test failed. It does not accept the client ID" in tested.text
         assert "invalid_client" in tested.text
         assert "session.started" in it.events()

@@ -37,10 +37,11 @@ def declare_claim(
 ) -> bool | Faults:
     """Declare or change a claim. False if nothing changed; faults if it is invalid.
 
-    `default_api` is the identifier of the server's own API, `kept` the claims of providers as
-    `FederationSettings.kept_claims` names them.
+    `default_api` is the identifier of the server's own API, `kept` the claims of the settings'
+    providers as `FederationSettings.kept_claims` names them; those of stored providers are added.
     """
     tx.declarations.hold_all()
+    kept = {*kept, *tx.providers.kept_claims()}
     declared = {each.name: each for each in tx.declarations.claims()}
     if faults := (*_faults(claim), *_unknown(tx, claim, default_api, kept)):
         return faults

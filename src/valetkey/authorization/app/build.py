@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -35,8 +35,9 @@ from valetkey.authorization.app.parts import (
     make_watch,
     make_webhook_delivery,
 )
+from valetkey.authorization.app.settings import follow_settings, with_stored
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.federation.registry import providers
+from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditChain
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
@@ -72,14 +73,22 @@ from valetkey.web.router import App
 _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey, NoThread)
 
 
-async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str]) -> App:
+async def build(
+    settings: Settings,
+    runtime: Runtime,
+    scopes: Mapping[str, str],
+    reload: Callable[[], None] | None = None,
+    number: int = 0,
+) -> App:
     """Build the server. `prepare` has run before, in this process or another.
+
+    `reload` is called when stored settings change, by worker `number` later than by the first one.
 
     Raises OperatorError if the keyring cannot decrypt what the database keeps sealed.
     """
     PLACES.use(geo_database_of(settings))
-    foundation = build_foundation(settings, runtime, scopes, begins=False)
-    store, keyring = foundation.store, foundation.keyring
+    foundation = await with_stored(build_foundation(settings, runtime, scopes, begins=False))
+    settings, store, keyring = foundation.settings, foundation.store, foundation.keyring
     decisions = DecisionQueue(runtime.random)
     refuse = ClientRefusal(foundation.issuer, decisions)
     directory = ClientDirectory(store)
@@ -112,7 +121,8 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
     answer_clock = ResponseTimeCounter()
     try:
         foundation.outgoing.prepare()
-        elsewhere = providers(settings, foundation.outgoing, runtime.now)
+        elsewhere = Providers(foundation.providers)
+        await elsewhere.refresh(store)
         assertions = make_assertions(foundation, elsewhere)
         await foundation.keep_keys(runtime.now())
     except BaseException:
@@ -196,6 +206,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
             maintenance.sweep,
             maintenance.keep_keys,
             partial(server.brands.follow_changes, store),
+            partial(elsewhere.follow_changes, store),
             logout_delivery.deliver,
             webhooks.follow_webhooks,
             webhooks.deliver,
@@ -207,6 +218,7 @@ async def build(settings: Settings, runtime: Runtime, scopes: Mapping[str, str])
                 store, runtime, settings.tokens.signing_key_lifetime, settings.audit.export
             ).run,
             *make_mail_delivery(foundation, server.brands),
+            *((partial(follow_settings, foundation, reload, number),) if reload else ()),
         ),
         on_close=close,
         observe=answer_clock.note,

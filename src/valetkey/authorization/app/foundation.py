@@ -16,6 +16,8 @@ from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.app.checks import check_grant_types, check_scopes
+from valetkey.authorization.authentication.federation.registry import ProviderFactory
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
@@ -43,6 +45,7 @@ from valetkey.fetch.outbound import OutboundHttp as Outgoing
 from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.replace import replace
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
@@ -65,6 +68,20 @@ class Foundation(Struct, frozen=True):
     client_keys: ClientKeys
     claims_file: ClaimsFile | None = None
     samples: RequestSamples = field(default_factory=RequestSamples)
+    file_settings: Settings | None = None
+    """The settings without the stored values, if there are any that count."""
+
+    @property
+    def base(self) -> Settings:
+        """Return the settings without stored values."""
+        return self.file_settings or self.settings
+
+    def check(self, settings: Settings) -> None:
+        """Raise OperatorError for settings that the server would refuse at its start."""
+        check_grant_types(settings)
+        other = replace(self, settings=settings)
+        other.self_registrar()
+        other.portal()
 
     @property
     def issuer(self) -> str:
@@ -200,6 +217,11 @@ class Foundation(Struct, frozen=True):
         )
 
     @property
+    def providers(self) -> ProviderFactory:
+        """Return the factory of upstream providers."""
+        return ProviderFactory(self.settings, self.outgoing, self.keyring.sealer, self.runtime.now)
+
+    @property
     def services(self) -> Services:
         """Return the services with which operations run."""
         return Services(
@@ -217,6 +239,9 @@ class Foundation(Struct, frozen=True):
             self.roles,
             self.links,
             self.outbox,
+            self.providers,
+            self.base,
+            self.check,
         )
 
     def accounts(self) -> Accounts:
@@ -272,28 +297,6 @@ class Foundation(Struct, frozen=True):
             await self.keys.maintain(now)
         except NoSigningKey as error:
             raise OperatorError(f"{error}: restore the keyring that belongs to it") from error
-
-
-def check_grant_types(settings: Settings) -> None:
-    """Raise OperatorError if the settings allow an unknown or a forbidden grant type."""
-    registrable = [name for name, rules in RULES.items() if rules.for_self_registration]
-    portal = [name for name, rules in RULES.items() if rules.for_portal]
-    for setting, offered, allowed in (
-        ("registration.grant_types", settings.registration.grant_types, registrable),
-        ("portal.grant_types", settings.portal.grant_types, portal),
-    ):
-        for name in offered:
-            if name not in allowed:
-                raise OperatorError(f'"{name}" is not one of {", ".join(allowed)}', setting)
-
-
-def check_scopes(settings: Settings) -> None:
-    """Raise OperatorError if `resource.scopes` gives an API a scope of this server itself."""
-    for name, _ in settings.resource.scopes:
-        if name in IDENTITY_SCOPES or name in CLIENT_SCOPE:
-            raise OperatorError(
-                f'"{name}" is a scope of the authorization server', "resource.scopes"
-            )
 
 
 def build_foundation(

@@ -60,9 +60,11 @@ from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.server.keys import SigningKeys
-from valetkey.authorization.site.admin.server.providers import UpstreamProviders
+from valetkey.authorization.site.admin.server.provider_form import ProviderForms
+from valetkey.authorization.site.admin.server.providers import ProviderPages
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.scim import ScimCredentials
+from valetkey.authorization.site.admin.server.setting_form import SettingForms
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
 from valetkey.authorization.site.admin.users.attributes import UserAttributesPage
@@ -210,7 +212,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
         *pages.routes(visitor_pages(site)),
         *pages.routes(account_pages(site)),
         *pages.routes(developer_pages(site, token, userinfo)),
-        *pages.routes(admin_pages(site.foundation, site.providers)),
+        *pages.routes(admin_pages(site.foundation)),
         Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
         # The page that says that the host is wrong has to look like a page.
         Route(ASSETS, {"GET": asset, "HEAD": asset}, refuse, any_host=True),
@@ -252,7 +254,7 @@ def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *leave.pages(),
         *Logout(server, leave).pages(),
         *ErrorPages(server.issuer).pages(),
-        *(upstream if site.providers.all else ()),
+        *upstream,
         *CreateAccount(site.flow, sign_up, foundation.people_invitations).pages(),
         *ResetPassword(PasswordReset(links, outbox, accounts, by_link), server.brands).pages(),
         *EmailLink(site.email_change, server.cookies, VoucherKind.EMAIL_CHANGE).pages(),
@@ -268,7 +270,6 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     server, factors, notices = site.server, site.factors, site.foundation.notices
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
     change = site.password_change
-    federated = bool(site.providers.all)
     profile = Profile(store, server, server.brands)
     return (
         *Home(settings.accounts.sign_up, AccountOverview(store, server.sessions)).pages(),
@@ -277,7 +278,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *ConnectedApps(store, server.directory, scopes).pages(),
         *App(store, scopes).pages(),
         *Sessions(store, server.sessions, site.sign_out).pages(),
-        *Security(store, server, factors, is_federated=bool(settings.federation.providers)).pages(),
+        *Security(store, server, factors, site.providers).pages(),
         *Password(store, server, change).pages(),
         *Passkeys(store, server, factors, notices).pages(),
         *AuthenticatorApp(store, server, factors, notices).pages(),
@@ -287,7 +288,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *Data(store, server, server.brands, site.foundation.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *Email(site.email_change).pages(),
-        *(Connections(site.federation).pages() if federated else ()),
+        *Connections(site.federation).pages(),
     )
 
 
@@ -325,7 +326,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     )
 
 
-def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, ...]:
+def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store, settings = foundation.services, foundation.store, foundation.settings
     declared = {kind.place: DeclarationPages(services, kind).pages() for kind in KINDS}
@@ -361,10 +362,12 @@ def admin_pages(foundation: Foundation, providers: Providers) -> tuple[AnyPage, 
         *SavedFilterForms(services.store).pages(),
         *WebhookPages(services, CONSOLE).pages(),
         *Mail(services).pages(),
-        *UpstreamProviders(providers, foundation.issuer, services.random).pages(),
+        *ProviderForms(services).pages(),
+        *ProviderPages(services).pages(),
         *SigningKeys(services).pages(),
         *ApiTokens(services).pages(),
         *SettingsPages(services).pages(),
+        *SettingForms(services).pages(),
     )
 
 

@@ -15,8 +15,9 @@ class Option(Struct, frozen=True):
     """The option for a field of the input; `address.formatted` is a field of a field.
 
     `name` is the option, such as `--days`; "" for the field's own name. An `argument` is
-    positional. A number is entered in `unit` seconds, as is `default`. A `user` is named as
-    everywhere on the command line, and converted to a uid.
+    positional. One `from_file` names a file with the value, - for standard input. A number is
+    entered in `unit` seconds, as is `default`. A `user` is named as everywhere on the command line,
+    and converted to a uid.
     """
 
     field: str
@@ -26,6 +27,7 @@ class Option(Struct, frozen=True):
     unit: int = 1
     default: int | None = None
     user: bool = False
+    from_file: bool = False
 
 
 class Command(Struct, frozen=True):

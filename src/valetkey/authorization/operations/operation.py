@@ -23,6 +23,7 @@ from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.authentication.federation.registry import ProviderFactory
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User
@@ -81,7 +82,11 @@ class Parameter(Struct, frozen=True):
 
 
 class Services(Struct, frozen=True):
-    """The services that operations use; each registrar takes the interface of a change."""
+    """The services that operations use; each registrar takes the interface of a change.
+
+    `base` are the settings without stored values; `check` raises OperatorError for settings that
+    the server would refuse.
+    """
 
     settings: Settings
     store: Store
@@ -97,6 +102,9 @@ class Services(Struct, frozen=True):
     roles: Roles
     links: Links
     outbox: MailOutbox
+    providers: ProviderFactory
+    base: Settings
+    check: Callable[[Settings], None]
 
 
 class Call(Struct, frozen=True):

@@ -36,13 +36,10 @@ from valetkey.authorization.operations.server_records import (
     KeyShown,
     OverviewShown,
     RotationWanted,
-    SettingShown,
-    SettingsShown,
     TestSent,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -120,18 +117,6 @@ async def withdraw_key(call: Call) -> Result:
 
 def _allowed(call: Call) -> Callable[[Transaction], object]:
     return lambda tx: require(tx, call.actor, call.operation.permission)
-
-
-def read_settings(tx: Transaction, call: Call) -> SettingsShown:
-    """List every setting."""
-    return SettingsShown(
-        [
-            SettingShown(
-                each.path, each.value, each.origin.value, each.default, each.variable, each.reason
-            )
-            for each in explain(call.services.settings)
-        ]
-    )
 
 
 def read_brand(tx: Transaction, call: Call) -> Result:
@@ -334,16 +319,6 @@ SERVER = (
     LIST_KEYS,
     ROTATE_KEYS,
     WITHDRAW_KEY,
-    Operation(
-        "read_settings",
-        "GET",
-        "/settings",
-        Permission.READ,
-        "Every setting, where its value comes from, and why it exists",
-        reads(read_settings),
-        gives=SettingsShown,
-        commands=(),
-    ),
     READ_BRAND,
     CHANGE_BRAND,
     Operation(

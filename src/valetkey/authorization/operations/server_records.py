@@ -81,23 +81,6 @@ class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: Moment = 1 << 53
 
 
-class SettingShown(msgspec.Struct, frozen=True):
-    """One setting, its secrets masked; a lifetime and the like are written as in the file."""
-
-    path: str
-    value: Anything
-    origin: Literal["default", "file", "environment"]
-    default: Anything
-    variable: str
-    reason: str
-
-
-class SettingsShown(msgspec.Struct, frozen=True):
-    """The list of settings."""
-
-    items: list[SettingShown]
-
-
 class BrandShown(msgspec.Struct, frozen=True):
     """Name, color, logo and links of the pages."""
 

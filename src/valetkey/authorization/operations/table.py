@@ -1,6 +1,7 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
 from valetkey.authorization.operations.accounts.imports import IMPORTS
+from valetkey.authorization.operations.accounts.providers import PROVIDERS
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.api_roles import API_ROLES
 from valetkey.authorization.operations.apis import APIS
@@ -13,10 +14,11 @@ from valetkey.authorization.operations.events import EVENTS
 from valetkey.authorization.operations.groups.groups import GROUPS
 from valetkey.authorization.operations.groups.members import MEMBERS
 from valetkey.authorization.operations.operation import Operation
-from valetkey.authorization.operations.registration import REGISTRATION
 from valetkey.authorization.operations.roles import ROLES
 from valetkey.authorization.operations.scim import SCIM
 from valetkey.authorization.operations.server import SERVER
+from valetkey.authorization.operations.settings.registration import REGISTRATION
+from valetkey.authorization.operations.settings.stored import SETTINGS
 from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 from valetkey.authorization.operations.webhooks import WEBHOOKS
@@ -28,7 +30,8 @@ AREAS: dict[str, tuple[Operation, ...]] = {
     "claims": CLAIMS,
     "events": EVENTS,
     "webhooks": WEBHOOKS,
-    "server": (*SERVER, *REGISTRATION),
+    "providers": PROVIDERS,
+    "server": (*SERVER, *SETTINGS, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),
 }
 """The operations by the tag of the OpenAPI document."""

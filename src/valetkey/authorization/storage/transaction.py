@@ -24,6 +24,7 @@ from valetkey.authorization.storage.administration.scim import (
     ScimUsers,
     ScimView,
 )
+from valetkey.authorization.storage.administration.stored_settings import StoredSettings
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.authorization.storage.administration.user_imports import UserImports
 from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
@@ -54,6 +55,7 @@ from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.credentials import Credentials, Identities
 from valetkey.authorization.storage.sign_in.devices import RememberedDevices
+from valetkey.authorization.storage.sign_in.providers import StoredProviders
 from valetkey.authorization.storage.sign_in.sessions import (
     Administrations,
     Participants,
@@ -130,6 +132,7 @@ class Transaction(Struct, frozen=True):
     presences = _store(SignedInRows)
     administrations = _store(Administrations)
     identities = _random_store(Identities)
+    providers = _store(StoredProviders)
     api_tokens = _store(ApiTokens)
     client_search = _store(ClientSearch)
     audit_chain = _store(AuditChain)
@@ -156,6 +159,7 @@ class Transaction(Struct, frozen=True):
     signing_keys = _store(SigningKeys)
     throttles = _store(Throttles)
     brand = _store(BrandChanges)
+    stored_settings = _store(StoredSettings)
     decisions = _store(Decisions)
     event_origins = _store(EventOrigins)
 

@@ -58,13 +58,13 @@ class TokenClaims:
     ) -> None:
         """Read from `store`; `default` is the API of tokens that are for no other.
 
-        `file` is the operator's function, if there is one. `providers` are those whose claims may
-        be kept.
+        `file` is the operator's function, `providers` are those of the settings.
         """
         self.default = default
         self.file = file
         self._store = store
-        self._known = _CachedClaims(-1, -1, (), {each.id: each for each in providers})
+        self._of_settings = {each.id: each for each in providers}
+        self._known = _CachedClaims(-1, -1, (), self._of_settings)
 
     def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
@@ -133,7 +133,10 @@ class TokenClaims:
         # Mostly without waiting: a round trip only after something changed.
         if failures != known.failures or not is_revision(tx.db, known.number):
             claims = tuple(tx.declarations.claims())
-            known = self._known = _CachedClaims(revision(tx.db), failures, claims, known.providers)
+            providers = self._of_settings
+            if any(each.kind is Source.UPSTREAM for each in claims):
+                providers = {**tx.providers.enabled(), **providers}
+            known = self._known = _CachedClaims(revision(tx.db), failures, claims, providers)
         return known
 
     def _access_token(

@@ -87,6 +87,21 @@ _HELP = {
 
     Example: valetkey group add staff ada
     """,
+    "settings": """
+    List settings, and change those that can change while the servers run.
+
+    The order is: default, value set here or in the console, configuration file, environment; the
+    last one wins. reset undoes what was set here or in the console.
+
+    Example: valetkey settings set tokens.access_token_lifetime 30m
+    """,
+    "provider": """
+    Manage the servers at which users may sign in: Google, GitHub, any OpenID provider.
+
+    Those in the configuration file are listed, and changed there.
+
+    Example: valetkey provider test google
+    """,
     "webhook": """
     Send chosen events to other servers, with the servers running or stopped.
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from valetkey.authorization.app.foundation import check_grant_types, check_scopes
+from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.app.parts import brand_of, geo_database_of
 from valetkey.authorization.authentication.places import open_geo_database
 from valetkey.config import rules

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import click
 import msgspec
@@ -41,6 +41,8 @@ class _OptionField(Struct, frozen=True):
         if self.option.name:
             return self.option.name
         name = self.path[-1].replace("_", "-")
+        if self.option.from_file:
+            return f"--{name}-file"
         is_list = isinstance(_bare(self.field.type)[0], inspect.ListType)
         return f"--{name.removesuffix('s') if is_list else name}"
 
@@ -53,6 +55,9 @@ class _OptionField(Struct, frozen=True):
             )
         more: dict[str, Any] = {"help": self.option.help or text, "required": self.field.required}
         names = [self.flag, self.dest]
+        if self.option.from_file:
+            more["help"] = f"File with it, - for standard input: {text}"
+            return click.Option(names, type=click.File(), callback=_content, **more)
         if isinstance(kind, inspect.BoolType):
             if self.field.default is not False:
                 names[0] += "/" + self._opposite()
@@ -85,6 +90,11 @@ class _OptionField(Struct, frozen=True):
         if self.flag.endswith("-verified"):
             return f"{self.flag.removesuffix('verified')}unverified"
         return f"--no-{self.flag.removeprefix('--')}"
+
+
+def _content(_context: click.Context, _option: click.Parameter, file: IO[str] | None) -> str | None:
+    """Read the file that an option names, so that no secret is in the list of processes."""
+    return None if file is None else file.read(_MOST_BYTES).strip()
 
 
 class Input(Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foundation
+from valetkey.authorization.app.settings import with_stored
 from valetkey.authorization.model.event.event import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import ActorStore
 from valetkey.config.installation import connect_to, open_known, require_file
@@ -113,11 +114,12 @@ def with_store(
     async def run() -> T:
         foundation = build_foundation(settings, SYSTEM, scopes_of(settings), begins=begins)
         done_by = acts(operator())
-        foundation = replace(foundation, store=foundation.store.acting(done_by))
-        engine = foundation.store.engine
         try:
             server, schema = settings.authorization, SCHEMAS["authorization"]
+            engine = foundation.store.engine
             await open_known(settings, server, engine, schema, SYSTEM, begins=begins)
+            foundation = await with_stored(foundation)
+            foundation = replace(foundation, store=foundation.store.acting(done_by))
             # A keyring that is only tried is checked by the caller.
             if settings.authorization.keyring_text is None:
                 await foundation.require_own_keyring()

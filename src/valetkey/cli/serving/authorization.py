@@ -1,5 +1,7 @@
 """The worker process of the authorization server."""
 
+import os
+import signal
 import sys
 
 from valetkey.authorization.app.build import build
@@ -22,11 +24,20 @@ async def ready_database(settings: Settings) -> None:
         log.info("owner.missing", next=f"valetkey owner{named and f' --config {named}'}")
 
 
-async def application(settings: Settings) -> App:
-    """Build the authorization server's application."""
+def _reload() -> None:
+    """Make the supervisor replace the workers of this installation, as `valetkey reload` does."""
+    os.kill(os.getppid(), signal.SIGHUP)
+
+
+async def application(settings: Settings, number: int | None = None) -> App:
+    """Build the authorization server's application for the worker with this number.
+
+    Without one, no supervisor reloads: changed settings take effect with the next start.
+    """
     if docs := base_of(settings.docs.url, settings.authorization.url):
         metrics.DOCUMENTATION.set(1, docs)
-    return await build(settings, SYSTEM, scopes_of(settings))
+    reload = None if number is None else _reload
+    return await build(settings, SYSTEM, scopes_of(settings), reload, number or 0)
 
 
 if __name__ == "__main__":

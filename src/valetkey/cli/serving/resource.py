@@ -17,7 +17,7 @@ async def ready_database(settings: Settings) -> None:
     await prepare(settings, SYSTEM)
 
 
-async def application(settings: Settings) -> App:
+async def application(settings: Settings, _number: int = 0) -> App:
     """Build the resource server's application."""
     shared = environment().get(VARIABLE)
     return await build(settings, SYSTEM, SharedCounters(Path(shared)) if shared else None)

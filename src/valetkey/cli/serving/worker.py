@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_CORE, RLIMIT_NOFILE, getrlimit, setrlimit
 from time import monotonic
@@ -100,7 +101,7 @@ def run_worker(
     name: str,
     arguments: Sequence[str],
     prepare: Callable[[Settings], Awaitable[None]],
-    build: Callable[[Settings], Awaitable[App]],
+    build: Callable[[Settings, int], Awaitable[App]],
 ) -> int:
     """Fork for each worker; in the fork prepare if ordered to, then serve until SIGTERM.
 
@@ -148,7 +149,7 @@ def _work(
     listening: str,
     channel: "Channel",
     prepare: Callable[[Settings], Awaitable[None]],
-    build: Callable[[Settings], Awaitable[App]],
+    build: Callable[[Settings, int], Awaitable[App]],
 ) -> None:
     settings = load(file, environment())
     log.set_up(settings.log.level, settings.log.format)
@@ -170,7 +171,8 @@ def _work(
         log.info("worker.ready", server=name, worker=worker)
         channel.send_message(b"ready\n")
 
-    listen.run(_answer(settings, server, listening, ready, build, renews=worker == 0))
+    built = partial(build, settings, worker)
+    listen.run(_answer(settings, server, listening, ready, built, renews=worker == 0))
     stop_traces()
 
 
@@ -243,13 +245,13 @@ async def _answer(
     server: ServerSettings,
     listening: str,
     ready: Callable[[], None],
-    build: Callable[[Settings], Awaitable[App]],
+    build: Callable[[], Awaitable[App]],
     *,
     renews: bool,
 ) -> None:
     prepare_certificate(settings, server)
     files = certificate_files(settings, server)
-    app = await _retry_until_available(settings, lambda: build(settings))
+    app = await _retry_until_available(settings, build)
     beside = [asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())]
     certificate = CertificateMonitor(SYSTEM.now)
     if files:

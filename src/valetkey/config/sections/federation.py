@@ -26,11 +26,17 @@ from valetkey.kernel.url import parse_url
 MOST = 12
 """Providers: more buttons than that are not read."""
 
-_ID = re.compile(r"[a-z][a-z0-9-]{0,30}", re.ASCII)
-_SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
-_CLAIM = re.compile(r"[!#-\[\]-~]{1,200}", re.ASCII)
-_LONGEST = 400
-_MOST_KEPT = 20
+ID = "[a-z][a-z0-9-]{0,30}"
+"""The pattern of the id of a provider."""
+
+SCOPE = r"[!#-\[\]-~]{1,100}"
+CLAIM = r"[!#-\[\]-~]{1,200}"
+LONGEST = 400
+MOST_KEPT = 20
+
+_ID = re.compile(ID, re.ASCII)
+_SCOPE = re.compile(SCOPE, re.ASCII)
+_CLAIM = re.compile(CLAIM, re.ASCII)
 
 
 class ProviderKind(StrEnum):
@@ -40,9 +46,10 @@ class ProviderKind(StrEnum):
     GITHUB = "github"  # GitHub's OAuth 2, and GitHub Enterprise at its own address
 
 
-_ISSUERS: Mapping[ProviderKind, str] = MappingProxyType(
+ISSUERS: Mapping[ProviderKind, str] = MappingProxyType(
     {ProviderKind.OPENID: "", ProviderKind.GITHUB: "https://github.com"}
 )
+"""The issuer of a provider that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,14 @@ class ProviderSettings:
     """Whether its identity assertions (ID-JAG) are accepted, with `tokens.identity_assertions`."""
 
 
+def usable_issuer(issuer: str) -> bool:
+    """Return whether this is an https address, or one of this machine."""
+    web = parse_url(issuer)
+    if web is None or issuer.endswith(("?", "#")):
+        return False
+    return web.scheme == "https" or web.is_loopback()
+
+
 def _read(value: object) -> tuple[ProviderSettings, ...]:
     if not isinstance(value, list):
         raise InvalidValue(f"{quoted(value)} is not a list of tables")
@@ -99,10 +114,8 @@ def _provider(value: object) -> ProviderSettings:
     id_, kind = _text(said, "id"), _kind(said)
     if _ID.fullmatch(id_) is None:
         raise InvalidValue(f"the id {quoted(id_)} is not lower-case letters, digits and hyphens")
-    issuer = _text(said, "issuer", _ISSUERS[kind])
-    web = parse_url(issuer)
-    fine = web is not None and not issuer.endswith(("?", "#"))
-    if not fine or web is None or (web.scheme != "https" and not web.is_loopback()):
+    issuer = _text(said, "issuer", ISSUERS[kind])
+    if not usable_issuer(issuer):
         raise InvalidValue(f"the issuer of {quoted(id_)} is not an https address")
     client_id = _text(said, "client_id")
     if not client_id:
@@ -118,7 +131,7 @@ def _provider(value: object) -> ProviderSettings:
         client_id=client_id,
         secret_file=_text(said, "secret_file"),
         scopes=_names(said, "scopes", _SCOPE),
-        keep_claims=_names(said, "keep_claims", _CLAIM, _MOST_KEPT),
+        keep_claims=_names(said, "keep_claims", _CLAIM, MOST_KEPT),
         sign_up=_flag(said, "sign_up", default=True),
         identity_assertions=trusted,
     )
@@ -126,7 +139,7 @@ def _provider(value: object) -> ProviderSettings:
 
 def _text(said: Mapping[str, object], name: str, default: str = "") -> str:
     value = said.get(name, default)
-    if not isinstance(value, str) or len(value) > _LONGEST or not value.isprintable():
+    if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
         raise InvalidValue(f"{name} is not a short text")
     return value
 
@@ -146,7 +159,7 @@ def _flag(said: Mapping[str, object], name: str, *, default: bool) -> bool:
 
 
 def _names(
-    said: Mapping[str, object], member: str, pattern: re.Pattern[str], most: int = _LONGEST
+    said: Mapping[str, object], member: str, pattern: re.Pattern[str], most: int = LONGEST
 ) -> tuple[str, ...]:
     value = said.get(member, [])
     if not isinstance(value, list):

@@ -196,11 +196,15 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/webhooks": Door(Need.ROLE),
     "/admin/webhooks/new": Door(Need.ROLE, Permission.SETTINGS),
-    "/admin/webhooks/{webhook_id}/edit": Door(
-        Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/edit", shown=False
+    **dict.fromkeys(
+        ("/admin/webhooks/{webhook_id}/edit", "/admin/webhooks/{webhook_id}/{act}"),
+        Door(Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/disable", shown=False),
     ),
-    "/admin/webhooks/{webhook_id}/{act}": Door(
-        Need.ROLE, Permission.SETTINGS, at="/admin/webhooks/none/disable", shown=False
+    "/admin/providers/new": Door(Need.ROLE, Permission.SETTINGS),
+    "/admin/providers/{provider}": Door(Need.ROLE, at="/admin/providers/none", shown=False),
+    **dict.fromkeys(
+        ("/admin/providers/{provider}/edit", "/admin/providers/{provider}/{act}"),
+        Door(Need.ROLE, Permission.SETTINGS, at="/admin/providers/none/disable", shown=False),
     ),
     "/admin/providers/{provider}/test": Door(
         Need.ROLE, changing=Permission.SETTINGS, at="/admin/providers/none/test", shown=False
@@ -212,6 +216,10 @@ DOORS: Mapping[str, Door] = {
     "/admin/events/export": Door(Need.ROLE),
     "/admin/events/live": Door(Need.ROLE, shown=False),
     "/admin/filters": Door(Need.ROLE),
+    **dict.fromkeys(
+        ("/admin/settings/{setting}/edit", "/admin/settings/{setting}/{act}"),
+        Door(Need.ROLE, Permission.SETTINGS, at="/admin/settings/none/reset", shown=False),
+    ),
     "/admin/settings/brand": Door(Need.ROLE, Permission.SETTINGS),
     "/admin/registration": Door(Need.ROLE, changing=Permission.CLIENTS),
     "/admin/registration/invitations/{invitation_id}/withdraw": Door(
@@ -299,6 +307,15 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "PUT /users/{uid}/groups": Permission.USERS,
     "GET /users/{uid}/attributes": Permission.READ,
     "PATCH /users/{uid}/attributes": Permission.USERS,
+    **dict.fromkeys(("GET /providers", "GET /providers/{provider}"), Permission.READ),
+    "POST /providers": Permission.SETTINGS,
+    "PATCH /providers/{provider}": Permission.SETTINGS,
+    "POST /providers/{provider}/disable": Permission.SETTINGS,
+    "POST /providers/{provider}/enable": Permission.SETTINGS,
+    "DELETE /providers/{provider}": Permission.SETTINGS,
+    "POST /providers/{provider}/test": Permission.SETTINGS,
+    "GET /settings/{setting}": Permission.READ,
+    **dict.fromkeys(("PUT /settings/{setting}", "DELETE /settings/{setting}"), Permission.SETTINGS),
     "GET /webhooks": Permission.READ,
     "POST /webhooks": Permission.SETTINGS,
     "GET /webhooks/{webhook_id}": Permission.READ,

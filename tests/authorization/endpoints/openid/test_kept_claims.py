@@ -69,7 +69,7 @@ async def _unlink(it: Harness, subject: str) -> None:
     def unlink(tx: Transaction) -> bool:
         user = tx.users.find(ADA)
         assert user is not None
-        return disconnect(tx, user, GOOGLE, subject, it.clock.now)
+        return disconnect(tx, user, GOOGLE, subject, it.clock.now, {GOOGLE, OTHER})
 
     assert await it.write(unlink)
 

@@ -4,10 +4,21 @@ from collections.abc import Mapping
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.operations.settings.stored import SettingShown
+from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.site.admin.confirm import Offer
+from valetkey.authorization.site.admin.server import provider_form
 from valetkey.authorization.site.admin.server.providers import (
     FAULTS,
-    ProviderLine,
+    ProviderPage,
+    ProviderRow,
     ProvidersPage,
+)
+from valetkey.authorization.site.admin.server.setting_form import form_page
+from valetkey.authorization.site.admin.server.settings import (
+    SettingLine,
+    SettingSection,
+    SettingsPage,
 )
 from valetkey.authorization.site.federation.arrived import UnlinkedIdentityPage
 from valetkey.authorization.site.federation.callback import FailedPage
@@ -16,6 +27,8 @@ from valetkey.authorization.site.federation.connections import (
     ConnectionsPage,
 )
 from valetkey.authorization.site.sign_in.sign_in import ProviderButton, SignInPage
+from valetkey.config.catalogue import catalogue, reasons
+from valetkey.config.effect import Effect
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -44,15 +57,6 @@ def federation_examples() -> Mapping[str, PageContext]:
         can_end=True,
     )
     only = Connection("key2", "GitHub", "ada", When(NOW, NOW), None, can_end=False)
-    provider = ProviderLine(
-        "google",
-        "Google",
-        "https://accounts.google.com",
-        "1234567890.apps.googleusercontent.com",
-        "https://auth.example/oauth/sign-in/with/google/callback",
-        "/admin/providers/google/test",
-        may_sign_up=True,
-    )
     return {
         "sign_in_elsewhere": SignInPage("/oauth/sign-in", providers=(GOOGLE, GITHUB)),
         "arrived": arrived,
@@ -82,15 +86,118 @@ def federation_examples() -> Mapping[str, PageContext]:
         "connections_taken": ConnectionsPage(
             "/account/connections", (connected,), (GITHUB,), taken="GitHub"
         ),
-        "admin_providers": ProvidersPage(
-            (provider, replace(provider, id="other", tested=True)),
+        **_console(),
+        **_settings(),
+    }
+
+
+def _settings() -> Mapping[str, PageContext]:
+    """Settings that are changed at runtime."""
+    path = "tokens.access_token_lifetime"
+    setting = catalogue()[path]
+    shown = SettingShown(
+        path, "30m", "stored", "1h", setting.variable, reasons()[path], "30m", changeable=True
+    )
+    mode = catalogue()["registration.mode"]
+    off = SettingShown(
+        mode.path, "off", "default", "off", mode.variable, reasons()[mode.path], changeable=True
+    )
+    line = SettingLine(
+        path,
+        "access_token_lifetime",
+        '"30m"',
+        "stored",
+        '"1h"',
+        setting.variable,
+        reasons()[path],
+        effect=Effect.CONSOLE,
+        edit_url=f"/admin/settings/{path}/edit",
+        reset_url=f"/admin/settings/{path}/reset",
+    )
+    pinned = replace(line, origin="file", edit_url="", stored="30m", ignored="the file wins")
+    lines = (line, pinned, replace(line, origin="default", reset_url=""))
+    reset = Offer("reset", "Reset setting", f"/admin/settings/{path}/reset")
+    return {
+        "admin_settings_stored": SettingsPage(
+            (SettingSection("tokens", lines),), "", "", text="token", done="Saved."
         ),
-        "admin_providers_failed": ProvidersPage(
-            (
-                replace(
-                    provider, tested=True, fault=next(iter(FAULTS.values())), reason="status 404"
-                ),
-            ),
+        "admin_setting_form": form_page(setting, shown, "30m", ways=(reset,)),
+        "admin_setting_wrong": replace(
+            form_page(setting, shown, "never", setting.rule.expected), stale=True
         ),
-        "admin_providers_none": ProvidersPage((), may_test=False),
+        "admin_setting_choice": form_page(mode, off, "off"),
+    }
+
+
+def _console() -> Mapping[str, PageContext]:
+    """The pages of the console."""
+    row = ProviderRow(
+        "Google", "https://accounts.google.com", "/admin/providers/google", "stored", "enabled"
+    )
+    rows = (
+        replace(row, name="Company", issuer="https://id.example/realms/staff", origin="file"),
+        row,
+        replace(row, name="GitHub", issuer="https://github.com", state="disabled"),
+        replace(row, name="Old", issuer="https://id.example/realms/staff", state="hidden"),
+    )
+    page = ProviderPage(
+        id="google",
+        name="Google",
+        issuer="https://accounts.google.com",
+        client_id="1234567890.apps.googleusercontent.com",
+        redirect_uri="https://auth.example/oauth/sign-in/with/google/callback",
+        scopes="https://www.googleapis.com/auth/calendar.readonly",
+        keep_claims="hd",
+        may_sign_up=True,
+        origin="stored",
+        state="enabled",
+        file="",
+        linked=1_204,
+        since=When(Instant(NOW - 86_400 * 40), NOW),
+        ways=(
+            Offer("disable", "Disable provider", "/admin/providers/google/disable", danger=True),
+            Offer("delete", "Delete provider", "/admin/providers/google/delete", danger=True),
+        ),
+        edit_url="/admin/providers/google/edit",
+        test_action="/admin/providers/google/test",
+    )
+    of_file = replace(
+        page,
+        name="Company",
+        origin="file",
+        file="/etc/valetkey/valetkey.toml",
+        ways=(),
+        edit_url="",
+        scopes="",
+        keep_claims="",
+        may_sign_up=False,
+        since=None,
+        linked=10_000,
+    )
+    google, microsoft = provider_form.PRESETS[:2]
+    typed = {"id": "google", "name": "Google", "issuer": google.issuer}
+    choice = provider_form.form_page("https://auth.example", None, {})
+    form = provider_form.form_page("https://auth.example", google, typed)
+    faults = (
+        MetadataError("issuer", "an https address"),
+        MetadataError("client_secret", "the client secret from the provider"),
+    )
+    wrong = {"id": "microsoft", "name": "Microsoft", "issuer": "login"}
+    return {
+        "admin_providers": ProvidersPage(rows, "/admin/providers/new"),
+        "admin_providers_deleted": ProvidersPage(rows[:1], "", deleted=True),
+        "admin_providers_none": ProvidersPage((), "/admin/providers/new"),
+        "admin_provider": page,
+        "admin_provider_works": replace(page, tested=True, done="Saved."),
+        "admin_provider_failed": replace(
+            page, tested=True, fault=next(iter(FAULTS.values())), reason="status 404"
+        ),
+        "admin_provider_of_file": of_file,
+        "admin_provider_hidden": replace(page, state="hidden"),
+        "admin_provider_new": choice,
+        "admin_provider_google": form,
+        "admin_provider_wrong": provider_form.form_page(
+            "https://auth.example", microsoft, wrong, faults
+        ),
+        "admin_provider_edit": replace(form, preset=None, etag='"1"', stale=True),
     }

@@ -4,6 +4,8 @@ An email address never identifies an account, not even a verified one: its holde
 signed-in user can link an identity, and only one that is not linked to another user.
 """
 
+from collections.abc import Collection
+
 import msgspec
 from msgspec import Struct
 
@@ -50,11 +52,21 @@ def connect(tx: Transaction, user: User, claimed: ClaimedIdentity, now: Instant)
     return True
 
 
-def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Instant) -> bool:
-    """Unlink an account. False if it is not linked, or the only way to sign in."""
+def disconnect(
+    tx: Transaction,
+    user: User,
+    issuer: str,
+    subject: str,
+    now: Instant,
+    usable: Collection[str],
+) -> bool:
+    """Unlink an account. False if it is not linked, or the only way to sign in.
+
+    `usable` are the issuers of the current providers.
+    """
     # Locked: of two parallel removals, the second sees that its link is the last one.
     held = tx.users.find_to_change(user.uid)
-    if held is None or not has_other_sign_in_method(tx, user.uid, issuer, subject):
+    if held is None or not has_other_sign_in_method(tx, user.uid, issuer, subject, usable):
         return False
     if not tx.identities.unlink(user.uid, issuer, subject):
         return False
@@ -62,12 +74,19 @@ def disconnect(tx: Transaction, user: User, issuer: str, subject: str, now: Inst
     return True
 
 
-def has_other_sign_in_method(tx: Transaction, uid: Uid, issuer: str, subject: str) -> bool:
-    """Return whether the user can sign in without this identity."""
+def has_other_sign_in_method(
+    tx: Transaction, uid: Uid, issuer: str, subject: str, usable: Collection[str]
+) -> bool:
+    """Return whether the user can sign in without this identity.
+
+    An identity counts if its issuer is among `usable`, those of the current providers.
+    """
     if tx.users.password_hash(uid) is not None or tx.credentials.passkeys_of(uid):
         return True
-    others = [(each.issuer, each.subject) for each in tx.identities.of_user(uid)]
-    return any(each != (issuer, subject) for each in others)
+    return any(
+        each.issuer in usable and (each.issuer, each.subject) != (issuer, subject)
+        for each in tx.identities.of_user(uid)
+    )
 
 
 def _encoded(claimed: ClaimedIdentity) -> str:

@@ -1,18 +1,23 @@
-"""The configured upstream providers, in the order of the settings."""
+"""The upstream providers: those of the settings in their order, then those of the console."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.github import GitHubProvider
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
 from valetkey.authorization.authentication.federation.provider import Provider, ProviderConnection
-from valetkey.config.sections.federation import ProviderKind
+from valetkey.authorization.model.account.provider import StoredProvider, secret_place
+from valetkey.authorization.storage.transaction import Store
+from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Secret
+from valetkey.web import log
 
 _KINDS: dict[ProviderKind, Callable[[ProviderConnection], Provider]] = {
     ProviderKind.OPENID: OpenIdProvider,
@@ -20,10 +25,95 @@ _KINDS: dict[ProviderKind, Callable[[ProviderConnection], Provider]] = {
 }
 
 
-class Providers(Struct, frozen=True):
-    """The servers at which users may sign in."""
+_LOOK_EVERY = 1.0
+"""Seconds between checks for a change by another process; a check costs microseconds."""
 
-    all: tuple[Provider, ...] = ()
+
+class ProviderFactory(Struct, frozen=True):
+    """Builds providers from the settings and from the database."""
+
+    settings: Settings
+    http: OutboundHttp
+    sealer: Sealer
+    now: Callable[[], Instant]
+
+    def of_settings(self) -> Sequence[Provider]:
+        """Return the providers of the settings. Raises OperatorError for one without a secret."""
+        settings = self.settings
+        told = _by_environment(settings)
+        found = settings.federation.providers
+        if unknown := told.keys() - {each.id for each in found}:
+            raise OperatorError(f'no provider is called "{min(unknown)}"', "federation.secrets")
+        return [
+            self._provider(each, _secret(settings, each.id, each.secret_file, told))
+            for each in found
+        ]
+
+    def of_stored(self, stored: StoredProvider) -> Provider | None:
+        """Return a stored provider; None if the keyring does not open its secret."""
+        plain = self.sealer.open(stored.sealed, secret_place(stored.id))
+        if plain is None:
+            return None
+        return self._provider(stored.settings, Secret(plain.decode()))
+
+    def is_hidden(self, stored: StoredProvider) -> bool:
+        """Return whether the settings have a provider with the same id or the same issuer."""
+        return any(
+            stored.id == each.id or stored.issuer == each.issuer
+            for each in self.settings.federation.providers
+        )
+
+    def _provider(self, settings: ProviderSettings, secret: Secret) -> Provider:
+        return _KINDS[settings.kind](ProviderConnection(settings, secret, self.http, self.now))
+
+
+class Providers:
+    """The servers at which users may sign in, kept in memory and read again after a change.
+
+    A change takes effect within two seconds in every process.
+    """
+
+    def __init__(self, factory: ProviderFactory) -> None:
+        """Start with those of the settings. Raises OperatorError for one without a secret."""
+        self._factory = factory
+        self._of_settings = tuple(factory.of_settings())
+        self._stored: dict[str, tuple[StoredProvider, Provider | None]] = {}
+        self._changed = -1
+        self.all: tuple[Provider, ...] = self._of_settings
+
+    async def refresh(self, store: Store) -> None:
+        """Read the stored providers, if anything in the register changed."""
+        changed = store.engine.changed()
+        if changed == self._changed:
+            return
+        found = await store.read(lambda tx: tx.providers.all())
+        self._changed = changed
+        # A provider that stayed as it was keeps its cached metadata.
+        before, self._stored = self._stored, {}
+        for each in found:
+            known = before.get(each.id)
+            same = known is not None and known[0] == each
+            self._stored[each.id] = known if known and same else (each, self._opened(each))
+        self.all = (
+            *self._of_settings,
+            *(
+                provider
+                for each, provider in self._stored.values()
+                if provider and each.disabled_at is None and not self._factory.is_hidden(each)
+            ),
+        )
+
+    async def follow_changes(self, store: Store) -> None:
+        """Follow changes by other processes, for as long as the server runs."""
+        while True:
+            await self.refresh(store)
+            await asyncio.sleep(_LOOK_EVERY)
+
+    def _opened(self, stored: StoredProvider) -> Provider | None:
+        provider = self._factory.of_stored(stored)
+        if provider is None:
+            log.warning("provider.unreadable", provider=stored.id)
+        return provider
 
     def find(self, id: str) -> Provider | None:
         """Return the provider with this id."""
@@ -33,21 +123,14 @@ class Providers(Struct, frozen=True):
         """Return the provider for identities of this issuer."""
         return next((each for each in self.all if each.settings.issuer == issuer), None)
 
+    @property
+    def issuers(self) -> frozenset[str]:
+        """The issuers whose identities can sign in now."""
+        return frozenset(each.settings.issuer for each in self.all)
+
     def __iter__(self) -> Iterator[Provider]:
         """Iterate over the providers."""
         return iter(self.all)
-
-
-def providers(settings: Settings, http: OutboundHttp, now: Callable[[], Instant]) -> Providers:
-    """Return the configured providers. Raises OperatorError for one without a secret."""
-    told = _by_environment(settings)
-    lines = [
-        ProviderConnection(each, _secret(settings, each.id, each.secret_file, told), http, now)
-        for each in settings.federation.providers
-    ]
-    if unknown := told.keys() - {line.settings.id for line in lines}:
-        raise OperatorError(f'no provider is called "{min(unknown)}"', "federation.secrets")
-    return Providers(tuple(_KINDS[line.settings.kind](line) for line in lines))
 
 
 def _by_environment(settings: Settings) -> dict[str, str]:

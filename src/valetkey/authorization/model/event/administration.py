@@ -90,6 +90,16 @@ class BrandChanged(Event, frozen=True):
     after: str
 
 
+class SettingChanged(Event, frozen=True):
+    """A setting was changed while the server ran, or reset to the value without the change."""
+
+    sentence = translatable("The setting %(setting)s was changed from %(before)s to %(after)s.")
+
+    setting: str
+    before: str
+    after: str
+
+
 class ScimCredentialIssued(Event, frozen=True):
     """A credential for provisioning by SCIM was issued."""
 
@@ -180,3 +190,47 @@ class WebhookMessageRequested(Event, frozen=True):
     webhook_id: str
     event_id: str
     client_id: str | None = None
+
+
+class ProviderCreated(Event, frozen=True):
+    """A sign-in provider was added."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was added.")
+
+    provider_id: str
+    issuer: str
+
+
+class ProviderChanged(Event, frozen=True):
+    """These properties of a sign-in provider were changed; a new client secret is never shown."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was changed: %(fields)s.")
+
+    provider_id: str
+    fields: tuple[str, ...]
+
+
+class ProviderDisabled(Event, frozen=True):
+    """A sign-in provider was disabled: users cannot sign in with it until it is enabled."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was disabled.")
+
+    provider_id: str
+
+
+class ProviderEnabled(Event, frozen=True):
+    """A sign-in provider was enabled again."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was enabled.")
+
+    provider_id: str
+
+
+class ProviderRemoved(Event, frozen=True):
+    """A sign-in provider was deleted; so many accounts were linked with it."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was deleted.")
+
+    provider_id: str
+    issuer: str
+    linked: int

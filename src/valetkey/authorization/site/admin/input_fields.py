@@ -45,8 +45,8 @@ _JSON_FAULTS = {
 class InputField(Struct, frozen=True):
     """A field of the form.
 
-    `kind` is `text`, `number`, `lines`, `json`, `choice`, `several` or `flag`. The value of
-    `several` has a line per choice.
+    `kind` is `text`, `number`, `lines`, `json`, `choice`, `several`, `flag` or `secret`. The value
+    of `several` has a line per choice.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """/account/connections: accounts at identity providers that are linked with this one."""
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from msgspec import Struct
@@ -87,8 +88,8 @@ class Connections(Struct, frozen=True):
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the linked accounts, and one that was authenticated just now."""
-        uid, now = request.user.uid, request.now
-        found = await self.federation.server.store.read(lambda tx: _read(tx, uid))
+        uid, now, usable = request.user.uid, request.now, self.federation.providers.issuers
+        found = await self.federation.server.store.read(lambda tx: _read(tx, uid, usable))
         query = request.query
         browser = self.federation.server.cookies.browser(request.request)
         unlinked = self.federation.unlinked(request.request)
@@ -125,7 +126,7 @@ class Connections(Struct, frozen=True):
         if request.form.get("arrived") is not None:
             return await self._connect(request)
         key = request.form.get("connection") or ""
-        user, now = request.user, request.now
+        user, now, usable = request.user, request.now, self.federation.providers.issuers
         identities = await self.federation.server.store.read(
             lambda tx: tx.identities.of_user(user.uid)
         )
@@ -134,7 +135,7 @@ class Connections(Struct, frozen=True):
             raise not_found("connection")
 
         def unlink(tx: Transaction) -> bool:
-            return disconnect(tx, user, named.issuer, named.subject, now)
+            return disconnect(tx, user, named.issuer, named.subject, now, usable)
 
         ended = await self.federation.server.store.write(unlink, done_by=request.actor)
         return SeeOther(f"{CONNECTIONS}?ended=1" if ended else CONNECTIONS)
@@ -176,9 +177,9 @@ class Connections(Struct, frozen=True):
         return issuer if found is None else found.settings.name
 
 
-def _read(tx: Transaction, uid: Uid) -> list[tuple[Identity, bool]]:
+def _read(tx: Transaction, uid: Uid, usable: Collection[str]) -> list[tuple[Identity, bool]]:
     return [
-        (each, has_other_sign_in_method(tx, uid, each.issuer, each.subject))
+        (each, has_other_sign_in_method(tx, uid, each.issuer, each.subject, usable))
         for each in tx.identities.of_user(uid)
     ]
 

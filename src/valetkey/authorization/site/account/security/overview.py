@@ -8,6 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.authentication.browsers import Browsers, browser_of
 from valetkey.authorization.authentication.factors.device import forget_device, forget_devices
 from valetkey.authorization.authentication.factors.proof import Factors
+from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.account.security.confirm import require_still_signed_in
@@ -93,7 +94,7 @@ class Security(Struct, frozen=True):
     store: Store
     browsers: Browsers
     factors: Factors
-    is_federated: bool
+    providers: Providers
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the overview, and the form of its list of devices."""
@@ -158,6 +159,7 @@ class Security(Struct, frozen=True):
             )
             for each in tx.devices.of(uid, now)
         )
+        linked = tx.identities.of_user(uid)
         return SecurityPage(
             devices_action=DEVICES,
             password_since=None if since is None else When(since, now),
@@ -168,6 +170,6 @@ class Security(Struct, frozen=True):
             else When(authenticator.created_at, now),
             recovery_left=tx.credentials.recovery_codes_of(uid).left,
             devices=devices,
-            elsewhere=len(tx.identities.of_user(uid)) if self.is_federated else None,
+            elsewhere=len(linked) if linked or self.providers.all else None,
             done=Done(done) if done in set(Done) else None,
         )

@@ -15,8 +15,8 @@ from valetkey.authorization.operations.operation import (
     call_of,
     value_of,
 )
-from valetkey.authorization.operations.registration import INVITE, WITHDRAW_INVITATION
 from valetkey.authorization.operations.server_records import InvitationMade, InvitationWanted
+from valetkey.authorization.operations.settings.registration import INVITE, WITHDRAW_INVITATION
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,

@@ -22,14 +22,20 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.server import CHANGE_BRAND, TEST_MAIL
 from valetkey.authorization.operations.server_records import BrandChange, TestSent
+from valetkey.authorization.operations.settings.stored import (
+    READ_SETTINGS,
+    SettingShown,
+    SettingsShown,
+)
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
     administrator,
 )
+from valetkey.authorization.site.admin.server.setting_form import BUTTONS
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.config.catalogue import Explained, explain
+from valetkey.config.catalogue import catalogue
 from valetkey.config.effect import Effect, effect_of
 from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.moment import Instant
@@ -54,6 +60,12 @@ class SettingLine(Struct, frozen=True):
     reason: str
     unit: str = ""
     effect: Effect = Effect.RELOAD
+    #: Addresses of the form and of the confirmation to reset; "" where the role may not.
+    edit_url: str = ""
+    reset_url: str = ""
+    #: The stored value that is not used, and why.
+    stored: str = ""
+    ignored: str = ""
 
 
 class SettingSection(Struct, frozen=True):
@@ -72,11 +84,13 @@ class SettingsPage(Struct, frozen=True):
     file: str
     brand_url: str
     changed: bool = False
+    done: str = ""
     #: The words that were searched for; "" shows all settings.
     text: str = ""
     action: str = SETTINGS
 
 
+_DONE = {"change": translatable("Saved. All nodes apply the change within ten seconds.")}
 _LINK_FAULT = translatable("Enter a web address that begins with https://.")
 _BRAND_FAULTS = {
     "name": translatable("Enter a name of up to 60 characters."),
@@ -132,17 +146,19 @@ class SettingsPages(Struct, frozen=True):
         text = (request.query.get("q") or "").strip()[:_LONGEST]
         sections: dict[str, list[SettingLine]] = {}
         translate = translations(language_of(request.request, request.user)).gettext
-        for each in explain(self.services.settings):
+        may = request.permissions.allow(Permission.SETTINGS)
+        call = call_of(self.services, READ_SETTINGS, request.actor, request.now)
+        for each in (await value_of(call, SettingsShown)).items:
             if not _contains(each, translate(each.reason), text.casefold().split()):
                 continue
-            sections.setdefault(each.path.partition(".")[0], []).append(_line(each))
+            sections.setdefault(each.path.partition(".")[0], []).append(_line(each, may=may))
         file = self.services.settings.source.file
-        may = request.permissions.allow(Permission.SETTINGS)
         page = SettingsPage(
             sections=tuple(SettingSection(name, tuple(each)) for name, each in sections.items()),
             file="" if file is None else str(file),
             brand_url=BRAND if may else "",
             changed="changed" in request.query,
+            done=BUTTONS.done(request.query.get("done"), _DONE),
             text=text,
         )
         return Show(page)
@@ -168,22 +184,28 @@ class SettingsPages(Struct, frozen=True):
         return SeeOther(f"{SETTINGS}?changed=1")
 
 
-def _line(each: Explained) -> SettingLine:
+def _line(each: SettingShown, *, may: bool) -> SettingLine:
+    setting = catalogue().get(each.path)
+    address = f"{SETTINGS}/{each.path}"
     return SettingLine(
         path=each.path,
         name=each.path.partition(".")[2],
         value=json.dumps(each.value, ensure_ascii=False),
-        origin=each.origin.value,
+        origin=each.origin,
         default=json.dumps(each.default, ensure_ascii=False),
         variable=each.variable,
         reason=each.reason,
         # A length of time has its unit in the value.
-        unit=each.unit if isinstance(each.value, int) else "",
+        unit=setting.rule.unit if setting and isinstance(each.value, int) else "",
         effect=effect_of(each.path),
+        edit_url=f"{address}/edit" if may and each.changeable else "",
+        reset_url=f"{address}/reset" if may and each.stored is not None else "",
+        stored=each.stored or "",
+        ignored=each.ignored,
     )
 
 
-def _contains(each: Explained, translated: str, words: Sequence[str]) -> bool:
+def _contains(each: SettingShown, translated: str, words: Sequence[str]) -> bool:
     """Return whether every word is in the path, the variable or the explanation."""
     text = f"{each.path} {each.variable} {each.reason} {translated}".casefold()
     return all(word in text for word in words)

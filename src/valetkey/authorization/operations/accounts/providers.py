@@ -1,0 +1,395 @@
+"""Operations on sign-in providers: those of the configuration file are only shown."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET
+
+from valetkey.authorization.actions.admin import providers
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.providers import (
+    ChosenProvider,
+    Faults,
+    ProviderChanges,
+    from_settings,
+    no_such_provider,
+)
+from valetkey.authorization.authentication.federation.provider import Provider, UpstreamState
+from valetkey.authorization.layout.addresses import WITH
+from valetkey.authorization.model.account.provider import StoredProvider
+from valetkey.authorization.model.event.administration import (
+    ProviderChanged,
+    ProviderCreated,
+    ProviderDisabled,
+    ProviderEnabled,
+    ProviderRemoved,
+)
+from valetkey.authorization.operations.accounts.provider_records import (
+    ProviderChange,
+    ProviderList,
+    ProviderShown,
+    ProviderTested,
+    ProviderWanted,
+)
+from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    Operation,
+    Result,
+    Run,
+    on,
+    reads,
+    unchecked_write,
+)
+from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.federation import ProviderSettings
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.secret import to_base64url
+from valetkey.kernel.words import translatable
+
+_ALL = "/providers"
+ONE = "/providers/{provider}"
+
+
+def list_providers(tx: Transaction, call: Call) -> Result:
+    """List the providers of the configuration file, then the others."""
+    of_file = [_of_file(call, each) for each in call.services.settings.federation.providers]
+    return Result(ProviderList([*of_file, *(_stored(call, each) for each in tx.providers.all())]))
+
+
+def read_provider(tx: Transaction, call: Call) -> Result:
+    """Return a provider. Refused: not found."""
+    return _result(find_provider(tx, call))
+
+
+def find_provider(tx: Transaction, call: Call) -> ProviderShown:
+    """Return the provider in the path as shown. Raises Refused (not found)."""
+    name = call.named("provider")
+    for each in call.services.settings.federation.providers:
+        if each.id == name:
+            return _of_file(call, each)
+    stored = tx.providers.find(name)
+    if stored is None:
+        raise no_such_provider()
+    return _stored(call, stored)
+
+
+def create(tx: Transaction, call: Call) -> Result | Faults:
+    """Add a provider."""
+    # First: the role is checked with the actor's own account locked.
+    tx.providers.take_turn()
+    require(tx, call.actor, call.operation.permission)
+    wanted = call.input(ProviderWanted)
+    chosen = ChosenProvider(
+        wanted.name,
+        wanted.client_id,
+        wanted.client_secret.strip(),
+        wanted.scopes,
+        wanted.keep_claims,
+        wanted.sign_up,
+    )
+    made = _changes(call).create(tx, wanted.id, wanted.kind, wanted.issuer, chosen, call.now)
+    return made if isinstance(made, tuple) else _result(_stored(call, made))
+
+
+def change(tx: Transaction, call: Call, provider: StoredProvider) -> Result | Faults:
+    """Change a provider, if it is still as the caller saw it."""
+    call.preconditions.check(tag_of(_stored(call, provider)))
+    wanted = call.input(ProviderChange)
+    chosen = ChosenProvider(
+        provider.name if wanted.name is UNSET else wanted.name,
+        provider.client_id if wanted.client_id is UNSET else wanted.client_id,
+        "" if wanted.client_secret is UNSET else wanted.client_secret.strip(),
+        provider.scopes if wanted.scopes is UNSET else wanted.scopes,
+        provider.keep_claims if wanted.keep_claims is UNSET else wanted.keep_claims,
+        provider.sign_up if wanted.sign_up is UNSET else wanted.sign_up,
+    )
+    made = _changes(call).change(tx, provider, chosen, call.now)
+    return made if isinstance(made, tuple) else _result(_stored(call, made))
+
+
+async def run_test(call: Call) -> Result:
+    """Do what a sign-in does, without a user and with a code that was never issued."""
+    factory, name = call.services.providers, call.named("provider")
+
+    def find(tx: Transaction) -> StoredProvider | None:
+        require(tx, call.actor, call.operation.permission)
+        return tx.providers.find(name)
+
+    stored = await call.services.store.scan(find)
+    of_file: list[Provider] = []
+    if any(each.id == name for each in call.services.settings.federation.providers):
+        of_file = [each for each in factory.of_settings() if each.settings.id == name]
+    if not of_file and stored is None:
+        raise no_such_provider()
+    provider = of_file[0] if of_file else None
+    if provider is None and stored is not None:
+        provider = factory.of_stored(stored)
+    if provider is None:
+        raise Refused.because(
+            ErrorCode.CONFLICT,
+            translatable("the client secret cannot be decrypted; enter it again"),
+            "provider.unreadable",
+        )
+    random = call.services.random
+    state, nonce, verifier = (to_base64url(random(32)) for _ in range(3))
+    try:
+        await provider.probe(UpstreamState(state, nonce, verifier, _callback(call, name)))
+    except Refused as refused:
+        refusal = refused.refusal
+        return Result(ProviderTested(works=False, check=refusal.check, received=refusal.received))
+    return Result(ProviderTested(works=True, check="", received=""))
+
+
+def _on_provider(function: Callable[[Transaction, Call, StoredProvider], object]) -> Run:
+    def checked(tx: Transaction, call: Call) -> object:
+        # First: the role is checked with the actor's own account locked.
+        tx.providers.take_turn()
+        require(tx, call.actor, call.operation.permission)
+        name = call.named("provider")
+        provider = tx.providers.find(name)
+        if provider is not None:
+            return function(tx, call, provider)
+        if any(each.id == name for each in call.services.settings.federation.providers):
+            raise from_settings()
+        raise no_such_provider()
+
+    return unchecked_write(checked)
+
+
+def _changes(call: Call) -> ProviderChanges:
+    return ProviderChanges(call.services.providers, call.services.random)
+
+
+def _callback(call: Call, provider_id: str) -> str:
+    return f"{call.services.settings.authorization.url}{WITH}/{provider_id}/callback"
+
+
+def _of_file(call: Call, settings: ProviderSettings) -> ProviderShown:
+    return ProviderShown(
+        settings.id,
+        settings.name,
+        settings.kind,
+        settings.issuer,
+        settings.client_id,
+        _callback(call, settings.id),
+        list(settings.scopes),
+        list(settings.keep_claims),
+        settings.sign_up,
+        "file",
+        "enabled",
+    )
+
+
+def _stored(call: Call, provider: StoredProvider) -> ProviderShown:
+    state: Literal["enabled", "disabled", "hidden"] = "enabled"
+    if call.services.providers.is_hidden(provider):
+        state = "hidden"
+    elif provider.disabled_at is not None:
+        state = "disabled"
+    shown = _of_file(call, provider.settings)
+    return msgspec.structs.replace(
+        shown, origin="stored", state=state, created_at=provider.created_at
+    )
+
+
+def _result(shown: ProviderShown) -> Result:
+    return Result(shown, etag=tag_of(shown))
+
+
+_SECRET_FILE = Option("client_secret", from_file=True)
+
+LIST_PROVIDERS = Operation(
+    "list_providers",
+    "GET",
+    _ALL,
+    Permission.READ,
+    "Sign-in providers, of the configuration file and of the console",
+    reads(list_providers),
+    gives=ProviderList,
+    lists=True,
+    commands=(
+        Command(
+            columns=(
+                ("ID", "id"),
+                ("NAME", "name"),
+                ("ISSUER", "issuer"),
+                ("ORIGIN", "origin"),
+                ("STATE", "state"),
+            ),
+            empty="There is no sign-in provider.",
+        ),
+    ),
+)
+
+CREATE_PROVIDER = Operation(
+    "create_provider",
+    "POST",
+    _ALL,
+    Permission.SETTINGS,
+    "Add a sign-in provider",
+    unchecked_write(create),
+    description="Its button is on the sign-in page within seconds.",
+    takes=ProviderWanted,
+    gives=ProviderShown,
+    status=201,
+    tagged=True,
+    event=ProviderCreated,
+    recent=True,
+    commands=(
+        Command(
+            example="google --name Google --issuer https://accounts.google.com "
+            "--client-id 1234.apps.googleusercontent.com --client-secret-file google.secret",
+            options=(Option("id", argument=True), _SECRET_FILE),
+            done="The provider {id} is added. Register this redirect URI there: {redirect_uri}",
+        ),
+    ),
+)
+
+READ_PROVIDER = Operation(
+    "read_provider",
+    "GET",
+    ONE,
+    Permission.READ,
+    "One sign-in provider",
+    reads(read_provider),
+    gives=ProviderShown,
+    tagged=True,
+)
+
+CHANGE_PROVIDER = Operation(
+    "change_provider",
+    "PATCH",
+    ONE,
+    Permission.SETTINGS,
+    "Change a sign-in provider, or its client secret",
+    _on_provider(change),
+    description="Its id, kind and issuer cannot change, because linked accounts belong to them.",
+    takes=ProviderChange,
+    gives=ProviderShown,
+    guarded=True,
+    tagged=True,
+    refuses=(409,),
+    event=ProviderChanged,
+    recent=True,
+    commands=(
+        Command(
+            example="--client-secret-file google.secret",
+            options=(_SECRET_FILE,),
+            done="The provider {id} is changed.",
+        ),
+    ),
+)
+
+DISABLE_PROVIDER = Operation(
+    "disable_provider",
+    "POST",
+    f"{ONE}/disable",
+    Permission.SETTINGS,
+    "Disable a sign-in provider",
+    _on_provider(lambda tx, call, it: providers.disable(tx, it, call.now)),
+    gives=Done,
+    refuses=(409,),
+    event=ProviderDisabled,
+    buttons=(
+        Button(
+            "disable",
+            translatable("Disable provider"),
+            translatable(
+                "Users cannot sign in with it until you enable it again. Linked accounts stay, and "
+                "sessions continue."
+            ),
+            translatable("The provider is disabled."),
+            offered=on(ProviderShown, lambda it: it.origin == "stored" and it.state == "enabled"),
+            danger=True,
+        ),
+    ),
+    commands=(
+        Command(
+            question="Disable this sign-in provider? Users cannot sign in with it meanwhile.",
+            done="The provider {provider} is disabled.",
+        ),
+    ),
+)
+
+ENABLE_PROVIDER = Operation(
+    "enable_provider",
+    "POST",
+    f"{ONE}/enable",
+    Permission.SETTINGS,
+    "Enable a disabled sign-in provider",
+    _on_provider(lambda tx, call, it: providers.enable(tx, it, call.now)),
+    gives=Done,
+    refuses=(409,),
+    event=ProviderEnabled,
+    buttons=(
+        Button(
+            "enable",
+            translatable("Enable provider"),
+            translatable("Its button is on the sign-in page within seconds."),
+            translatable("The provider is enabled."),
+            offered=on(ProviderShown, lambda it: it.state == "disabled"),
+        ),
+    ),
+    commands=(Command(done="The provider {provider} is enabled."),),
+)
+
+DELETE_PROVIDER = Operation(
+    "delete_provider",
+    "DELETE",
+    ONE,
+    Permission.SETTINGS,
+    "Delete a sign-in provider",
+    _on_provider(lambda tx, call, it: providers.remove(tx, it, call.now)),
+    description="Linked accounts stay: they work again with a provider of the same issuer.",
+    gives=Done,
+    refuses=(409,),
+    event=ProviderRemoved,
+    recent=True,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete provider"),
+            translatable(
+                "Users can no longer sign in with it. Linked accounts stay: they work again if you "
+                "add a provider with the same issuer."
+            ),
+            translatable("The provider is deleted."),
+            offered=on(ProviderShown, lambda it: it.origin == "stored"),
+            danger=True,
+        ),
+    ),
+    commands=(
+        Command(
+            question="Delete this sign-in provider? Users can no longer sign in with it.",
+            done="The provider {provider} is deleted.",
+        ),
+    ),
+)
+
+TEST_PROVIDER = Operation(
+    "test_provider",
+    "POST",
+    f"{ONE}/test",
+    Permission.SETTINGS,
+    "Test a sign-in provider, without a user",
+    run_test,
+    description="Reads its discovery document and its keys, and sends an invalid code to its token "
+    "endpoint.",
+    gives=ProviderTested,
+    refuses=(409,),
+)
+
+PROVIDERS = (
+    LIST_PROVIDERS,
+    CREATE_PROVIDER,
+    READ_PROVIDER,
+    CHANGE_PROVIDER,
+    DISABLE_PROVIDER,
+    ENABLE_PROVIDER,
+    DELETE_PROVIDER,
+    TEST_PROVIDER,
+)

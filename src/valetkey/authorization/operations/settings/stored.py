@@ -1,0 +1,265 @@
+"""Operations on settings: list them, change those that can change at runtime, and reset them."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Struct
+
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.model.event.administration import SettingChanged
+from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.operation import (
+    Button,
+    Call,
+    Operation,
+    Result,
+    on,
+    reads,
+    unchecked_write,
+)
+from valetkey.authorization.operations.records import Anything, Done, tag_of
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.catalogue import Explained, catalogue, explain
+from valetkey.config.effect import is_changeable
+from valetkey.config.overrides import Merged, as_text, merge
+from valetkey.config.rules import InvalidValue
+from valetkey.config.settings import Origin
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.words import translatable
+
+_ALL = "/settings"
+ONE = "/settings/{setting}"
+
+
+class SettingShown(Struct, frozen=True):
+    """One setting, its secrets masked; a lifetime and the like are written as in the file.
+
+    `stored` is the value that was set at runtime, null for none, and `ignored` why it is not used.
+    `changeable` says whether a value can be set at runtime now.
+    """
+
+    path: str
+    value: Anything
+    origin: Literal["default", "stored", "file", "environment"]
+    default: Anything
+    variable: str
+    reason: str
+    stored: str | None = None
+    ignored: str = ""
+    changeable: bool = False
+
+
+class SettingsShown(Struct, frozen=True):
+    """The list of settings."""
+
+    items: list[SettingShown]
+
+
+class SettingWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """Input for the value of a setting, written as in its environment variable."""
+
+    value: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=NO_CONTROLS,
+            max_length=2_000,
+            description="As in the environment variable: `true`, `20`, `30d`, `first,second`.",
+        ),
+    ]
+
+
+def read_settings(tx: Transaction, call: Call) -> SettingsShown:
+    """List every setting, and stored values of settings that this version does not have."""
+    stored = dict(tx.stored_settings.all())
+    merged = _merged(call, stored)
+    known = [_shown(each, stored, merged) for each in explain(merged.settings)]
+    unknown = [_unknown(path, stored, merged) for path in stored if path not in catalogue()]
+    return SettingsShown([*known, *unknown])
+
+
+def read_setting(tx: Transaction, call: Call) -> Result:
+    """Return a setting. Refused: not found."""
+    return _result(_found(tx, call))
+
+
+def change_setting(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
+    """Store a value. Refused: not found; conflict for a setting of the configuration file."""
+    # First: the role is checked with the actor's own account locked.
+    tx.stored_settings.take_turn()
+    require(tx, call.actor, call.operation.permission)
+    before = _found(tx, call)
+    call.preconditions.check(tag_of(before))
+    setting = catalogue().get(before.path)
+    if setting is None or not before.changeable:
+        raise _only_in_file(before)
+    try:
+        value = setting.rule.read(setting.rule.from_text(call.input(SettingWanted).value.strip()))
+    except InvalidValue:
+        return (MetadataError("value", setting.rule.expected),)
+    text = as_text(setting, value)
+    merged = _merged(call, {**tx.stored_settings.all(), before.path: text})
+    if before.path in merged.ignored:
+        return (MetadataError("value", f"another: {merged.ignored[before.path]}"),)
+    tx.stored_settings.set(before.path, text, call.now)
+    return _result(_recorded(tx, call, before))
+
+
+def reset_setting(tx: Transaction, call: Call) -> bool:
+    """Delete the stored value of a setting. False if there is none."""
+    tx.stored_settings.take_turn()
+    require(tx, call.actor, call.operation.permission)
+    before = _found(tx, call)
+    call.preconditions.check(tag_of(before))
+    if not tx.stored_settings.drop(before.path):
+        return False
+    if before.path in catalogue():
+        _recorded(tx, call, before)
+    else:
+        tx.events.add(SettingChanged(before.path, before.stored or "", ""), call.now)
+    return True
+
+
+def _recorded(tx: Transaction, call: Call, before: SettingShown) -> SettingShown:
+    after = _found(tx, call)
+    if (after.value, after.stored) != (before.value, before.stored):
+        old, new = (_text(each) for each in (before, after))
+        tx.events.add(SettingChanged(before.path, old, new), call.now)
+    return after
+
+
+def _text(shown: SettingShown) -> str:
+    return (
+        shown.value if isinstance(shown.value, str) else msgspec.json.encode(shown.value).decode()
+    )
+
+
+def _found(tx: Transaction, call: Call) -> SettingShown:
+    path, stored = call.named("setting"), dict(tx.stored_settings.all())
+    merged = _merged(call, stored)
+    if path in catalogue():
+        return _shown(explain(merged.settings, path)[0], stored, merged)
+    if path in stored:
+        return _unknown(path, stored, merged)
+    raise Refused.because(ErrorCode.NOT_FOUND, "this setting does not exist", "setting.unknown")
+
+
+def _only_in_file(shown: SettingShown) -> Refused:
+    if not is_changeable(shown.path):
+        text = translatable("this setting is changed in the configuration file")
+    else:
+        text = translatable("the configuration file or the environment sets it; change it there")
+    return Refused.because(ErrorCode.CONFLICT, text, "setting.file_only")
+
+
+def _merged(call: Call, stored: dict[str, str]) -> Merged:
+    return merge(call.services.base, stored, call.services.check)
+
+
+def _shown(each: Explained, stored: dict[str, str], merged: Merged) -> SettingShown:
+    is_pinned = each.origin in {Origin.FILE, Origin.ENVIRONMENT}
+    return SettingShown(
+        each.path,
+        each.value,
+        each.origin.value,
+        each.default,
+        each.variable,
+        each.reason,
+        stored.get(each.path),
+        merged.ignored.get(each.path, ""),
+        is_changeable(each.path) and not is_pinned,
+    )
+
+
+def _unknown(path: str, stored: dict[str, str], merged: Merged) -> SettingShown:
+    text = stored[path]
+    return SettingShown(path, None, "stored", None, "", "", text, merged.ignored.get(path, ""))
+
+
+def _result(shown: SettingShown) -> Result:
+    return Result(shown, etag=tag_of(shown))
+
+
+READ_SETTINGS = Operation(
+    "read_settings",
+    "GET",
+    _ALL,
+    Permission.READ,
+    "Every setting, where its value comes from, and why it exists",
+    reads(read_settings),
+    gives=SettingsShown,
+    commands=(
+        Command(
+            name="settings list",
+            columns=(("SETTING", "path"), ("VALUE", "value"), ("ORIGIN", "origin")),
+        ),
+    ),
+)
+
+READ_SETTING = Operation(
+    "read_setting",
+    "GET",
+    ONE,
+    Permission.READ,
+    "One setting",
+    reads(read_setting),
+    gives=SettingShown,
+    tagged=True,
+    commands=(Command(name="settings show", example="tokens.access_token_lifetime"),),
+)
+
+CHANGE_SETTING = Operation(
+    "change_setting",
+    "PUT",
+    ONE,
+    Permission.SETTINGS,
+    "Change a setting at runtime",
+    unchecked_write(change_setting),
+    description="All nodes apply it within ten seconds, without failing requests. What the "
+    "configuration file or the environment sets is changed there: 409.",
+    takes=SettingWanted,
+    gives=SettingShown,
+    tagged=True,
+    refuses=(409,),
+    event=SettingChanged,
+    recent=True,
+    commands=(
+        Command(
+            name="settings set",
+            example="tokens.access_token_lifetime 30m",
+            options=(Option("value", argument=True),),
+            done="{path} is {value}.",
+        ),
+    ),
+)
+
+RESET_SETTING = Operation(
+    "reset_setting",
+    "DELETE",
+    ONE,
+    Permission.SETTINGS,
+    "Delete the value of a setting that was set at runtime",
+    unchecked_write(reset_setting),
+    description="Its default applies again, or what the configuration file says.",
+    gives=Done,
+    event=SettingChanged,
+    buttons=(
+        Button(
+            "reset",
+            translatable("Reset setting"),
+            translatable("The value that was set here is deleted, and the default applies again."),
+            translatable("The setting is reset. All nodes apply it within ten seconds."),
+            offered=on(SettingShown, lambda it: it.stored is not None),
+        ),
+    ),
+    commands=(
+        Command(
+            name="settings reset",
+            example="tokens.access_token_lifetime",
+            done="{setting} is reset.",
+            unchanged="{setting} was not set at runtime; nothing changed.",
+        ),
+    ),
+)
+
+SETTINGS = (READ_SETTINGS, READ_SETTING, CHANGE_SETTING, RESET_SETTING)

@@ -1,0 +1,37 @@
+"""Store of the settings that administrators changed while the server ran."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from valetkey.authorization.storage.revision import touch
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
+
+
+class StoredSettings(Struct, frozen=True):
+    """A row for each changed setting, with its value as in the environment."""
+
+    db: Connection
+
+    def take_turn(self) -> None:
+        """Lock the settings against other changes, and make every process read them again."""
+        touch(self.db)
+
+    def all(self) -> Mapping[str, str]:
+        """Return the stored values by path, also those of paths that this version does not know."""
+        return dict(self.db.rows("SELECT path, value FROM stored_settings ORDER BY path"))
+
+    def set(self, path: str, value: str, now: Instant) -> None:
+        """Store a value."""
+        self.db.send(
+            "INSERT INTO stored_settings (path, value, changed_at) VALUES (:path, :value, :now)"
+            " ON CONFLICT (path) DO UPDATE SET value = :value, changed_at = :now",
+            path=path,
+            value=value,
+            now=now,
+        )
+
+    def drop(self, path: str) -> bool:
+        """Delete a value. Exactly one concurrent caller gets True."""
+        return self.db.run("DELETE FROM stored_settings WHERE path = :path", path=path) == 1

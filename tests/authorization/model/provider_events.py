@@ -1,0 +1,29 @@
+"""A sign-in provider from its creation to its end, and a changed setting."""
+
+from tests.support.harness import Harness
+from valetkey.authorization.operations.accounts.provider_records import (
+    ProviderChange,
+    ProviderWanted,
+)
+from valetkey.authorization.operations.accounts.providers import (
+    CHANGE_PROVIDER,
+    CREATE_PROVIDER,
+    DELETE_PROVIDER,
+    DISABLE_PROVIDER,
+    ENABLE_PROVIDER,
+)
+from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
+
+
+async def providers(it: Harness, told: set[str]) -> None:
+    """Everything that happens to a provider; `told` are the secrets."""
+    wanted = ProviderWanted("google", "Google", "us", "a client secret", "https://id.example")
+    await it.perform(CREATE_PROVIDER, {}, wanted)
+    change = ProviderChange(client_secret="another client secret")
+    told |= {"a client secret", "another client secret"}
+    one = {"provider": "google"}
+    await it.perform(CHANGE_PROVIDER, one, change)
+    await it.perform(DISABLE_PROVIDER, one)
+    await it.perform(ENABLE_PROVIDER, one)
+    await it.perform(DELETE_PROVIDER, one)
+    await it.perform(CHANGE_SETTING, {"setting": "registration.mode"}, SettingWanted("open"))
