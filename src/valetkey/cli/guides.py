@@ -29,7 +29,7 @@ GUIDES = (
     Guide(f"{_OPERATE}/install", ("init", "serve"), ("authorization.url", "authorization.listen")),
     Guide(
         f"{_OPERATE}/change-without-stopping",
-        ("reload",),
+        ("reload", "settings"),
         ("authorization.tls_certificate", "authorization.tls_key", "tls"),
     ),
     Guide(
@@ -74,7 +74,7 @@ GUIDES = (
     Guide(f"{_USERS}/import-users", ("user import",)),
     Guide(f"{_USERS}/provision-by-scim", ("scim",), ("scim",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
-    Guide(f"{_USERS}/sign-in-from-elsewhere", (), ("federation",)),
+    Guide(f"{_USERS}/sign-in-from-elsewhere", ("provider",), ("federation",)),
 )
 """The guide with the longest match helps; a setting of the error comes before the command."""
 

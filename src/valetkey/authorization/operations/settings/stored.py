@@ -205,7 +205,7 @@ READ_SETTING = Operation(
     reads(read_setting),
     gives=SettingShown,
     tagged=True,
-    commands=(Command(name="settings show", example="tokens.access_token_lifetime"),),
+    commands=(Command(name="settings show"),),
 )
 
 CHANGE_SETTING = Operation(
@@ -226,7 +226,7 @@ CHANGE_SETTING = Operation(
     commands=(
         Command(
             name="settings set",
-            example="tokens.access_token_lifetime 30m",
+            example="30m",
             options=(Option("value", argument=True),),
             done="{path} is {value}.",
         ),
@@ -255,7 +255,6 @@ RESET_SETTING = Operation(
     commands=(
         Command(
             name="settings reset",
-            example="tokens.access_token_lifetime",
             done="{setting} is reset.",
             unchanged="{setting} was not set at runtime; nothing changed.",
         ),
