@@ -37,6 +37,8 @@ from valetkey.authorization.model.register.client import (
     Membership,
     TeamRole,
 )
+from valetkey.authorization.operations.accounts.provider_records import ProviderWanted
+from valetkey.authorization.operations.accounts.providers import CREATE_PROVIDER
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
@@ -165,6 +167,10 @@ async def _people_and_apps(it: Harness) -> None:
     await it.client("pocket", type="public", application_type="native")
     await it.client("foreign", scopes=scopes)
     await it.client("club")
+    wanted = ProviderWanted(
+        "acme", "Acme", "us", "secret", "https://127.0.0.2", kind=ProviderKind.GITHUB
+    )
+    await it.perform(CREATE_PROVIDER, {}, wanted)
 
     def work(tx: Transaction) -> None:
         now = it.clock.now

@@ -70,6 +70,7 @@ BY_PROGRAMS = {
     ("/oauth/sign-in/with/{provider}/callback", "GET"): "another server sends people there",
     ("/oauth/start", "GET"): "another site links to it",
     ("/admin/events/live", "GET"): "a script asks for new events: test_live",
+    ("/admin/clients/selected/{act}", "GET"): "a change of the language on the page before",
     ("/account", "GET"): "people type it",
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
     ("/pictures/{name}", "GET"): "the profile of a user who uploaded a picture: test_picture",

@@ -56,11 +56,9 @@ DOORS: Mapping[str, Door] = {
     "/": _ANY,
     "/.well-known/openid-configuration": _ANY,
     "/.well-known/oauth-authorization-server": _ANY,
-    "/account": Door(Need.ANYBODY, shown=False),
     "/assets/{file}": Door(Need.ANYBODY, at="/assets/x", shown=False),
     "/logos/{name}": Door(Need.ANYBODY, at="/logos/x", shown=False),
     "/pictures/{name}": Door(Need.ANYBODY, at="/pictures/x", shown=False),
-    "/docs/": Door(Need.ANYBODY, shown=False),
     "/docs/{+file}": Door(Need.ANYBODY, at="/docs/x", shown=False),
     "/errors/": _ANY,
     "/errors/{code}": Door(Need.ANYBODY, at="/errors/invalid_request"),
@@ -68,25 +66,20 @@ DOORS: Mapping[str, Door] = {
     "/health/live": _ANY,
     "/health/ready": _ANY,
     "/health/started": _ANY,
-    "/language": Door(Need.ANYBODY, shown=False),
     # On the way to being somebody.
-    "/oauth/authorize": Door(Need.ANYBODY, shown=False),
+    **dict.fromkeys(
+        (  # noqa: SIM905 - a line for each would be too many for a file
+            "/oauth/authorize /oauth/second-factor /oauth/consent /oauth/switch-account "
+            "/oauth/sign-out /oauth/check-session /oauth/start /oauth/sign-in/arrived "
+            "/oauth/sign-in/with/{provider} /oauth/sign-in/with/{provider}/callback "
+            "/account/new /account/new/confirm /account/forgotten /account/reset "
+            "/account/email/confirm /account/email/verify /account/email/undo /mailbox "
+            "/account /docs/ /language"
+        ).split(),
+        Door(Need.ANYBODY, shown=False),
+    ),
     "/oauth/sign-in": _ANY,
-    "/oauth/second-factor": Door(Need.ANYBODY, shown=False),
-    "/oauth/consent": Door(Need.ANYBODY, shown=False),
-    "/oauth/switch-account": Door(Need.ANYBODY, shown=False),
-    "/oauth/sign-out": Door(Need.ANYBODY, shown=False),
     "/oauth/logout": _ANY,
-    "/oauth/check-session": Door(Need.ANYBODY, shown=False),
-    "/oauth/start": Door(Need.ANYBODY, shown=False),
-    "/account/new": Door(Need.ANYBODY, shown=False),
-    "/account/new/confirm": Door(Need.ANYBODY, shown=False),
-    "/account/forgotten": Door(Need.ANYBODY, shown=False),
-    "/account/reset": Door(Need.ANYBODY, shown=False),
-    "/account/email/confirm": Door(Need.ANYBODY, shown=False),
-    "/account/email/verify": Door(Need.ANYBODY, shown=False),
-    "/account/email/undo": Door(Need.ANYBODY, shown=False),
-    "/mailbox": Door(Need.ANYBODY, shown=False),
     "/mailbox/{mail_id}": Door(Need.ANYBODY, at="/mailbox/ml_1", shown=False),
     # What leads on to a page of its own that asks again.
     "/account/apps/app": Door(Need.SIGNED_IN, shown=False),
