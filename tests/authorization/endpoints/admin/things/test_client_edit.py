@@ -124,7 +124,7 @@ def test_owners_are_added_and_removed(tmp_path: Path, database_url: str) -> None
         assert removed.location == f"{APP}?done=remove-owner"
         assert await it.read(team) == []
         assert (await browser.get(f"{APP}/remove-owner?uid={ADA}")).status == 404
-        assert {"team.member.added", "team.member.removed"} <= set(await it.events())
+        assert {"team_member.added", "team_member.removed"} <= set(await it.events())
 
     run(tmp_path, story, database_url)
 

@@ -57,7 +57,7 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
     async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         for words, effect in (
-            ("ACCESS_token lifetime", "A change takes effect after a reload."),
+            ("LIMITS requests", "A change takes effect after a reload."),
             ("authorization listen", "A change takes effect after a restart."),
             ("brand accent", "A change takes effect within seconds, without a restart."),
         ):
