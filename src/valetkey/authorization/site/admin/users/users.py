@@ -109,7 +109,7 @@ class Users(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
         title = translatable("Users")
-        docs = "how-to/people/import-users.html"
+        docs = "how-to/operate/run-it-with-a-team.html"
         return (Page(USERS, administrator(), self.show, title=title, nav=PEOPLE, docs=docs),)
 
     async def show(self, request: AdminRequest) -> Outcome:
