@@ -31,6 +31,8 @@ _SMALL = frozenset(
         "revision",
         "migrations",
         "user_imports",
+        "providers",
+        "stored_settings",
     }
 )
 
