@@ -163,7 +163,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         certificates: (0, 10),
         sync_before_answer: (50, 10_000),
         webhook_delivery: (2, 200),
-        outages: (1, 12),
+        outages: (0, 12),
         soak: (1, 48),
         bounded_tables: (1, 500),
         full_disk: (2, 10),

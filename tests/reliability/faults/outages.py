@@ -27,7 +27,7 @@ from tests.reliability.outcome import Outcome
 from tests.support import postgres
 from tests.support.wait import wait_until
 
-_FAULTS = ("refuse", "hang", "delay", "garbage")
+_FAULTS = ("hang", "refuse", "delay", "garbage")
 _ACTIONS = 15  # of each client, before a fault and during it
 _SECONDS = 6.0  # that a fault lasts at least, so that messages are tried again during it
 _LONGEST = 5.0  # seconds of a request during a fault; a hanging server is given up after more
