@@ -227,9 +227,14 @@ class AccessTokenReader:
         )
 
     def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Liveness] | None:
-        if not well_formed(Prefix.ACCESS_TOKEN, token):
+        if not is_reference(token):
             return None
         return tx.access_tokens.find(self.fingerprints.of(ACCESS_TOKEN, token))
+
+
+def is_reference(token: str) -> bool:
+    """Return whether the text is a well-formed reference token, live or not."""
+    return well_formed(Prefix.ACCESS_TOKEN, token)
 
 
 def _found_by_value(tx: Transaction, read: Read) -> TokenState:

@@ -29,6 +29,7 @@ from valetkey.authorization.tokens.read import (
     AccessTokenReader,
     Read,
     TokenState,
+    is_reference,
 )
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.authorization.tokens.subject import Subjects
@@ -125,11 +126,14 @@ class IntrospectionEndpoint(Struct, frozen=True):
             known.keep(caller.client, response)
             return response
         read = await self.reader.read_by_value(token, now)
-        if read is None and not is_pairwise and caller.audience in ("", self.reader.audience):
+        is_of_default_api = caller.audience in ("", self.reader.audience)
+        if is_reference(token) and is_of_default_api and not is_pairwise:
             found = await self.store.read_one(
                 lambda tx: self.reader.find_unexpired_reference(tx, token, now)
             )
-            if found is not None and found.read.audience == self.reader.audience:
+            if found is None:
+                return _INACTIVE
+            if found.read.audience == self.reader.audience:
                 self.known.add(token, number, CachedAnswer(found), now)
                 return self._response(caller, found, now, "")
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, and
