@@ -15,7 +15,7 @@ from valetkey.authorization.actions.admin.providers import (
     from_settings,
     no_such_provider,
 )
-from valetkey.authorization.authentication.federation.provider import Provider, UpstreamState
+from valetkey.authorization.authentication.federation.provider import UpstreamState
 from valetkey.authorization.layout.addresses import WITH
 from valetkey.authorization.model.account.provider import StoredProvider
 from valetkey.authorization.model.event.administration import (
@@ -120,13 +120,10 @@ async def run_test(call: Call) -> Result:
         return tx.providers.find(name)
 
     stored = await call.services.store.scan(find)
-    of_file: list[Provider] = []
-    if any(each.id == name for each in call.services.settings.federation.providers):
-        of_file = [each for each in factory.of_settings() if each.settings.id == name]
-    if not of_file and stored is None:
-        raise no_such_provider()
-    provider = of_file[0] if of_file else None
-    if provider is None and stored is not None:
+    provider = next((each for each in factory.of_settings() if each.settings.id == name), None)
+    if provider is None:
+        if stored is None:
+            raise no_such_provider()
         provider = factory.of_stored(stored)
     if provider is None:
         raise Refused.because(
