@@ -127,7 +127,7 @@ def test_pages_lead_both_ways_in_every_order_and_leave_no_user_out(
         off = await browser.get("/admin/users", q="person", show="disabled")
         assert listed(off) == ["/admin/users/10000", "/admin/users/10040", "/admin/users/10080"]
 
-    run(tmp_path, story)
+    run(tmp_path, story, database_url)
 
 
 @pytest.mark.parametrize(
