@@ -10,6 +10,7 @@ from valetkey.authorization.actions.bulk_revocation import empty_account
 from valetkey.authorization.actions.developer.team import sole_owned
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.users import RemovalPlanned, UserRemoved
@@ -92,7 +93,7 @@ class Removal(Struct, frozen=True):
         if not user.email:
             return
         days = max(1, self.grace // _DAY)
-        sign_in = f"{self.issuer}/oauth/sign-in"
+        sign_in = f"{self.issuer}{SIGN_IN}"
         values = {"username": user.username, "days": str(days), "sign_in": sign_in}
         language = user.claims.locale or "en"
         self.outbox.enqueue(tx, Email(kind, user.email, language, values), now)

@@ -29,6 +29,7 @@ from valetkey.authorization.email.links import (
 from valetkey.authorization.email.message import LONGEST, is_mailable
 from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import StandardClaims, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR
@@ -352,7 +353,7 @@ class SignUp(Struct, frozen=True):
 def already_there(owner: User, links: Links) -> Email:
     """Return the email to an address that has an account already and was used for a new sign-up."""
     values = {
-        "sign_in": f"{links.issuer}/oauth/sign-in",
+        "sign_in": f"{links.issuer}{SIGN_IN}",
         "forgotten": f"{links.issuer}{FORGOTTEN}",
     }
     return email_to(owner, EmailKind.SIGN_UP_TAKEN, values)
