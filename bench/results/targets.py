@@ -99,7 +99,7 @@ def _ratio(
     if times and ours and theirs:
         what = f"{workload}; {own.removeprefix('Valetkey, ')}"
         yield Target(
-            what, f"{times:g} times {which}{other}", f"{ours / theirs:.1f}", ours >= times * theirs
+            what, f"{times:g} times {which}{other}", f"{ours / theirs:.2f}", ours >= times * theirs
         )
 
 
@@ -137,7 +137,7 @@ def _life(figures: Figures) -> Iterator[Target]:
         yield Target(
             f"start to first answer; {engine}",
             f"{_START:g} s",
-            f"{started:.1f} s",
+            f"{started:.2f} s",
             started <= _START,
         )
         yield Target(
