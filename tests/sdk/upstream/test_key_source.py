@@ -99,6 +99,20 @@ def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
     asyncio.run(story())
 
 
+def test_an_issuer_that_starts_a_moment_later_is_found_at_once() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, _):
+            issuer.broken = True
+            task = asyncio.create_task(source.follow(issuer.clock.now))
+            # The clock of the source stands still: no rest of a whole second could end.
+            await until(lambda: issuer.asked[JWKS] > 1)
+            issuer.broken = False
+            await until(lambda: source.keys is not None)
+            task.cancel()
+
+    asyncio.run(story())
+
+
 def test_a_withdrawn_key_is_forgotten_within_five_minutes() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):

@@ -17,6 +17,7 @@ FRESH = seconds(300)
 
 _RETRY = seconds(1)  # while the issuer is unreachable, no key is known, or keys are being rotated
 _LOOK_EVERY = 1.0
+_FIRST_PAUSE = 0.05  # seconds after the first fetch without an answer; each further pause doubles
 
 Keep = Callable[[bytes], Awaitable[object]]
 """Stores the key set whenever it changes, so that a restart does not need the issuer."""
@@ -56,22 +57,33 @@ class KeySource:
         issuer does not answer, or after the set changed, because an issuer in an emergency rotates
         more than once); concurrent callers wait for one response.
         """
+        rest = REST if self.is_sure() and not self._had_news else _RETRY
+        if self._question is None and 0 <= now - self._asked_at < rest:
+            return False
+        return await self._fetch_shared(now)
+
+    async def follow(self, now: Callable[[], Instant]) -> None:
+        """Fetch at once and then every five minutes, sooner after a failure; forever.
+
+        While no key is known, no token can be verified: the pauses grow from 0.05 s to 1 s, because
+        a server that starts together with its issuer is often the first to be ready.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            at = now()
+            if self._keys is None:
+                await self._fetch_shared(at)
+            elif not self.is_sure() or at - self._heard_at >= FRESH:
+                await self.fetch_missing(at)
+            await asyncio.sleep(_LOOK_EVERY if self._keys is not None else pause)
+            pause = min(2 * pause, _LOOK_EVERY)
+
+    async def _fetch_shared(self, now: Instant) -> bool:
         if self._question is None:
-            rest = REST if self.is_sure() and not self._had_news else _RETRY
-            if 0 <= now - self._asked_at < rest:
-                return False
             self._question = asyncio.get_running_loop().create_task(self._ask(now))
             self._question.add_done_callback(self._answered)
         # Shielded: cancelling one caller must not cancel the shared request.
         return await asyncio.shield(self._question)
-
-    async def follow(self, now: Callable[[], Instant]) -> None:
-        """Fetch at once and then every five minutes, sooner after a failure; forever."""
-        while True:
-            at = now()
-            if not self.is_sure() or at - self._heard_at >= FRESH:
-                await self.fetch_missing(at)
-            await asyncio.sleep(_LOOK_EVERY)
 
     def _answered(self, _: asyncio.Task[bool]) -> None:
         self._question = None
