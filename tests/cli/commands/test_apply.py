@@ -95,7 +95,7 @@ def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_pa
     ran = apply(tmp_path, FILE, "--yes")
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[:2] == ["+ user ada", "+ client printer"]
-    assert "Done: 3 made, 0 changed, 0 as before." in ran.out
+    assert "Done: 3 created, 0 changed, 0 unchanged." in ran.out
     assert "client_secret vk_cs_" in ran.out
     assert SECRET not in ran.out + ran.err
     before = dump(tmp_path)
@@ -170,7 +170,7 @@ def test_a_password_or_secret_that_differs_is_replaced(tmp_path: Path) -> None:
 def test_a_client_without_an_id_is_known_by_its_name(tmp_path: Path) -> None:
     configure(tmp_path)
     first = apply(tmp_path, FILE, "--yes", "--json")
-    assert actions(first) == [("make", "user"), ("make", "client"), ("make", "client")]
+    assert actions(first) == [("create", "user"), ("create", "client"), ("create", "client")]
     again = apply(tmp_path, FILE, "--yes", "--json")
     assert actions(again) == [("keep", "user"), ("keep", "client"), ("keep", "client")]
     valetkey(
@@ -304,7 +304,7 @@ phone_number = "+442079460000"
 phone_number_verified = true
 address = { locality = "London", country = "UK" }
 """
-    assert actions(apply(tmp_path, text, "--yes", "--json")) == [("make", "user")]
+    assert actions(apply(tmp_path, text, "--yes", "--json")) == [("create", "user")]
     assert actions(apply(tmp_path, text, "--yes", "--json")) == [("keep", "user")]
     other = text.replace("Countess", "Ada").replace(', country = "UK"', "")
     ran = apply(tmp_path, other, "--yes", "--json")

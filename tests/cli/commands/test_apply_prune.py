@@ -119,7 +119,7 @@ def test_pruning_removes_what_the_file_created_and_nothing_else(
     other = apply(tmp_path, NAME.replace("site", "other") + STAY, "--prune")
     assert other.out == NOTHING
     done = apply(tmp_path, NAME + STAY, "--prune", "--yes")
-    assert done.out.splitlines()[-1] == "Done: 0 made, 0 changed, 3 as before, 10 removed."
+    assert done.out.splitlines()[-1] == "Done: 0 created, 0 changed, 3 unchanged, 10 removed."
     assert apply(tmp_path, NAME + STAY, "--prune").out == NOTHING
     users = valetkey("user", "list", "--json", here=tmp_path).json
     assert {each["username"]: each["disabled_at"] is None for each in users} == {

@@ -95,7 +95,9 @@ def _register(tx: Transaction, keeper: Registrar, client: WantedClient, now: Ins
         keeper.disable(tx, made, now)
     costs = _costs(made.grant_types)
     owned = Declared(AppliedKind.CLIENT, made.id, is_new=True)
-    return Step(Action.MAKE, "client", made.id, secret=made_secret, costs=costs, declares=(owned,))
+    return Step(
+        Action.CREATE, "client", made.id, secret=made_secret, costs=costs, declares=(owned,)
+    )
 
 
 def _change(

@@ -39,7 +39,7 @@ def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:
     changed = declare_attribute(tx, attribute, now)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)
-    done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
+    done = Action.CREATE if is_new else Action.CHANGE if changed else Action.KEEP
     owned = Declared(AppliedKind.ATTRIBUTE, attribute.name, is_new=is_new)
     return Step(done, "attribute", attribute.name, declares=(owned,))
 
@@ -66,7 +66,7 @@ def declare_claims(
     changed = declare_claim(tx, claim, settings.audience, now, kept)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)
-    done = Action.MAKE if is_new else Action.CHANGE if changed else Action.KEEP
+    done = Action.CREATE if is_new else Action.CHANGE if changed else Action.KEEP
     owned = Declared(AppliedKind.CLAIM, claim.name, is_new=is_new)
     return Step(done, "claim", claim.name, declares=(owned,))
 
@@ -91,7 +91,7 @@ def apply_api(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instan
         if wanted.given.get("disabled") is True:
             keeper.disable(tx, made, now)
         owned = Declared(AppliedKind.API, made.id, is_new=True)
-        return Step(Action.MAKE, "api", made.identifier, declares=(owned,))
+        return Step(Action.CREATE, "api", made.identifier, declares=(owned,))
     changed = keeper.change(tx, there, replace(metadata_of(there), **said), now)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)

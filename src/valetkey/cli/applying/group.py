@@ -63,7 +63,7 @@ def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Inst
         ),
     )
     if there is None:
-        return Step(Action.MAKE, "group", name, declares=owned)
+        return Step(Action.CREATE, "group", name, declares=owned)
     changed = [key for key in _CHANGES if getattr(made, key) != getattr(there, key)]
     if added := sum(joined.values()):
         changed.append(f"members ({added} added)")

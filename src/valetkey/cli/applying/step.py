@@ -17,7 +17,7 @@ from valetkey.kernel.secret import Secret
 class Action(StrEnum):
     """The kinds of changes to an object."""
 
-    MAKE = "make"
+    CREATE = "create"
     CHANGE = "change"
     KEEP = "keep"
     REMOVE = "remove"
@@ -102,4 +102,4 @@ def changed_or_kept(kind: str, name: str, fields: Sequence[str], *declares: Decl
     return Step(action, kind, name, tuple(fields), declares=declares)
 
 
-_SIGNS = {Action.MAKE: "+", Action.CHANGE: "~", Action.KEEP: "=", Action.REMOVE: "-"}
+_SIGNS = {Action.CREATE: "+", Action.CHANGE: "~", Action.KEEP: "=", Action.REMOVE: "-"}

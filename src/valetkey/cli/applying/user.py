@@ -96,7 +96,7 @@ def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant
             keeper.disable(tx, made, now)
         owned = Declared(AppliedKind.USER, str(made.uid), is_new=True)
         costs = _missing(user, made)
-        return Step(Action.MAKE, "user", made.username, costs=costs, declares=(owned,))
+        return Step(Action.CREATE, "user", made.username, costs=costs, declares=(owned,))
     changed = keeper.change(tx, there, record, now)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)

@@ -82,7 +82,7 @@ def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now
         disable_webhook(tx, made.webhook, now)
     shown = Secret(made.secret) if secret is None else None
     owned = Declared(AppliedKind.WEBHOOK, made.webhook.id, is_new=True)
-    return Step(Action.MAKE, "webhook", target.url, secret=shown, declares=(owned,))
+    return Step(Action.CREATE, "webhook", target.url, secret=shown, declares=(owned,))
 
 
 def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:

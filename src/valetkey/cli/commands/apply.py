@@ -127,7 +127,7 @@ def _show_kept(steps: Sequence[Step]) -> None:
 
 
 def _show_plan(steps: Sequence[Step]) -> None:
-    colours = {Action.MAKE: "green", Action.CHANGE: "yellow", Action.KEEP: "bright_black"}
+    colours = {Action.CREATE: "green", Action.CHANGE: "yellow", Action.KEEP: "bright_black"}
     colours[Action.REMOVE] = "red"
     for step in steps:
         say.line(say.coloured(step.line, colours[step.action]))
@@ -141,8 +141,8 @@ def _show_result(steps: Sequence[Step]) -> None:
         say.line("Nothing to change.")
         return
     say.line(
-        f"Done: {counts[Action.MAKE]} made, {counts[Action.CHANGE]} changed, "
-        f"{counts[Action.KEEP]} as before"
+        f"Done: {counts[Action.CREATE]} created, {counts[Action.CHANGE]} changed, "
+        f"{counts[Action.KEEP]} unchanged"
         + (f", {counts[Action.REMOVE]} removed." if counts[Action.REMOVE] else ".")
     )
     secrets = [step for step in steps if step.secret is not None]

@@ -215,7 +215,7 @@ def _look(provider: ProviderSettings, context: ssl.SSLContext) -> tuple[Finding,
     try:
         answer = send_request("HEAD", provider.issuer, target, context)
     except (OSError, http.client.HTTPException) as reason:
-        advice = "Users cannot sign in with it meanwhile: check the network and its issuer."
+        advice = "Users cannot sign in with it now: check the network and its issuer."
         return (warning(about, f"{provider.issuer} cannot be reached: {reason}", advice, _PAGE),)
     responds = ok(about, f"{provider.issuer} responds")
     judged = clock_of(about, answer)

@@ -306,7 +306,7 @@ DISABLE_PROVIDER = Operation(
     ),
     commands=(
         Command(
-            question="Disable this sign-in provider? Users cannot sign in with it meanwhile.",
+            question="Disable this sign-in provider? Users cannot sign in with it.",
             done="The provider {provider} is disabled.",
         ),
     ),
