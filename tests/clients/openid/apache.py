@@ -1,4 +1,4 @@
-"""Debian's Apache with mod_auth_openidc in front of a page, configured as its preset prints."""
+"""Debian's Apache; with mod_auth_openidc in front of a page, configured as its preset prints."""
 
 import os
 import pwd
@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,6 @@ _LOADED = (
     "dir",
     "mime",
     "headers",
-    "auth_openidc",
 )
 
 _CONFIGURATION = """
@@ -45,17 +44,18 @@ LogLevel warn
 TypesConfig /dev/null
 AddType text/html .html
 DocumentRoot {folder}/pages
-
-OIDCPassClaimsAs environment
-
 <Location />
     Require all granted
 </Location>
-Include {folder}/openidc.conf
+"""
+
+_GUARDED = """
+OIDCPassClaimsAs environment
+Include openidc.conf
 <Location /guarded/>
     # So that the page's reader sees whom Apache sees.
-    Header always set X-Seen-Subject "expr=%{{REMOTE_USER}}"
-    Header always set X-Seen-Name "expr=%{{reqenv:OIDC_CLAIM_given_name}}"
+    Header always set X-Seen-Subject "expr=%{REMOTE_USER}"
+    Header always set X-Seen-Name "expr=%{reqenv:OIDC_CLAIM_given_name}"
 </Location>
 """
 
@@ -94,29 +94,41 @@ def guarded(program: str, servers: Servers) -> Generator[Site]:
     )
     client = servers.register_client(replace(metadata, openid=openid), CLIENT, SECRET)
     (printed,) = preset.configuration(client, CLIENT, servers.auth_url, SECRET, SYSTEM.random)
+    files = {
+        printed.name: printed.text,
+        "pages/guarded/page.html": "<p id=page>for members</p>",
+        "pages/bye.html": "<p id=bye>good bye</p>",
+    }
+    with apache(program, port, "auth_openidc", _GUARDED, files) as log:
+        yield Site(servers, url, log)
+
+
+@contextmanager
+def apache(
+    program: str, port: int, module: str, site: str, files: Mapping[str, str]
+) -> Generator[Path]:
+    """Apache with these files in its folder, while this lasts; its log."""
     # Not below pytest's folder: who starts Apache as root has it read as somebody else.
     with tempfile.TemporaryDirectory(prefix="apache-") as name:
         folder = Path(name)
-        (folder / printed.name).write_text(printed.text)
-        _write(folder, port)
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        _write(folder, port, module, site)
         command = [program, "-f", str(folder / "apache.conf"), "-DFOREGROUND"]
         done = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         try:
             _await(port, process, folder / "log")
-            yield Site(servers, url, folder / "log")
+            yield folder / "log"
         finally:
             process.terminate()
             process.wait(_PATIENCE)
 
 
-def _write(folder: Path, port: int) -> None:
+def _write(folder: Path, port: int, module: str, site: str) -> None:
     user = ""
-    pages = folder / "pages"
-    (pages / "guarded").mkdir(parents=True)
-    (pages / "guarded" / "page.html").write_text("<p id=page>for members</p>")
-    (pages / "bye.html").write_text("<p id=bye>good bye</p>")
     if os.geteuid() == 0:
         somebody = pwd.getpwnam("www-data")
         user = "User www-data\nGroup www-data"
@@ -124,7 +136,7 @@ def _write(folder: Path, port: int) -> None:
             os.chown(each, somebody.pw_uid, somebody.pw_gid)
     modules = [
         f"LoadModule {each}_module {APACHE_MODULES / f'mod_{each}.so'}"
-        for each in _LOADED
+        for each in (*_LOADED, module)
         if (APACHE_MODULES / f"mod_{each}.so").exists()
     ]
     (folder / "apache.conf").write_text(
@@ -134,6 +146,7 @@ def _write(folder: Path, port: int) -> None:
             user=user,
             modules="\n".join(modules),
         )
+        + site
     )
 
 
