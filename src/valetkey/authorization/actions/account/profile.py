@@ -94,6 +94,17 @@ def _changes(user: User, declared: Sequence[Attribute], typed: Submitted) -> dic
     }
 
 
+def _wrong_attributes(
+    declared: Sequence[Attribute], changes: Mapping[str, object]
+) -> dict[str, ProfileFault]:
+    """Return the fields of the attributes that are wrong: all of them if the fault names none."""
+    wrong: list[str] = []
+    for fault in attribute_faults(declared, changes):
+        name = fault.field.partition("/")[2].partition("/")[0]
+        wrong += [name] if name else changes
+    return {f"{ATTRIBUTE}{name}": ProfileFault.WRONG for name in wrong}
+
+
 def normalized(typed: Submitted) -> dict[str, str]:
     """Return the fields without surrounding spaces, links with a scheme, plain numbers."""
     said = {name: typed.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
@@ -132,8 +143,7 @@ class ProfileChange(Struct, frozen=True):
         faults = {
             fault.field.removeprefix("address/"): ProfileFault.WRONG for fault in record.faults()
         }
-        for fault in attribute_faults(declared, changes):
-            faults[f"{ATTRIBUTE}{fault.field.split('/')[1]}"] = ProfileFault.WRONG
+        faults |= _wrong_attributes(declared, changes)
         # The current username may stay: it was assigned, or chosen under other rules.
         if said["username"] != user.username and "username" not in faults:
             if not is_choosable(said["username"]):
