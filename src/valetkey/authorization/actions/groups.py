@@ -11,11 +11,11 @@ from valetkey.authorization.model.event.groups import (
     GroupMemberRemoved,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 
 MOST_RENAMED = 1_000
@@ -133,7 +133,10 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
 def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
     """Add a locked user as a direct member. False if they are one. Refused: too many groups."""
     # The user is locked until the commit, so that concurrent additions are counted.
-    if len(tx.groups.direct(user.uid)) >= MOST_OF_USER:
+    direct = tx.groups.direct(user.uid)
+    if any(each.id == group.id for each in direct):
+        return False
+    if len(direct) >= MOST_OF_USER:
         raise Refused.because(
             ErrorCode.CONFLICT, f"a user can be in at most {MOST_OF_USER} groups", "group.too_many"
         )

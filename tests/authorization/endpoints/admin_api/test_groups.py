@@ -122,6 +122,8 @@ def test_all_groups_of_a_user_are_set_at_once_and_bounded(tmp_path: Path) -> Non
 
         await it.write(fill)
         assert (await owner.call("PUT", f"/groups/a/members/{ADA}")).status == 409
+        again = await owner.call("PUT", f"/groups/g{MOST_OF_USER - 1}/members/{ADA}")
+        assert again.json == {"changed": False}
 
     run(tmp_path, story)
 

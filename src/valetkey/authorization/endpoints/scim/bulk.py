@@ -43,10 +43,9 @@ class _Operation(Struct, frozen=True):
 
 
 class _Progress(Struct):
-    """The ids by bulk id, and the operations that failed so far."""
+    """The ids by bulk id, the responses, and how many operations failed so far."""
 
     ids: dict[str, str] = field(default_factory=dict[str, str])
-    failed: set[str] = field(default_factory=set[str])
     answers: list[Resource] = field(default_factory=list[Resource])
     errors: int = 0
 
