@@ -10,10 +10,12 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import (
     LONGEST,
     append_query,
+    canonical,
     check_redirect_uri,
     encode_pairs,
     matches_redirect_uri,
     origin,
+    spellings,
     with_fragment,
 )
 
@@ -89,6 +91,26 @@ def test_what_is_no_url_has_no_origin() -> None:
         with pytest.raises(Refused) as refused:
             origin(text)
         assert refused.value.refusal.check == "redirect_uri.form"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://a.example", "https://a.example/", True),
+        ("http://[::1]:8000/", "http://[::1]:8000", True),
+        ("https://a.example//", "https://a.example/", False),
+        ("https://a.example/x", "https://a.example/x/", False),
+        ("https://a.example?x", "https://a.example?x/", False),
+        ("https://a.example/?x", "https://a.example?x", False),
+        ("https://a.example", "https://A.example", False),
+    ],
+)
+def test_identifier_without_path_is_the_same_with_a_slash(
+    one: str, other: str, *, same: bool
+) -> None:
+    assert (canonical(one) == canonical(other)) is same
+    assert (one in spellings(other)) is same
+    assert {one} <= spellings(one) <= {one, other, f"{one}/"}
 
 
 def test_an_answer_is_added_to_the_query_that_is_there() -> None:

@@ -92,6 +92,19 @@ def test_token_for_another_audience_is_refused(change: dict[str, str]) -> None:
     asyncio.run(story())
 
 
+def test_audience_may_have_a_slash_where_there_is_no_path() -> None:
+    async def story() -> None:
+        async with _protected() as (guard, issuer):
+            good = issuer.draft("read")
+            other = replace(good, audience=f"{good.audience}/")
+            await _admit(guard, issuer, other.sign(issuer.key))
+            reference = issuer.reference("read")
+            issuer.references[reference] = other
+            await _admit(guard, issuer, reference)
+
+    asyncio.run(story())
+
+
 def test_unknown_signature_is_refused_on_every_attempt() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):

@@ -56,6 +56,7 @@ _LOOPBACK_URI = re.compile(
 _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]*")
 _LAST_PORT = 65_535
 _LONGEST_NAME = 253
+_WITHOUT_PATH = re.compile(r"([a-z]+://[^/?#]+)/", re.DOTALL)
 
 
 class Web(Struct, frozen=True):
@@ -191,6 +192,24 @@ def parse_url(text: str) -> Web | None:
     if port > _LAST_PORT:
         return None
     return Web(match[1], match[2], port, match[4])
+
+
+def canonical(identifier: str) -> str:
+    """Return the form in which identifiers of APIs are compared (RFC 8707).
+
+    An identifier without a path is the same with and without a slash at its end. Everything else is
+    compared byte by byte.
+    """
+    if not identifier.endswith("/"):
+        return identifier
+    match = _WITHOUT_PATH.fullmatch(identifier)
+    return identifier if match is None else match[1]
+
+
+def spellings(identifier: str) -> frozenset[str]:
+    """Return all identifiers that are the same as this one by `canonical`."""
+    bare = canonical(identifier)
+    return frozenset(each for each in (bare, f"{bare}/") if canonical(each) == bare)
 
 
 def _check_characters(text: str) -> None:

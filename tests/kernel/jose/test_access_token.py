@@ -162,6 +162,13 @@ def test_another_issuer_audience_or_algorithm_is_refused() -> None:
     assert verified == _TOKEN
 
 
+def test_audience_without_path_is_the_same_with_a_slash() -> None:
+    token = jwt.sign(_CLAIMS | {"aud": "https://api.example/"}, _KEY, typ="at+jwt")
+    assert _verify(token).subject == _TOKEN.subject
+    for other in ("https://api.example//", "https://api.example/x", "https://api.example?/"):
+        assert _check(_CLAIMS | {"aud": other}) == "jwt.aud"
+
+
 def test_an_unknown_key_is_told_apart_because_newer_keys_may_help() -> None:
     with pytest.raises(Refused) as refused:
         _verify(_TOKEN.sign(SigningKey.generate()))

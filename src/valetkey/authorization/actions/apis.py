@@ -29,13 +29,14 @@ from valetkey.authorization.model.register.client import (
     client_without_rights,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.resource import canonical, identifier_fault
+from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import canonical
 
 MOST_SCOPES = 100
 MOST_ROLES = 50

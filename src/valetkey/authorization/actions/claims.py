@@ -13,9 +13,9 @@ from valetkey.authorization.model.register.claim import (
 )
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.url import canonical
 
 Faults = tuple[MetadataError, ...]
 
@@ -111,7 +111,7 @@ def _unknown(
         if not client_id.isprintable() or tx.clients.find(client_id) is None:
             yield MetadataError("clients", f"ids of clients; there is no {client_id[:80]!a}")
     for identifier in sorted(claim.apis)[:_MOST_LISTED]:
-        if identifier != default_api and (
+        if canonical(identifier) != canonical(default_api) and (
             not identifier.isprintable() or tx.apis.find_by_key(canonical(identifier)) is None
         ):
             yield MetadataError("apis", f"identifiers of APIs; there is no {identifier[:80]!a}")

@@ -27,7 +27,6 @@ from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import (
     MOST,
     at,
-    canonical,
     grantable,
     identifier_fault,
     parse_requested,
@@ -51,6 +50,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import same
+from valetkey.kernel.url import canonical
 
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 REFRESH_TOKEN = "urn:ietf:params:oauth:token-type:refresh_token"

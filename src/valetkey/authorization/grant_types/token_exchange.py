@@ -27,7 +27,6 @@ from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     AUDIENCE,
     at,
-    canonical,
     choose,
     issuable,
     still,
@@ -43,6 +42,7 @@ from valetkey.kernel.jose.access_token import MOST_ACTORS
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import canonical
 
 ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"
 

@@ -48,6 +48,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 
 ONE = "/apis/{api_id}"
@@ -76,7 +77,8 @@ def list_apis(tx: Transaction, call: Call) -> Result:
     """List APIs by identifier."""
     limit = limit_of(call.query)
     found = tx.apis.page(call.query.get("after", ""), limit + 1)
-    after = found[limit - 1].identifier if len(found) > limit else ""
+    # As the list is sorted: with its slash an identifier comes after others that belong behind it.
+    after = canonical(found[limit - 1].identifier) if len(found) > limit else ""
     return Result(ApiList([shown(api) for api in found[:limit]], after or None), next=after)
 
 

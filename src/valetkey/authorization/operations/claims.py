@@ -29,7 +29,7 @@ from valetkey.authorization.protocol.claims import (
     user_claims,
 )
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
-from valetkey.authorization.protocol.resource import at, canonical, grantable
+from valetkey.authorization.protocol.resource import at, grantable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity, content
 from valetkey.authorization.tokens.issue import Granted, is_by_reference
@@ -38,6 +38,7 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 
 _ONE = "/claims/{claim}"

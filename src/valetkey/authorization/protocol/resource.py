@@ -10,7 +10,7 @@ from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.url import parse_url
+from valetkey.kernel.url import canonical, parse_url
 from valetkey.kernel.words import translatable
 
 RESOURCE = "resource"
@@ -48,17 +48,6 @@ def with_audience(resources: Iterable[str], audience: str | None) -> Sequence[st
 def split(text: str) -> tuple[str, ...]:
     """Return the values that `joined` joined, each once."""
     return tuple(dict.fromkeys(text.split(_SEPARATOR))) if text else ()
-
-
-def canonical(identifier: str) -> str:
-    """Return the form in which identifiers are compared.
-
-    An identifier without a path is the same with and without a slash at its end. Everything else is
-    compared byte by byte.
-    """
-    if identifier.endswith("/") and identifier.count("/") == len("//") + 1:
-        return identifier[:-1]
-    return identifier
 
 
 def identifier_fault(identifier: str) -> str:

@@ -6,7 +6,6 @@ from valetkey.authorization.model.register.api import Api, ApiGeneration
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.resource import (
     MOST,
-    canonical,
     identifier_fault,
     joined,
     split,
@@ -20,6 +19,7 @@ from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import canonical
 
 _MOST_KNOWN = 10_000
 _LISTED = 11

@@ -21,7 +21,6 @@ from valetkey.authorization.model.register.claim import (
     Source,
 )
 from valetkey.authorization.protocol.claims import GROUPS, ROLES
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -32,6 +31,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import canonical
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -358,7 +358,7 @@ def applies(
         place in claim.places
         and (not claim.scope or claim.scope in scope)
         and (not claim.clients or client_id in claim.clients)
-        and (not claim.apis or api.identifier in claim.apis)
+        and (not claim.apis or canonical(api.identifier) in map(canonical, claim.apis))
     )
 
 

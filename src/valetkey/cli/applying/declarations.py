@@ -16,7 +16,6 @@ from valetkey.authorization.actions.claims import declare_claim
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
@@ -24,6 +23,7 @@ from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, 
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
+from valetkey.kernel.url import canonical
 
 
 def declare(tx: Transaction, wanted: DeclaredEntry, now: Instant) -> Step:

@@ -13,13 +13,13 @@ from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.model.account.user import Address, fold
 from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
 from valetkey.kernel.moment import parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.url import canonical
 
 MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)

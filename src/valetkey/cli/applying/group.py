@@ -15,7 +15,6 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.register.applied import (
     AppliedKind,
     member_part,
@@ -26,6 +25,7 @@ from valetkey.cli.applying.file import DeclaredEntry
 from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
+from valetkey.kernel.url import canonical
 
 _CHANGES = ("name", "description", "parent")
 

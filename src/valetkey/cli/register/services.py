@@ -14,13 +14,13 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.resource import canonical
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import Opened
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
+from valetkey.kernel.url import canonical
 
 T = TypeVar("T")
 CHANNEL = "cli"

@@ -14,6 +14,7 @@ from valetkey.kernel.moment import AHEAD, Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.url import spellings
 
 TYPE = "at+jwt"
 """The `typ` of its header: no other token that we sign can pass as an access token."""
@@ -113,7 +114,8 @@ def verify(
 ) -> AccessToken:
     """Return the access token in `text` if `issuer` signed it for `audience` and it is live.
 
-    `audience` is None for the issuer itself, which signed for many and compares afterwards.
+    `audience` is compared as `url.canonical` does. It is None for the issuer itself, which signed
+    for many and compares afterwards.
 
     Live means `expires_at > now`, without leeway, and issued at most `ahead` seconds in the future.
     Refused with `invalid_token`; the check is `UNKNOWN_KEY` when its key is not among `keys`.
@@ -122,7 +124,12 @@ def verify(
     if audience is None:
         audience = _text(read_object(parts.payload) or {}, "aud")
     claims = jwt.read_claims(
-        parts.payload, issuer=issuer, audience=audience, now=now, leeway=0, ahead=ahead
+        parts.payload,
+        issuer=issuer,
+        audience=spellings(audience),
+        now=now,
+        leeway=0,
+        ahead=ahead,
     )
     return AccessToken(
         issuer=issuer,

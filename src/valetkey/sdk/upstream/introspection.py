@@ -17,6 +17,7 @@ from valetkey.kernel.moment import AHEAD, Instant, Lifetime, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.url import spellings
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, HttpClient, Unreachable
 from valetkey.sdk.upstream.key_source import KeySource
@@ -145,6 +146,7 @@ class Introspection:
         self._credential = credential
         self._issuer = issuer
         self._audience = audience
+        self._audiences = spellings(audience)
         self._nameless = nameless
         self._keys = keys
         self._remembered = remembered
@@ -244,7 +246,7 @@ class Introspection:
         if said.iss and said.iss != self._issuer:
             return _no("introspection.issuer", self._issuer, "another issuer")
         audience = (said.aud,) if isinstance(said.aud, str) else said.aud
-        if self._audience not in audience:
+        if self._audiences.isdisjoint(audience):
             return _no("introspection.audience", self._audience, "another audience")
         bindings = () if said.cnf is None else read_bindings(said.cnf)
         if bindings is None:

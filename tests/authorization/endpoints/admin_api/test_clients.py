@@ -197,6 +197,17 @@ def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None
             path = link.partition("<")[2].partition(">")[0].removeprefix("/admin/api/v1")
         assert len(seen) == len(set(seen)) == 6
         assert seen[0] == "app4"
+        # Sorted without the slash that one of them was declared with.
+        names = ("https://a.example", "https://b.example/", "https://b.example-c.org")
+        for each in names:
+            await owner.call("POST", "/apis", {"identifier": each, "name": "An API"})
+        found, after = list[object](), ""
+        for _ in names:
+            page = await owner.call("GET", f"/apis?limit=1{after}")
+            found += [each["identifier"] for each in page.items]
+            after = f"&after={page.json['next']}"
+        assert found == [*names]
+        assert page.json["next"] is None
 
     run(tmp_path, story, database_url)
 

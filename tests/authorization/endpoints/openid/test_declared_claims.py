@@ -221,9 +221,11 @@ def test_claims_of_a_client_itself_are_constants_only(tmp_path: Path) -> None:
         owner = await caller(it)
         await _declare(owner, "tenant", "constant:eu", "access_token")
         await _declare(owner, "groups", "groups", "access_token")
+        own = f"{it.settings.resource.url}/"
+        await _declare(owner, "with_slash", "constant:eu", "access_token", apis=[own])
         await it.client("svc", grant_types=("client_credentials",), access_token_format="jwt")
         said = _said(await it.own_token("svc"))
-        assert said["tenant"] == "eu"
+        assert said["tenant"] == said["with_slash"] == "eu"
         assert "groups" not in said
 
     run(tmp_path, story)

@@ -16,7 +16,7 @@ from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.protocol.resource import ScopeText, canonical, described
+from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.monitoring.requests import unknown_place
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
@@ -26,6 +26,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 
 DAYS = 30
