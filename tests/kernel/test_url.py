@@ -15,7 +15,7 @@ from valetkey.kernel.url import (
     encode_pairs,
     matches_redirect_uri,
     origin,
-    spellings,
+    same_identifiers,
     with_fragment,
 )
 
@@ -109,8 +109,8 @@ def test_identifier_without_path_is_the_same_with_a_slash(
     one: str, other: str, *, same: bool
 ) -> None:
     assert (canonical(one) == canonical(other)) is same
-    assert (one in spellings(other)) is same
-    assert {one} <= spellings(one) <= {one, other, f"{one}/"}
+    assert (one in same_identifiers(other)) is same
+    assert {one} <= same_identifiers(one) <= {one, other, f"{one}/"}
 
 
 def test_an_answer_is_added_to_the_query_that_is_there() -> None:

@@ -206,7 +206,7 @@ def canonical(identifier: str) -> str:
     return identifier if match is None else match[1]
 
 
-def spellings(identifier: str) -> frozenset[str]:
+def same_identifiers(identifier: str) -> frozenset[str]:
     """Return all identifiers that are the same as this one by `canonical`."""
     bare = canonical(identifier)
     return frozenset(each for each in (bare, f"{bare}/") if canonical(each) == bare)

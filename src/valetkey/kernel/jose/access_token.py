@@ -14,7 +14,7 @@ from valetkey.kernel.moment import AHEAD, Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.strict_json import read_object
-from valetkey.kernel.url import spellings
+from valetkey.kernel.url import same_identifiers
 
 TYPE = "at+jwt"
 """The `typ` of its header: no other token that we sign can pass as an access token."""
@@ -126,7 +126,7 @@ def verify(
     claims = jwt.read_claims(
         parts.payload,
         issuer=issuer,
-        audience=spellings(audience),
+        audience=same_identifiers(audience),
         now=now,
         leeway=0,
         ahead=ahead,

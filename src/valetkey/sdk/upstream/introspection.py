@@ -17,7 +17,7 @@ from valetkey.kernel.moment import AHEAD, Instant, Lifetime, later, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.strict_json import read_object
-from valetkey.kernel.url import spellings
+from valetkey.kernel.url import same_identifiers
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, HttpClient, Unreachable
 from valetkey.sdk.upstream.key_source import KeySource
@@ -146,7 +146,7 @@ class Introspection:
         self._credential = credential
         self._issuer = issuer
         self._audience = audience
-        self._audiences = spellings(audience)
+        self._audiences = same_identifiers(audience)
         self._nameless = nameless
         self._keys = keys
         self._remembered = remembered
