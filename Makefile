@@ -27,7 +27,7 @@ EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
 words:
 	@echo 'make demo         run a scripted demo of all flows, then keep both servers running to try them'
 	@echo 'make test         run all tests; make test token runs those with "token" in their name'
-	@echo 'make interop      test presets and quickstarts with Spring Boot, oauth2-proxy, Go, Next.js, Ruby and JupyterHub'
+	@echo 'make interop      test presets and quickstarts with Spring Boot, oauth2-proxy, nginx, Apache, Go, Next.js, Ruby and JupyterHub'
 	@echo 'make races        race revocations against token requests, 100 rounds; ROUNDS=10 for fewer'
 	@echo 'make reliability  inject faults under load; writes docs/explanation/reliability.md'
 	@echo 'make check        check style, types, import contracts and spelling'

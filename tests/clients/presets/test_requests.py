@@ -1,6 +1,6 @@
-"""oauth2-proxy, kubelogin and Grafana: their requests, as source and documentation state them.
+"""oauth2-proxy, kubelogin, Grafana and AppAuth: requests that their source and documentation state.
 
-All use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic first, also
+The first three use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic first, also
 for a client without a secret, and the body after a refusal. The code must survive that.
 """
 
@@ -230,3 +230,39 @@ def test_service_gets_a_token_by_the_command_it_is_given(servers: Servers) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     said = json.loads(done.stdout)
     assert (said["token_type"], "refresh_token" in said) == ("bearer", False)
+
+
+def test_appauth_returns_by_its_private_scheme_and_refreshes(servers: Servers) -> None:
+    app = register(servers, "mobile")
+    redirect_uri = "com.example.app:/oauth2redirect"
+    assert f'Uri.parse("{redirect_uri}")' in app.files["SignIn.kt"]
+    found = metadata_of(app.issuer)
+    asked = {
+        "client_id": app.client_id,
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        "nonce": "n1",
+        "redirect_uri": redirect_uri,
+        "response_type": "code",
+        "scope": "openid profile email offline_access",
+        "state": "s1",
+    }
+    back = allowed(servers, found["authorization_endpoint"], asked)
+    assert (back["state"], back["iss"]) == (["s1"], [app.issuer])
+    # Without authentication, AppAuth sends the client id in the body.
+    own = {"client_id": app.client_id}
+    form = {
+        **own,
+        "code": back["code"][0],
+        "code_verifier": VERIFIER,
+        "grant_type": "authorization_code",
+        "redirect_uri": redirect_uri,
+    }
+    status, tokens = post(found["token_endpoint"], form)
+    assert status == 200, tokens
+    claims = claims_of(tokens["id_token"])
+    assert (claims["aud"], claims["nonce"]) == (app.client_id, "n1")
+    for _ in range(2):
+        refresh = {**own, "grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+        status, tokens = post(found["token_endpoint"], refresh)
+        assert status == 200, tokens
