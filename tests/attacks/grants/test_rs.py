@@ -10,6 +10,7 @@ from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, SIGN
 from tests.support.live import CALLBACK, PASSWORD, Answer, live_servers, secret_of
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.authorization.protocol.resource import MOST
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
@@ -77,6 +78,23 @@ def test_rs_03_other_spellings_are_invalid_target(apis: Apis, resource: str) -> 
     assert apis.ask((resource,), "calendar:read") == "invalid_target"
     answer = apis.world.token("bot1", grant_type="client_credentials", resource=resource)
     _refused(answer, "invalid_target")
+
+
+def test_rs_03_a_request_names_ten_apis_at_most(apis: Apis) -> None:
+    several = tuple(f"https://z{number}.example" for number in range(MOST + 1))
+    for each in several:
+        apis.declare(ApiMetadata(each, each.removeprefix("https://")))
+    assert apis.ask(several, "") == "invalid_target"
+    assert apis.world.exchange(apis.ask(several[1:], "")).status == 200
+    again = (CALENDAR.identifier,) * (MOST + 1)
+    assert apis.world.exchange(apis.ask(again, "calendar:read")).status == 200
+    apis.client("tv1", (DEVICE_CODE,), ())
+    form = {"client_id": "tv1", "client_secret": secret_of("tv1")}
+    for named, error in ((several, "invalid_target"), (again, None)):
+        body = urlencode([*form.items(), *(("resource", each) for each in named)])
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        answer = apis.world.post("/oauth/device-authorization", body, headers=headers)
+        assert answer.json.get("error") == error
 
 
 def test_rs_04_decision_record_lists_existing_apis(apis: Apis) -> None:

@@ -1,7 +1,7 @@
 """oauth2-proxy, kubelogin, Grafana and AppAuth: requests that their source and documentation state.
 
-The first three use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic first, also
-for a client without a secret, and the body after a refusal. The code must survive that.
+The first three use golang.org/x/oauth2, which finds out how to authenticate by trying: HTTP Basic
+first, also for a client without a secret, and the body after a refusal. The code must survive that.
 """
 
 import base64
