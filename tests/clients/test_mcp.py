@@ -32,7 +32,7 @@ from tests.documents.pages import blocks
 from tests.fetch.canary import LOOPBACK, certificate
 from tests.support.live import PASSWORD
 from tests.support.pages import Page, pages
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api
@@ -108,6 +108,7 @@ def _framework(servers: Servers, title: str) -> Generator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
     thread.start()
     try:
+        wait_until(lambda: server.started, "the MCP server never began")
         yield url
     finally:
         server.should_exit = True
