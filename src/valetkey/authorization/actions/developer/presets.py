@@ -77,7 +77,7 @@ class Preset(Struct, frozen=True):
     """A framework or product that an app is built with: one entry of presets.toml.
 
     `registration` has values of `ClientMetadata` by field. `like` names the preset whose
-    registration this one shares. `client`, `needs` and `run` are documentation.
+    registration this one shares. `client`, `needs` and `run` are documentation; `run` is the test.
     """
 
     label: str
@@ -85,13 +85,13 @@ class Preset(Struct, frozen=True):
     client: str
     needs: tuple[str, ...]
     files: Mapping[str, str]
+    run: str
     name: str = ""
     redirect_uri: str = ""
     scopes: tuple[str, ...] = ()
     grant_types: tuple[str, ...] = ()
     registration: Mapping[str, object] = field(default_factory=dict[str, object])
     like: str = ""
-    run: str = ""
 
     def metadata(
         self, name: str = "", *, profile: str = "", allowed: Collection[str] | None = None
