@@ -28,7 +28,7 @@ def test_the_first_tutorial_does_what_it_says(tmp_path: Path) -> None:
             terminal.write(block)
     assert "password: " in terminal.run(block_with("valetkey init").code)
     *before, serve = block_with("valetkey serve").code.splitlines()
-    assert "Done: 4 made" in terminal.run("\n".join(before))
+    assert "Done: 4 created" in terminal.run("\n".join(before))
     with terminal.start(serve) as servers:
         try:
             assert servers.stdout is not None
