@@ -26,7 +26,8 @@ def credential_path(settings: Settings) -> Path:
 
 def owner_link_path(settings: Settings) -> Path:
     """Return the path of the file with the owner link, readable by the server's user only."""
-    return _placed(settings, settings.authorization, "", "owner.link")
+    # Beside the keyring, where a server may write: the configuration can be read-only.
+    return keyring_path(settings).with_name("owner.link")
 
 
 def last_seen_path(settings: Settings, server: ServerSettings) -> Path:

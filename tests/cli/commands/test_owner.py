@@ -14,14 +14,19 @@ from tests.cli.site import configure
 def test_ad_01_the_link_is_printed_and_kept_in_a_file_that_only_its_owner_reads(
     tmp_path: Path,
 ) -> None:
-    configure(tmp_path)
+    # In a container, only the folder of the keyring can be written to.
+    state = tmp_path / "state"
+    state.mkdir()
+    settings = configure(tmp_path)
+    keyring = f'[authorization]\nkeyring = "{state}/valetkey.keyring"'
+    settings.write_text(settings.read_text().replace("[authorization]", keyring))
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     ran = valetkey("owner", here=tmp_path)
     assert ran.code == 0, ran.err
     url = ran.out.strip()
     assert urlsplit(url).path == "/admin/owner"
     (link,) = parse_qs(urlsplit(url).query)["link"]
-    file = tmp_path / "valetkey" / "owner.link"
+    file = state / "owner.link"
     assert file.read_text() == f"{url}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     # Nowhere else: the database keeps a fingerprint.

@@ -6,7 +6,8 @@ from pathlib import Path
 from tests.fetch.test_certificate import certificate
 from valetkey.authorization.actions.inspection.certificates import certificates
 from valetkey.authorization.actions.inspection.databases import judged_clock
-from valetkey.authorization.actions.inspection.machine import judged_disk
+from valetkey.authorization.actions.inspection.machine import file_modes, judged_disk
+from valetkey.config.load import load
 from valetkey.config.settings import AuthorizationSettings, Settings, Source
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace
@@ -48,3 +49,17 @@ def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
     assert level(20, 1_000) == "ok"
     shown = judged_disk("a", Path("/"), 5 << 20, 3 << 29).values
     assert (shown["free"], shown["total"]) == ("5.0 MiB", "1.5 GiB")
+
+
+def test_file_of_the_settings_is_secret_only_if_it_has_the_password(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    environment = {"VALETKEY__RESOURCE__DATABASE": "postgresql://valetkey:hunter22@db/resource"}
+    for text, expected in (
+        ("", []),
+        ("[resource]\ndatabase = 'postgresql://valetkey:hunter22@db/resource'\n", ["file_mode_open"]),
+    ):
+        file.write_text(text)
+        file.chmod(0o644)
+        settings = load(file, environment)
+        found = [each for each in file_modes(settings, NOON) if each.values["file"] == str(file)]
+        assert [each.condition.name for each in found] == expected

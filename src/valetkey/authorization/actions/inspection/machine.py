@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from urllib.parse import urlsplit
 
 from valetkey.authorization.actions.inspection.check import (
     Condition,
@@ -16,7 +17,12 @@ from valetkey.authorization.actions.inspection.check import (
     MachineCheck,
 )
 from valetkey.config.agreement import servers
-from valetkey.config.paths import certificate_files, credential_path, database_file
+from valetkey.config.paths import (
+    certificate_files,
+    credential_path,
+    database_file,
+    last_seen_path,
+)
 from valetkey.config.settings import OTHER_DESCRIPTORS, Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -67,11 +73,10 @@ FILE_MODE_OPEN = FILE_MODE.as_bad("file_mode_open")
 
 
 def disks(settings: Settings, _: Instant) -> Findings:
-    """Judge the disks of the databases, or of the configuration where a database is no file."""
+    """Judge the disks of the databases, or of the servers' other files if a database is no file."""
     folders = {
-        (file.parent if file else settings.source.directory): name
+        (database_file(settings, server) or last_seen_path(settings, server)).parent: name
         for name, server in servers(settings)
-        for file in (database_file(settings, server),)
     }
     for folder, name in folders.items():
         if folder.is_dir():
@@ -125,11 +130,13 @@ def _secret_files(settings: Settings) -> Iterator[Path]:
     yield credential_path(settings)
     if settings.mail.password_file:
         yield settings.source.directory / settings.mail.password_file
-    if settings.source.file is not None and "://" in settings.authorization.database:
-        address = settings.authorization.database.partition("://")[2].partition("@")[0]
-        if ":" in address and "/" not in address:
-            # The database URL contains a password.
-            yield settings.source.file
+    if settings.source.file is not None:
+        # A password from the environment is not in the file.
+        text = settings.source.file.read_text(encoding="utf-8", errors="replace")
+        for _, server in servers(settings):
+            if (password := urlsplit(server.database).password) and password in text:
+                yield settings.source.file
+                break
 
 
 def _mode(file: Path) -> int:
