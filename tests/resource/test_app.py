@@ -12,6 +12,7 @@ from tests.sdk.certificate import self_signed
 from tests.sdk.issuer import SECRET, Clock, Issuer
 from tests.support.wait import until_found
 from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, Source
 from valetkey.database.connect import connect
 from valetkey.database.decisions import Decisions
@@ -192,7 +193,9 @@ def test_without_its_credential_the_server_does_not_start(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_our_own_issuers_certificate_is_trusted_and_no_other(tmp_path: Path) -> None:
+def test_certificate_of_our_issuer_and_of_the_settings_is_trusted_and_no_other(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         certificate, key = self_signed(tmp_path)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -204,8 +207,13 @@ def test_our_own_issuers_certificate_is_trusted_and_no_other(tmp_path: Path) -> 
             own = replace(
                 stranger.authorization, tls_certificate=str(certificate), tls_key=str(key)
             )
-            async with serving(replace(stranger, authorization=own), issuer) as call:
-                await _becomes(call, issuer.token("read"), 200)
+            named = FetchSettings(ca_file=str(certificate))
+            for trusting in (
+                replace(stranger, authorization=own),
+                replace(stranger, fetch=named),
+            ):
+                async with serving(trusting, issuer) as call:
+                    await _becomes(call, issuer.token("read"), 200)
 
     asyncio.run(story())
 

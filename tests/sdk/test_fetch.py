@@ -1,13 +1,24 @@
 """The door to the issuer."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from tests.sdk.certificate import self_signed
+from tests.sdk.issuer import Clock, Issuer
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.fetch import LARGEST_ANSWER, Answer, Credential, Fetcher, Unreachable
+from valetkey.sdk.fetch import (
+    LARGEST_ANSWER,
+    Answer,
+    Credential,
+    Fetcher,
+    Unreachable,
+    default_trust,
+)
 
 
 @asynccontextmanager
@@ -40,6 +51,31 @@ def test_the_credential_is_form_encoded_basic() -> None:
         b"Authorization", b"authorization"
     )
     assert b"identity" in heard[0]
+
+
+def test_authorities_of_the_system_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = self_signed(tmp_path)
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(certificate, key)
+
+    async def story() -> bool:
+        async with Issuer(Clock(), tls=serving).running() as issuer, Fetcher() as fetch:
+            try:
+                return (await fetch.get(f"{issuer.url}/oauth/jwks")).status == 200
+            except Unreachable:
+                return False
+
+    answered: list[bool] = []
+    for store in ("/dev/null", str(certificate)):
+        # The names by which OpenSSL finds the authorities of the system.
+        monkeypatch.setenv("SSL_CERT_FILE", store)
+        monkeypatch.setenv("SSL_CERT_DIR", "/dev/null")
+        default_trust.cache_clear()
+        answered.append(asyncio.run(story()))
+    default_trust.cache_clear()
+    assert answered == [False, True]
 
 
 def test_a_redirect_is_an_answer_not_a_way() -> None:

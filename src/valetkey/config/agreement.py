@@ -53,7 +53,7 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
                 yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
     for key, trusted in (
         ("tls.acme_ca_file", settings.tls.acme_ca_file),
-        ("fetch.ca_file", settings.fetch.ca_file if "authorization" in names else ""),
+        ("fetch.ca_file", settings.fetch.ca_file),
         ("mail.ca_file", settings.mail.ca_file if "authorization" in names else ""),
     ):
         if trusted:

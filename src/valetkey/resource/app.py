@@ -196,16 +196,20 @@ def _secret(settings: Settings) -> Secret:
 
 
 def _trust(settings: Settings, auth_url: str) -> ssl.SSLContext | None:
-    """Return a TLS context that also trusts our own authorization server's certificate.
+    """Return a TLS context that also trusts `fetch.ca_file` and our own authorization server.
 
-    None if this file does not configure that certificate: the default trust applies.
+    None if there is nothing to trust besides the public and the system's authorities.
     """
     files = certificate_files(settings, settings.authorization)
-    if files is None or settings.resource.authorization_url or not auth_url.startswith("https://"):
+    trusted = [] if files is None or settings.resource.authorization_url else [files[0]]
+    if settings.fetch.ca_file:
+        trusted.append(settings.source.directory / settings.fetch.ca_file)
+    if not trusted or not auth_url.startswith("https://"):
         return None
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(files[0])
+    for file in trusted:
+        context.load_verify_locations(file)
     return context
 
 

@@ -87,6 +87,16 @@ class HttpClient(Protocol):
         ...
 
 
+@cache
+def default_trust() -> ssl.SSLContext:
+    """Return the context that trusts public certificate authorities and those of the system."""
+    # Loaded once for all: the certificates take a megabyte.
+    context: ssl.SSLContext = httpx2.create_ssl_context(trust_env=False)
+    # Those of the system, too: an operator installs an internal authority there.
+    context.load_default_certs()
+    return context
+
+
 class Fetcher:
     """A pool of connections to the issuer.
 
@@ -95,9 +105,9 @@ class Fetcher:
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """Trust what `tls` trusts; without it, the usual public certificate authorities."""
+        """Trust what `tls` trusts; without it, public authorities and those of the system."""
         self._client = httpx2.AsyncClient(
-            verify=_the_webs() if tls is None else tls,
+            verify=default_trust() if tls is None else tls,
             timeout=httpx2.Timeout(ANSWER_WITHIN, connect=CONNECT_WITHIN),
             limits=httpx2.Limits(
                 max_connections=32, max_keepalive_connections=8, keepalive_expiry=20.0
@@ -212,12 +222,6 @@ class Fetcher:
                 return Answer(response.status_code, await _read(response))
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise Unreachable(f"no answer from the issuer: {type(error).__name__}") from error
-
-
-@cache
-def _the_webs() -> ssl.SSLContext:
-    # Loaded once for all: the certificates take a megabyte.
-    return httpx2.create_ssl_context(trust_env=False)
 
 
 async def _lines(response: "httpx2.Response") -> AsyncGenerator[bytes]:

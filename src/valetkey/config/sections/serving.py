@@ -58,7 +58,8 @@ class FetchSettings:
     internal services."""
 
     ca_file: Annotated[str, rules.PATH] = ""
-    """PEM file with certificates to trust in addition to those of the system."""
+    """PEM file with certificates to trust in addition to those of the system. The resource server
+    trusts them, too, when it calls the authorization server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,10 @@ def test_file_of_the_settings_is_secret_only_if_it_has_the_password(tmp_path: Pa
     environment = {"VALETKEY__RESOURCE__DATABASE": "postgresql://valetkey:hunter22@db/resource"}
     for text, expected in (
         ("", []),
-        ("[resource]\ndatabase = 'postgresql://valetkey:hunter22@db/resource'\n", ["file_mode_open"]),
+        (
+            "[resource]\ndatabase = 'postgresql://valetkey:hunter22@db/resource'\n",
+            ["file_mode_open"],
+        ),
     ):
         file.write_text(text)
         file.chmod(0o644)
