@@ -180,15 +180,17 @@ def _certificate_until(socket: object) -> int | None:
 
 
 def trust(settings: Settings) -> ssl.SSLContext:
-    """Return a context that trusts the system's certificates and the servers' own."""
+    """Return a context that trusts the system, `fetch.ca_file` and the servers' certificates."""
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    for _, server in servers(settings):
-        files = certificate_files(settings, server)
-        if files is not None:
-            # An unusable certificate is reported separately.
-            with suppress(OSError):
-                context.load_verify_locations(files[0])
+    found = [certificate_files(settings, server) for _, server in servers(settings)]
+    files = [chain for chain, _ in filter(None, found)]
+    if settings.fetch.ca_file:
+        files.append(settings.source.directory / settings.fetch.ca_file)
+    for file in files:
+        # An unusable certificate is reported separately.
+        with suppress(OSError):
+            context.load_verify_locations(file)
     return context
 
 
@@ -199,10 +201,6 @@ _METADATA = "/.well-known/openid-configuration"
 async def providers(settings: Settings) -> AsyncIterator[Finding]:
     """Request the metadata of each provider, as the server does; of GitHub its front page."""
     context = trust(settings)
-    if settings.fetch.ca_file:
-        # An unusable file is reported with the configuration.
-        with suppress(OSError):
-            context.load_verify_locations(settings.source.directory / settings.fetch.ca_file)
     for each in settings.federation.providers:
         for finding in await asyncio.to_thread(_look, each, context):
             yield finding
