@@ -52,6 +52,8 @@ class Receiver:
 @contextmanager
 def recording(ratio: float = 1.0) -> Generator[None]:
     """Record spans of this process for the duration of the block."""
+    # One that began in an earlier block may have ended after it.
+    TRACES.drain(QUEUED)
     TRACES.begin(ratio, nanoseconds, SYSTEM.random)
     try:
         yield
