@@ -67,6 +67,7 @@ def test_created_user_signs_in_to_created_app(
 
         here.goto(link)
         here.fill("#new", _WORD)
+        assert here.inner_text("h1") == "Set your password"
         here.click("#change")
         here.goto(f"{url}/oauth/sign-in")
         sign_in(here, "grace", _WORD)

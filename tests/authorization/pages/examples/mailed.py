@@ -109,7 +109,10 @@ def _recovery() -> Mapping[str, PageContext]:
         ),
         "reset": ResetPage("/account/reset", "vk", "grace", 8),
         "reset-wrong": ResetPage("/account/reset", "vk", "grace", 8, "common"),
+        "reset-first": ResetPage("/account/reset", "vk", "grace", 8, is_first=True),
+        "reset-first-wrong": ResetPage("/account/reset", "vk", "grace", 8, "short", is_first=True),
         "reset-done": ResetDonePage(_IN),
+        "reset-first-done": ResetDonePage(_IN, is_first=True),
         "reset-dead": InvalidLinkPage(LinkSubject.PASSWORD, where),
     }
 

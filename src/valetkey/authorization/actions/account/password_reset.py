@@ -84,10 +84,16 @@ class PasswordReset(Struct, frozen=True):
 
         return await self.passwords.store.write(queue_reset_link, done_by=USUAL_ACTOR)
 
-    async def find_user(self, text: str, now: Instant) -> User | None:
-        """Return the user whose password the link can set; None if the link is invalid."""
+    async def find_user(self, text: str, now: Instant) -> tuple[User, bool] | None:
+        """Return the user whose password the link can set, and whether it is their first one.
+
+        None if the link is invalid.
+        """
         found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
-        return None if found is None else found[1]
+        if found is None:
+            return None
+        link, user = found
+        return user, link.voucher.kind is VoucherKind.FIRST_PASSWORD
 
     async def choose(
         self, text: str, new: str, again: str, now: Instant
@@ -96,9 +102,10 @@ class PasswordReset(Struct, frozen=True):
 
         Returns None for an invalid link. Raises Busy.
         """
-        user = await self.find_user(text, now)
-        if user is None:
+        given = await self.find_user(text, now)
+        if given is None:
             return None
+        user, _ = given
         if fault := new_password_fault(new, again, (user.username, user.email)):
             return fault
         prepared = prepare(new)
@@ -111,8 +118,8 @@ class PasswordReset(Struct, frozen=True):
 
         def set_password(tx: Transaction) -> User | None:
             # Locked: password and email stay as they are between the look-up and the change.
-            given = self._link(tx, text, now)
-            hold_both(tx, None if given is None else _sender(given.data)[0], user.uid)
+            sent = self._link(tx, text, now)
+            hold_both(tx, None if sent is None else _sender(sent.data)[0], user.uid)
             tx.users.find_to_change(user.uid)
             found = self._find(tx, text, now)
             if found is None or not self.links.redeem(tx, found[0], now):

@@ -11,6 +11,7 @@ from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import language_of
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,
@@ -51,10 +52,9 @@ class ResetRequestPage(Struct, frozen=True):
 
 
 class ResetPage(Struct, frozen=True):
-    """Ask for another password. Posts `csrf`, `link` and `new`."""
+    """Ask for another password, or for the first one. Posts `csrf`, `link` and `new`."""
 
     template: ClassVar[str] = "password_reset/reset.html"
-    title: ClassVar[str] = translatable("Choose a new password")
     scripts: ClassVar[tuple[str, ...]] = ("show.js", "strength.js")
 
     action: str
@@ -64,15 +64,30 @@ class ResetPage(Struct, frozen=True):
     shortest: int
     #: The fault of the new password; "" for none.
     fault: str = ""
+    is_first: bool = False
+
+    @property
+    def title(self) -> str:
+        """Return the heading."""
+        if self.is_first:
+            return translatable("Set your password")
+        return translatable("Choose a new password")
 
 
 class ResetDonePage(Struct, frozen=True):
-    """Say that the password was changed."""
+    """Say that the password was changed, or that the first one was set."""
 
     template: ClassVar[str] = "password_reset/done.html"
-    title: ClassVar[str] = translatable("Your password was changed")
 
     sign_in_url: str
+    is_first: bool = False
+
+    @property
+    def title(self) -> str:
+        """Return the heading."""
+        if self.is_first:
+            return translatable("Your password is set")
+        return translatable("Your password was changed")
 
 
 PURPOSE = "recovery"
@@ -124,21 +139,21 @@ class ResetPassword(Struct, frozen=True):
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its form is sent."""
         link = link_in(request)
-        user = await self.reset.find_user(link, request.now)
-        return _DEAD if user is None else _form(request, link, user.username)
+        found = await self.reset.find_user(link, request.now)
+        return _DEAD if found is None else _form(link, found)
 
     async def choose(self, request: VisitorRequest) -> Outcome:
         """Set the new password."""
         link, new = request.form.get("link") or "", request.form.get("new") or ""
-        user = await self.reset.find_user(link, request.now)
-        if user is None:
+        found = await self.reset.find_user(link, request.now)
+        if found is None:
             return _DEAD
         done = await self.reset.choose(link, new, new, request.now)
         if done is None:
             return _DEAD
         if isinstance(done, NewPasswordFault):
-            return _form(request, link, user.username, done.value)
-        return Show(ResetDonePage(SIGN_IN))
+            return _form(link, found, done.value)
+        return Show(ResetDonePage(SIGN_IN, is_first=found[1]))
 
     def _ask(
         self, request: VisitorRequest, name: str, *, empty: bool = False, wait: int = 0
@@ -158,6 +173,7 @@ class ResetPassword(Struct, frozen=True):
 _DEAD = Show(InvalidLinkPage(LinkSubject.PASSWORD, FORGOTTEN), GONE)
 
 
-def _form(request: VisitorRequest, link: str, username: str, fault: str = "") -> Show:
-    page = ResetPage(RESET, link, username, SHORTEST, fault)
+def _form(link: str, found: tuple[User, bool], fault: str = "") -> Show:
+    user, is_first = found
+    page = ResetPage(RESET, link, user.username, SHORTEST, fault, is_first)
     return Show(page, BAD_REQUEST if fault else 200)
