@@ -270,7 +270,8 @@ class Buttons(Struct, frozen=True):
             for slug, it in self.by_slug.items()
             if it.button.offered(shown) and powers.allow(it.operation.permission, about)
         ]
-        return tuple(sorted(offers, key=lambda offer: offer.danger))
+        # What is disabled is mostly opened to enable it again: later ones may be in a menu.
+        return tuple(sorted(offers, key=lambda it: (it.danger, it.slug != "enable")))
 
     def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
         """Return the message after the operation behind this button; `others` are further ones."""
