@@ -57,7 +57,9 @@ def test_jw_10_an_audience_is_ours_or_it_is_not(world: LiveServers, issuer_key: 
     several = forge(target, claims={"aud": ["https://other.example", world.api]})
     assert world.call(several).status == 200
     assert world.token(path="/oauth/introspect", token=several).response.text == '{"active":false}'
-    for audience in (world.auth, f"{world.api}/", f"{world.api}/v2", [world.auth], [[world.api]]):
+    # An identifier without a path is the same with a slash at its end.
+    assert world.call(forge(target, claims={"aud": f"{world.api}/"})).status == 200
+    for audience in (world.auth, f"{world.api}//", f"{world.api}/v2", [world.auth], [[world.api]]):
         assert not target.takes(forge(target, claims={"aud": audience}))
     for name in ("client_id", "jti", "sub", "iat"):
         assert not target.takes(forge(target, claims={name: None}))
