@@ -181,7 +181,7 @@ async def _phases(url: str, parent: int, seconds: float) -> _Found:
         )
         lines.append(line)
     await _served(lines[:_CALLERS], request, 1.0)  # until caches are warm
-    calm = await _measured(parent, _served(lines[:_CALLERS], request, _MEASURED))
+    calm = await _measured(parent, _served(lines[:_CALLERS], request, min(_MEASURED, seconds)))
     capacity = len(calm.good) / calm.lasted
     over = await _measured(parent, _paced(lines, request, _TIMES * capacity, seconds))
     after = await _measured(parent, _paced(lines, request, capacity / 2, min(_AFTER, seconds)))
