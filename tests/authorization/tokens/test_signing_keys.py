@@ -18,8 +18,10 @@ from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, Si
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
@@ -181,6 +183,37 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
         later = Instant(known + days(2))
         await other.rotate(later, done_by=BY_SYSTEM)
         assert other.current(later).kid != after
+
+    run(sqlite_url, tmp_path, story)
+
+
+def test_rotations_end_before_the_key_set_outgrows_what_apis_read(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    async def story(it: Keys) -> None:
+        ring = it.ring()
+        await ring.maintain(NOON)
+        first = (await it.stores[0].read(lambda tx: tx.signing_keys.all(NOON)))[0]
+
+        def fill(tx: Transaction) -> None:
+            for number in range(2, 499):
+                kid = f"{number:043d}"
+                key = json.dumps({**json.loads(first.public_jwk), "kid": kid})
+                tx.signing_keys.issue(
+                    replace(first, kid=kid, period=number, public_jwk=key, retires_at=NOON)
+                )
+
+        await it.stores[0].write(fill, done_by=USUAL_ACTOR)
+        await ring.rotate(NOON, at_once=True, done_by=BY_SYSTEM)
+        signing = ring.current(NOON).kid
+        with pytest.raises(Refused, match="500 keys are published"):
+            await ring.rotate(NOON, at_once=True, done_by=BY_SYSTEM)
+        assert ring.current(NOON).kid == signing
+        document = ring.published(NOON).document()
+        assert len(KeySet.parse(document, ignore_unknown=True, of_issuer=True)) == 500
+        # A leaked key is still withdrawn, and leaves room for its successor.
+        assert await ring.withdraw(signing, NOON, done_by=BY_SYSTEM)
+        assert ring.current(NOON).kid != signing
 
     run(sqlite_url, tmp_path, story)
 

@@ -65,6 +65,22 @@ def test_an_issuer_that_exchanges_its_keys_again_and_again_is_followed() -> None
     asyncio.run(story())
 
 
+def test_keys_that_are_exchanged_twice_within_a_second_are_found() -> None:
+    async def story() -> None:
+        async with _source() as (source, issuer, _):
+            # The clock stands still: both responses come within one second.
+            assert await source.fetch_missing(issuer.clock.now())
+            issuer.key = SigningKey.generate()
+            issuer.keys = KeySet.of(issuer.key.public, *issuer.keys)
+            news = await asyncio.gather(
+                *(source.fetch_missing(issuer.clock.now()) for _ in range(50))
+            )
+            assert all(news)
+            assert issuer.asked[JWKS] == 2
+
+    asyncio.run(story())
+
+
 def test_the_same_document_is_the_same_set() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, kept):

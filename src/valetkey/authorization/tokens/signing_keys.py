@@ -22,6 +22,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.moment import Instant, Lifetime, days, later
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.seal import Sealer
 
 PURPOSE = "access"
@@ -29,11 +30,21 @@ _PUBLISHED_AFTER = days(2)
 """A key stays published until its last token has expired: a day, plus a day of reserve."""
 
 
+_MOST = 500
+"""Number of published keys at which no key is rotated: apps and APIs read a bounded document."""
+
 ALGORITHM = Algorithm.ES256
 """Default algorithm, for access tokens and wherever nothing else was chosen."""
 
 _SLOW = (Algorithm.RS256, Algorithm.PS256)
 """Algorithms whose keys take as long to generate as a hundred requests."""
+
+_TOO_MANY = Refusal(
+    ErrorCode.CONFLICT,
+    f"{_MOST} keys are published, each for two days after its last signature: withdraw those that"
+    " nobody needs, or wait",
+    "keys.many",
+)
 
 _Records = Mapping[str, Sequence[SigningKeyRecord]]
 _NO_RECORDS: Sequence[SigningKeyRecord] = ()
@@ -163,7 +174,8 @@ class SigningKeyRing:
     ) -> None:
         """Let the next key take over now, or as soon as it has been published long enough.
 
-        For one algorithm or all. Raises NoSigningKey, and what `allowed` raises.
+        For one algorithm or all. Raises NoSigningKey and what `allowed` raises; refused with
+        `conflict` while 500 keys are published.
         """
         await self.maintain(now)
         rotating = self.algorithms if algorithm is None else (algorithm,)
@@ -174,6 +186,8 @@ class SigningKeyRing:
         def rotate_keys(tx: Transaction) -> None:
             touch(tx.db)
             allowed(tx)
+            if len(tx.signing_keys.all(now)) >= _MOST:
+                raise Refused(_TOO_MANY)
             for each in rotating:
                 self._expedite_next_key(tx, drafts[each], each, now, at_once=at_once)
 

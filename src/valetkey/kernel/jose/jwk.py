@@ -22,6 +22,12 @@ MOST = 20
 MOST_PUBLISHED = 100
 """Maximum number of keys in a published set: several for each algorithm, some retiring."""
 
+MOST_OF_ISSUER = 1_000
+"""Maximum number of keys in the set of the issuer that an API trusts: keys stay for two days."""
+
+LONGEST_OF_ISSUER = 524_288
+"""Maximum number of bytes in that set."""
+
 SIZE = 32
 """Bytes of a P-256 coordinate, of half a signature and of an Ed25519 key."""
 
@@ -45,13 +51,14 @@ _ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
 
 
-def entries(document: bytes, most: int = MOST) -> list[object]:
+def entries(document: bytes, most: int = MOST, longest: int = LONGEST) -> list[object]:
     """Return the entries of a JWKS document (RFC 7517 section 5), not yet validated.
 
-    Refused with `invalid_client_metadata` above 64 KiB or `most` keys, or if there is no array.
+    Refused with `invalid_client_metadata` above `longest` bytes or `most` keys, or without an
+    array.
     """
-    if len(document) > LONGEST:
-        raise refused("long", f"a key set has at most {LONGEST} bytes")
+    if len(document) > longest:
+        raise refused("long", f"a key set has at most {longest} bytes")
     members = read_object(document)
     listed = None if members is None else members.get("keys")
     if not isinstance(listed, list):

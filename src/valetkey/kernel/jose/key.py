@@ -17,7 +17,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwk import (
     LONGEST,
+    LONGEST_OF_ISSUER,
     MOST,
+    MOST_OF_ISSUER,
     MOST_PUBLISHED,
     PRIVATE,
     SIZE,
@@ -185,16 +187,22 @@ class KeySet:
         return KeySet(MappingProxyType(by_kid))
 
     @staticmethod
-    def parse(document: bytes, *, ignore_unknown: bool = False) -> "KeySet":
+    def parse(
+        document: bytes, *, ignore_unknown: bool = False, of_issuer: bool = False
+    ) -> "KeySet":
         """Parse a JWKS document (RFC 7517 section 5).
 
         Encryption keys are left out. Refused with `invalid_client_metadata` above 64 KiB or 20
         keys, for any other key that `PublicKey.parse` would refuse, and for several keys unless
         each has a kid. With `ignore_unknown`, for sets that a server publishes, unusable keys are
-        left out, and there may be 100.
+        left out, and there may be 100; `of_issuer` allows 512 KiB and 1,000 keys, because the
+        issuer is trusted and publishes each key for two days after its last signature.
         """
         keys: dict[str, PublicKey] = {}
-        listed = entries(document, MOST_PUBLISHED if ignore_unknown else MOST)
+        if of_issuer:
+            listed = entries(document, MOST_OF_ISSUER, LONGEST_OF_ISSUER)
+        else:
+            listed = entries(document, MOST_PUBLISHED if ignore_unknown else MOST)
         signing = [entry for entry in listed if not _is_to_encrypt(entry)]
         for entry in signing:
             try:

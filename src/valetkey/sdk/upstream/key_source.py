@@ -53,14 +53,20 @@ class KeySource:
     async def fetch_missing(self, now: Instant) -> bool:
         """Fetch the keys because one is missing, if the last fetch is long enough ago.
 
-        Returns True if the set changed. At most one request in 10 seconds (in one second while the
-        issuer does not answer, or after the set changed, because an issuer in an emergency rotates
-        more than once); concurrent callers wait for one response.
+        Returns True if the set changed. At most one request in 10 seconds, or in one second while
+        the issuer does not answer. Concurrent callers wait for one response.
+
+        An issuer in an emergency rotates more than once: in the second after a response with new
+        keys, a missing key may be newer still, and the request is sent when that second has passed.
         """
-        rest = REST if self.is_sure() and not self._had_news else _RETRY
-        if self._question is None and 0 <= now - self._asked_at < rest:
-            return False
+        if self._question is None and 0 <= (passed := now - self._asked_at) < self._rest():
+            if not self._had_news:
+                return False
+            return await self._fetch_shared(now, _RETRY - passed)
         return await self._fetch_shared(now)
+
+    def _rest(self) -> int:
+        return REST if self.is_sure() and not self._had_news else _RETRY
 
     async def follow(self, now: Callable[[], Instant]) -> None:
         """Fetch at once and then every five minutes, sooner after a failure; forever.
@@ -78,9 +84,9 @@ class KeySource:
             await asyncio.sleep(_LOOK_EVERY if self._keys is not None else pause)
             pause = min(2 * pause, _LOOK_EVERY)
 
-    async def _fetch_shared(self, now: Instant) -> bool:
+    async def _fetch_shared(self, now: Instant, after: float = 0) -> bool:
         if self._question is None:
-            self._question = asyncio.get_running_loop().create_task(self._ask(now))
+            self._question = asyncio.get_running_loop().create_task(self._ask(now, after))
             self._question.add_done_callback(self._answered)
         # Shielded: cancelling one caller must not cancel the shared request.
         return await asyncio.shield(self._question)
@@ -88,7 +94,8 @@ class KeySource:
     def _answered(self, _: asyncio.Task[bool]) -> None:
         self._question = None
 
-    async def _ask(self, now: Instant) -> bool:
+    async def _ask(self, now: Instant, after: float) -> bool:
+        await asyncio.sleep(after)
         self._asked_at = now
         self._had_news = False
         try:
@@ -114,7 +121,7 @@ class KeySource:
             return False
         try:
             # The issuer may have keys for algorithms that we do not support (RFC 7517 section 5).
-            keys = KeySet.parse(document, ignore_unknown=True)
+            keys = KeySet.parse(document, ignore_unknown=True, of_issuer=True)
         except Refused:
             return False
         if not len(keys):

@@ -15,6 +15,7 @@ from valetkey.sdk.upstream.introspection import Introspection
 from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import Revocations
 
+_FETCHES = 2  # the first may have been under way before the key existed
 _REFERENCE = f"{Prefix.ACCESS_TOKEN}_"
 _DOTS = 2
 
@@ -184,12 +185,11 @@ class Verifier:
         if known is not None:
             return known
         verdict = self._check(token, keys, now)
-        if not _lacks_key(verdict):
-            return verdict
-        await self._source.fetch_missing(now)
-        newer = self._source.keys
-        if newer is not None and newer is not keys:
-            verdict = self._check(token, newer, now)
+        for _ in range(_FETCHES):
+            if not _lacks_key(verdict):
+                return verdict
+            await self._source.fetch_missing(now)
+            verdict = self._check(token, self._source.keys or keys, now)
         if _lacks_key(verdict) and not self._source.is_sure():
             return NO_KEYS
         return verdict
