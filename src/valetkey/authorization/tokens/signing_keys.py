@@ -41,8 +41,8 @@ _SLOW = (Algorithm.RS256, Algorithm.PS256)
 
 _TOO_MANY = Refusal(
     ErrorCode.CONFLICT,
-    f"{_MOST} keys are published, each for two days after its last signature: withdraw those that"
-    " nobody needs, or wait",
+    f"{_MOST} keys are published, each for two days after its last signature:"
+    " withdraw keys, or wait",
     "keys.many",
 )
 
