@@ -5,7 +5,6 @@ from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal
@@ -135,7 +134,9 @@ class Problems:
             "reference": reference,
         }
         if errors:
-            problem["errors"] = [asdict(error) for error in errors]
+            problem["errors"] = [
+                {"pointer": error.pointer, "detail": error.detail} for error in errors
+            ]
         headers: list[tuple[str, str]] = [_TYPE]
         if status in _CHALLENGED:
             header = self._challenge.header(refusal, scope)

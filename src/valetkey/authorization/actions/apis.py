@@ -29,6 +29,7 @@ from valetkey.authorization.model.register.client import (
     client_without_rights,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -95,7 +96,7 @@ class ApiRegistrar(Struct, frozen=True):
         key = canonical(api.identifier)
         taken = key in map(canonical, self.own_identifiers)
         if taken or not tx.clients.register(_credential(api)) or not tx.apis.add(api, key):
-            return (MetadataError("identifier", "another one: this one is taken"),)
+            return (input_fault("identifier", "name.taken"),)
         tx.events.add(ApiRegistered(api.id, api.identifier), now)
         return api
 
@@ -191,7 +192,7 @@ def _faults(wanted: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[Me
     if fault := identifier_fault(wanted.identifier):
         yield MetadataError("identifier", fault)
     if not 0 < len(wanted.name) <= _LONGEST_NAME or not _LINE.fullmatch(wanted.name):
-        yield MetadataError("name", f"1 to {_LONGEST_NAME} printable characters")
+        yield input_fault("name", "text.some", least=1, most=_LONGEST_NAME)
     for name, sentence in wanted.scopes.items():
         if not 0 < len(sentence) <= _LONGEST_SENTENCE or not _LINE.fullmatch(sentence):
             detail = f"a sentence of 1 to {_LONGEST_SENTENCE} characters, as in: see your calendar"
@@ -211,7 +212,7 @@ def _faults(wanted: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[Me
 
 def _group_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
     if len(wanted.required_groups) > MOST_REQUIRED:
-        yield MetadataError("required_groups", f"at most {MOST_REQUIRED}")
+        yield input_fault("required_groups", "number.most", most=MOST_REQUIRED)
     for place, name in enumerate(wanted.required_groups[:MOST_REQUIRED]):
         if re.fullmatch(NAME, name) is None:
             yield MetadataError(f"required_groups/{place}", "the name of a group")
@@ -219,7 +220,7 @@ def _group_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
 
 def _role_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
     if len(wanted.roles) > MOST_ROLES:
-        yield MetadataError("roles", f"at most {MOST_ROLES}")
+        yield input_fault("roles", "number.most", most=MOST_ROLES)
     for place, role in enumerate(wanted.roles[:MOST_ROLES]):
         if re.fullmatch(ROLE_NAME, role) is None:
             yield MetadataError(f"roles/{place}", "1 to 80 letters, digits and . _ : -")

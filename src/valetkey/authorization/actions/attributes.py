@@ -23,17 +23,25 @@ from valetkey.authorization.model.event.groups import AttributeDeclared, Attribu
 from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.model.register.claim import Source
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import REASONS, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
+from valetkey.kernel.shapes.shape import FieldError
 from valetkey.kernel.strict_json import read_object
 
 Faults = tuple[MetadataError, ...]
 
 _LARGEST_SCHEMA = 4_096
 _LONGEST_LABEL = 80
+_LIMITS = {
+    "minLength": ("length.least", "least"),
+    "maxLength": ("length.most", "most"),
+    "minimum": ("number.least", "least"),
+    "maximum": ("number.most", "most"),
+}
 _TYPED = ("string", "integer", "number", "boolean")
 """The types of values that can be entered in one field of a form."""
 
@@ -118,7 +126,14 @@ def merged_attributes(
     known = {each.name for each in declared}
     after = UserAttributes({name: values[name] for name in sorted(values) if name in known})
     if after != before and len(after.encode()) > LARGEST_ATTRIBUTES:
-        return (MetadataError("attributes", f"at most {LARGEST_ATTRIBUTES} bytes of JSON"),)
+        return (
+            MetadataError(
+                "attributes",
+                f"at most {LARGEST_ATTRIBUTES} bytes of JSON",
+                "attribute.size",
+                {"most": str(LARGEST_ATTRIBUTES)},
+            ),
+        )
     return after
 
 
@@ -135,9 +150,26 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
     # A value that readers of tokens would reject must not become a claim.
     if read_object(msgspec.json.encode({"attributes": given})) is None:
         right = "whole numbers below 2**53, and at most six levels of lists and objects"
-        return (MetadataError("attributes", right),)
+        return (MetadataError("attributes", right, "attribute.json"),)
     errors, _ = _shape(declared).validate(given) if given else ((), {})
-    return tuple(MetadataError(f"attributes{each.pointer}", each.detail) for each in errors)
+    return tuple(_schema_fault(each) for each in errors)
+
+
+def _schema_fault(error: FieldError) -> MetadataError:
+    code, name = "attribute.schema", ""
+    match error.keyword, error.allowed:
+        case "type", [str() as kind] if f"type.{kind}" in REASONS:
+            code = f"type.{kind}"
+        case "enum" | "const", _:
+            code = "attribute.value"
+        case "minLength", 1:
+            code = "length.none"
+        case ("minLength" | "maxLength" | "minimum" | "maximum") as keyword, int():
+            code, name = _LIMITS[keyword]
+        case _:
+            pass
+    values = {name: str(error.allowed)} if name else {}
+    return MetadataError(f"attributes{error.pointer}", error.detail, code, values)
 
 
 def typed_value(attribute: Attribute, text: str) -> object:
@@ -183,10 +215,10 @@ def shown_attributes(user: User, declared: Sequence[Attribute]) -> tuple[tuple[s
 
 def _faults(attribute: Attribute) -> Iterator[MetadataError]:
     if re.fullmatch(ATTRIBUTE_NAME, attribute.name) is None:
-        yield MetadataError("name", "a letter, then at most 39 letters, digits and _")
+        yield input_fault("name", "attribute.name")
         return
     if len(attribute.label) > _LONGEST_LABEL or not attribute.label.isprintable():
-        yield MetadataError("label", f"at most {_LONGEST_LABEL} printable characters")
+        yield input_fault("label", "text.printable", most=_LONGEST_LABEL)
     if len(msgspec.json.encode(attribute.schema)) > _LARGEST_SCHEMA:
         yield MetadataError("schema", f"a JSON Schema of at most {_LARGEST_SCHEMA} bytes")
         return

@@ -32,6 +32,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
@@ -111,7 +112,7 @@ class Registrar(Struct, frozen=True):
             return tuple(faults)
         client = self._client(metadata, client_id, now)
         if tx.clients.was_removed(client_id) or not tx.clients.register(client):
-            return (MetadataError("client_id", "another one: this one is taken"),)
+            return (input_fault("client_id", "name.taken"),)
         tx.events.add(ClientRegistered(client_id, self.channel), now)
         if secret is not None:
             self._add_secret(tx, client, secret, now)

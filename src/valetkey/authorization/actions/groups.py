@@ -11,6 +11,7 @@ from valetkey.authorization.model.event.groups import (
     GroupMemberRemoved,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -21,7 +22,7 @@ from valetkey.kernel.words import translatable
 MOST_RENAMED = 1_000
 """A group that more apps than this require cannot be renamed: all are changed at once."""
 
-_TAKEN = MetadataError("name", "another one: this one is taken")
+_TAKEN = input_fault("name", "name.taken")
 
 Faults = tuple[MetadataError, ...]
 
@@ -75,7 +76,7 @@ def _parent(tx: Transaction, name: str) -> str | MetadataError:
         return ""
     parent = tx.groups.find_to_change(name)
     if parent is None:
-        return MetadataError("parent", "an existing group")
+        return input_fault("parent", "group.unknown")
     if parent.parent:
         right = f"a group that is in none; this one is in {parent.parent}"
         return MetadataError("parent", right)

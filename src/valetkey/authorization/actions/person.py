@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from valetkey.authorization.model.account.user import Address, StandardClaims
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.links import is_link
+from valetkey.authorization.protocol.register.reasons import input_fault
 
 LONGEST = 200
 """Maximum length of a name, and of each part of an address, in characters."""
@@ -26,21 +27,21 @@ _LEAP = 2_000
 
 def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
     """Yield every error; an empty claim is absent and never an error."""
-    for name, (is_good, right) in _RULES.items():
+    for name, (is_good, code) in _RULES.items():
         said: str = getattr(claims, name)
         if said and not is_good(said):
-            yield MetadataError(name, right)
+            yield input_fault(name, code, most=LONGEST)
     if claims.phone_number_verified and not claims.phone_number:
-        yield MetadataError("phone_number_verified", "absent without a phone_number")
+        yield input_fault("phone_number_verified", "claim.unverifiable")
     for name in Address.__struct_fields__:
         part: str = getattr(claims.address, name)
         if name in _SEVERAL_LINES:
             is_plain = len(part) <= LONGEST_ADDRESS and all(map(_is_plain, part.split("\n")))
-            right = f"lines of printable characters, {LONGEST_ADDRESS} together"
+            code, most = "text.lines", LONGEST_ADDRESS
         else:
-            is_plain, right = _is_plain(part), _PLAIN
+            is_plain, code, most = _is_plain(part), "text.trimmed", LONGEST
         if part and not is_plain:
-            yield MetadataError(f"address/{name}", right)
+            yield input_fault(f"address/{name}", code, most=most)
 
 
 def _is_plain(text: str) -> bool:
@@ -78,11 +79,10 @@ def _exists(zone: str) -> bool:
     return True
 
 
-_PLAIN = f"at most {LONGEST} printable characters, without space at the ends"
 _SEVERAL_LINES = ("formatted", "street_address")
 _Rule = tuple[Callable[[str], bool], str]
-_TEXT: _Rule = (_is_plain, _PLAIN)
-_URL: _Rule = (is_link, "an https address")
+_TEXT: _Rule = (_is_plain, "text.trimmed")
+_URL: _Rule = (is_link, "claim.link")
 PICTURES = "/pictures"
 """The path below the issuer of pictures that users uploaded."""
 
@@ -92,7 +92,7 @@ _OWN_PICTURE = re.compile(
 )
 _PICTURE: _Rule = (
     lambda text: is_link(text) or _OWN_PICTURE.fullmatch(text) is not None,
-    "an https address",
+    "claim.link",
 )
 
 _RULES: Mapping[str, _Rule] = MappingProxyType(
@@ -105,15 +105,15 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         "picture": _PICTURE,
         "website": _URL,
         "gender": _TEXT,
-        "birthdate": (_is_birthdate, "YYYY-MM-DD, YYYY, or 0000-MM-DD without the year"),
-        "zoneinfo": (_is_zone, "the name of a time zone, such as Europe/Berlin"),
+        "birthdate": (_is_birthdate, "claim.birthdate"),
+        "zoneinfo": (_is_zone, "claim.zoneinfo"),
         "locale": (
             lambda text: _LOCALE.fullmatch(text) is not None,
-            "a language tag, such as en or de-AT",
+            "claim.locale",
         ),
         "phone_number": (
             lambda text: _PHONE_NUMBER.fullmatch(text) is not None,
-            "an international number, such as +442079460000",
+            "claim.phone_number",
         ),
     }
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import reset_factors
-from valetkey.authorization.actions.account.usernames import username_fault
+from valetkey.authorization.actions.account.usernames import username_code
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
 from valetkey.authorization.actions.bulk_revocation import end_all_of_user
@@ -30,6 +30,7 @@ from valetkey.authorization.model.event.users import (
     UserRegistered,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -56,9 +57,7 @@ class UserRecord(Struct, frozen=True):
         # Folded too: a full-width @ would make the name another's email address.
         plain = all(name.isprintable() and not set(name) & set(" @") for name in names)
         if not plain or not 0 < len(username) <= _LONGEST or username != fold(username):
-            found.append(
-                MetadataError("username", f"1 to {_LONGEST} characters without spaces and @")
-            )
+            found.append(input_fault("username", "username.form", most=_LONGEST))
         local, at, domain = self.email.rpartition("@")
         if (
             not (local and at and domain)
@@ -66,9 +65,9 @@ class UserRecord(Struct, frozen=True):
             or not self.email.isprintable()
             or " " in self.email
         ):
-            found.append(MetadataError("email", "an email address"))
+            found.append(input_fault("email", "claim.email"))
         if len(self.name) > _LONGEST or not self.name.isprintable():
-            found.append(MetadataError("name", f"at most {_LONGEST} printable characters"))
+            found.append(input_fault("name", "text.printable", most=_LONGEST))
         return (*found, *claim_faults(self.claims))
 
 
@@ -112,11 +111,7 @@ class Accounts(Struct, frozen=True):
             attributes=attributes,
         )
         if not tx.users.register(user):
-            return (
-                MetadataError(
-                    "username", "another one: this uid, username or email address is taken"
-                ),
-            )
+            return (input_fault("username", "user.taken"),)
         tx.events.add(UserRegistered(user.uid), now)
         if password_hash is not None:
             tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), password_hash, now)
@@ -160,8 +155,8 @@ class Accounts(Struct, frozen=True):
 
     def name_faults(self, username: str) -> Faults:
         """Return the errors of a new username beyond its characters: reserved, or like an id."""
-        detail = username_fault(username, self.reserved)
-        return (MetadataError("username", detail),) if detail else ()
+        code = username_code(username, self.reserved)
+        return (input_fault("username", code),) if code else ()
 
     def verify_email(self, tx: Transaction, user: User, now: Instant) -> bool:
         """Mark the address as verified, and notify it. False if it was verified already."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin.import_reasons import explain
 from valetkey.authorization.actions.admin.import_report import figures, report
 from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
 from valetkey.authorization.model.account.user_import import (
@@ -159,7 +160,7 @@ def _print_report(
     say.fields([first, ("Already exist", str(found["existing"])), ("Faults", str(found["faults"]))])
     if rows:
         say.line()
-        cells = [(str(it.line), it.username, it.email, it.reason) for it in rows]
+        cells = [(str(it.line), it.username, it.email, explain(it.reason)) for it in rows]
         say.table(("ROW", "USERNAME", "EMAIL", "REASON"), cells)
         if len(rows) < found["existing"] + found["faults"]:
             say.line(f"The first {len(rows)}; --report FILE has all of them.")

@@ -203,7 +203,7 @@ class JsonSchema:
             return
         if _is_small(known):
             for error in self._validator.iter_errors(known):
-                yield FieldError(pointer(*error.instance_path), _detail(error))
+                yield _field_error(error, *error.instance_path)
             return
         wrong = {
             name: value for name, value in known.items() if not self._fields[name].is_valid(value)
@@ -213,7 +213,7 @@ class JsonSchema:
                 yield FieldError(pointer(name), _SOMEWHERE)
                 continue
             for error in self._fields[name].iter_errors(value):
-                yield FieldError(pointer(name, *error.instance_path), _detail(error))
+                yield _field_error(error, name, *error.instance_path)
         if not wrong:
             yield FieldError("", _TOGETHER)
 
@@ -235,9 +235,11 @@ def _is_small(value: object) -> bool:
     return True
 
 
-def _detail(error: "jsonschema_rs.ValidationError") -> str:
-    """Return the validator's message, which begins with a placeholder for the value."""
-    return error.message.replace('"', "").replace("\n", " ")[:300]
+def _field_error(error: "jsonschema_rs.ValidationError", *path: str | int) -> FieldError:
+    # The message begins with a placeholder for the value.
+    detail = error.message.replace('"', "").replace("\n", " ")[:300]
+    allowed: object = getattr(error.kind, "value", None)
+    return FieldError(pointer(*path), detail, error.kind.name, allowed)
 
 
 def _validator(schema: Document) -> "jsonschema_rs.Draft202012Validator":

@@ -19,10 +19,15 @@ MOST_ERRORS = 100
 
 
 class FieldError(Struct, frozen=True):
-    """An error in one field: a JSON pointer (RFC 6901) and a sentence."""
+    """An error in one field: a JSON pointer (RFC 6901) and a sentence.
+
+    If a JSON Schema rejects the value: the keyword that rejects it, and the value of the keyword.
+    """
 
     pointer: str
     detail: str
+    keyword: str = ""
+    allowed: object = None
 
 
 class Invalid(Exception):

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from tests.authorization.pages.examples.account import ago
 from tests.authorization.pages.examples.people import HOSTILE
 from valetkey.authorization.actions.admin.import_file import COLUMNS
-from valetkey.authorization.actions.admin.import_reasons import fault_of_file, reasons_of
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user_import import ImportState
+from valetkey.authorization.protocol.register.reasons import Reason, reason
 from valetkey.authorization.site.admin.users.imports import (
     ImportLine,
     ImportPage,
@@ -28,12 +28,20 @@ _RECENT = tuple(
 )
 _PROBLEMS = (
     *(
-        ProblemLine(line, username, email, tuple(reasons_of(reason)))
-        for line, username, email, reason in (
-            (3, "bob", "bob@example.com", "email: an account with this address already exists"),
-            (7, "", "", "username: is missing"),
-            (8, "eve", "", "name: must be at most 200 printable characters; <b>%d</b>"),
-            (9, HOSTILE.username, HOSTILE.email, "the row has more than 64 KiB"),
+        ProblemLine(line, username, email, reasons)
+        for line, username, email, reasons in (
+            (3, "bob", "bob@example.com", (Reason("email", "row.email"),)),
+            (7, "", "", (Reason("username", "missing"),)),
+            (
+                8,
+                "eve",
+                "",
+                (
+                    reason("name", "text.printable", most=200),
+                    Reason("", "%(said)s", {"said": "<b>%d</b>"}),
+                ),
+            ),
+            (9, HOSTILE.username, HOSTILE.email, (reason("", "row.size", size=64),)),
         )
     ),
 )
@@ -60,7 +68,7 @@ def imports_examples() -> Mapping[str, PageContext]:
     return {
         "admin_import": replace(_FORM, recent=_RECENT),
         "admin_import_first": _FORM,
-        "admin_import_fault": replace(_FORM, fault=fault_of_file('there are two columns "<i>"')),
+        "admin_import_fault": replace(_FORM, fault=reason("", "file.columns", column="<i>")),
         "admin_import_receiving": replace(
             _CHECKED, state="receiving", is_running=True, good=0, total=0, problems=()
         ),

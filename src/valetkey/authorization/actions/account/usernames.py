@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.protocol.register.confusables import shape_of
-from valetkey.authorization.protocol.register.faults import FAULTS
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
@@ -43,19 +43,24 @@ def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
 
 
 def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
-    """Return why this username cannot be assigned; "" if it can.
+    """Return what a username has to be instead of this one; "" if this one can be assigned."""
+    code = username_code(username, reserved)
+    return input_fault("username", code).detail if code else ""
+
+
+def username_code(username: str, reserved: Iterable[str] = ()) -> str:
+    """Return the code of why this username cannot be assigned; "" if it can.
 
     Existing accounts keep their name; only new names are checked.
     """
     folded = fold(username)
     if _reads_like_an_id(folded):
-        return "a name with a letter and no colon, unlike an id of this server"
+        return "username.id"
     if _UNSEEN.search(username):
-        return "visible characters only"
+        return "username.invisible"
     if is_reserved(username, reserved):
-        return "another one: users could mistake this name for the operator of this server"
-    code = name_fault(username, ())
-    return FAULTS[code].detail if code else ""
+        return "username.reserved"
+    return name_fault(username, ()).replace("name.", "username.")
 
 
 def _reads_like_an_id(folded: str) -> bool:

@@ -17,6 +17,7 @@ from valetkey.authorization.model.account.user import ApiToken, Uid
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.event.event import DoneBy, by_token
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later
@@ -185,7 +186,7 @@ def token_permissions(token: ApiToken) -> frozenset[Permission]:
 def _faults(wanted: WantedToken) -> Faults:
     name, found = wanted.name, list[MetadataError]()
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name.strip() != name:
-        found.append(MetadataError("name", f"1 to {LONGEST_NAME} printable characters"))
+        found.append(input_fault("name", "text.some", least=1, most=LONGEST_NAME))
     if not 0 < wanted.lifetime <= LONGEST_LIFETIME:
         found.append(MetadataError("lifetime", "from one second to one year"))
     return tuple(found)

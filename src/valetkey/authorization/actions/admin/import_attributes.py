@@ -1,7 +1,7 @@
 """Attributes of imported users: judged by the declared schemas."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from valetkey.authorization.actions.attributes import (
     merged_attributes,
@@ -11,41 +11,15 @@ from valetkey.authorization.actions.attributes import (
 from valetkey.authorization.model.account.user import ATTRIBUTE_NAME, Attribute, UserAttributes
 from valetkey.authorization.model.account.user_import import ImportKind
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import Reason, reason
 from valetkey.kernel.refusal import Refused
 from valetkey.web.json_body import read_json
-
-_NUMBER = r"(-?\d+)"
-_SENTENCES = tuple(
-    (re.compile(pattern), sentence)
-    for pattern, sentence in (
-        (r"this is not of type string", "must be text"),
-        (r"this is not of type integer", "must be a whole number"),
-        (r"this is not of type number", "must be a number"),
-        (r"this is not of type boolean", "must be true or false"),
-        (r"this is not of type object", "must be an object"),
-        (r"this is not of type array", "must be a list"),
-        (r"this is not one of .*|.* was expected", "must be a value that the attribute allows"),
-        (r"this is longer than (\d+) characters?", r"must have at most \1 characters"),
-        (r"this is shorter than 1 character", "must not be empty"),
-        (r"this is shorter than (\d+) characters", r"must have at least \1 characters"),
-        (rf"this is less than the minimum of {_NUMBER}", r"must be at least \1"),
-        (rf"this is greater than the maximum of {_NUMBER}", r"must be at most \1"),
-        (r"at most (\d+) bytes of JSON", r"must have at most \1 bytes of JSON together"),
-        (
-            r"whole numbers below .*",
-            "must have whole numbers below 2**53 and at most six levels of lists and objects",
-        ),
-    )
-)
-"""Details of `attribute_faults`, with the sentences shown."""
-
-_OTHER = "must fit the schema of the attribute"
 
 
 def imported_attributes(
     declared: Collection[Attribute], given: Mapping[str, object], kind: ImportKind
-) -> UserAttributes | tuple[str, ...]:
-    """Return the attributes of a row, or sentences about what is wrong with them.
+) -> UserAttributes | tuple[Reason, ...]:
+    """Return the attributes of a row, or what is wrong with them.
 
     A cell is text, read as the type of its attribute, and as JSON where that is no simple type.
     """
@@ -57,11 +31,11 @@ def imported_attributes(
             try:
                 values[name] = _read(known[name], str(text))
             except Refused:
-                faults.append(f"attributes/{name}: must be valid JSON")
+                faults.append(reason(f"attributes/{name}", "text.json"))
     if faults:
-        return tuple(dict.fromkeys(faults))
+        return _distinct(faults)
     found = merged_attributes(declared, UserAttributes.NOTHING, values)
-    return tuple(dict.fromkeys(_sentences(found))) if isinstance(found, tuple) else found
+    return _distinct(map(_reason, found)) if isinstance(found, tuple) else found
 
 
 def _read(attribute: Attribute, text: str) -> object:
@@ -70,16 +44,16 @@ def _read(attribute: Attribute, text: str) -> object:
     return typed_value(attribute, text)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str) -> Reason:
     if re.fullmatch(ATTRIBUTE_NAME, name) is None:
-        return "attributes: has an unknown member"
-    return f"attributes/{name}: is not declared"
+        return reason("attributes", "unknown")
+    return reason(f"attributes/{name}", "attribute.undeclared")
 
 
-def _sentences(faults: Collection[MetadataError]) -> Iterator[str]:
-    for fault in faults:
-        # Below an attribute, a path may have any characters.
-        field = "/".join(fault.field.split("/")[:2])
-        found = ((pattern.fullmatch(fault.detail), said) for pattern, said in _SENTENCES)
-        said = next((match.expand(said) for match, said in found if match), _OTHER)
-        yield f"{field}: {said}"
+def _reason(fault: MetadataError) -> Reason:
+    # Below an attribute, a path may have any characters.
+    return Reason("/".join(fault.field.split("/")[:2]), fault.code, fault.values)
+
+
+def _distinct(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    return tuple({(each.field, each.text, *each.values.items()): each for each in reasons}.values())

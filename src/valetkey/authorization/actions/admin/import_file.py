@@ -6,15 +6,18 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from io import StringIO
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
+from msgspec import inspect
 
+from valetkey.authorization.actions.admin.import_reasons import FileFault, stored_reasons
 from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
 from valetkey.authorization.model.account.user import ATTRIBUTE_NAME, fold
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
-from valetkey.authorization.protocol.register.faults import fault_of
-from valetkey.kernel.refusal import OperatorError
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, fault_of
+from valetkey.authorization.protocol.register.reasons import Reason, reason
+from valetkey.kernel.replace import replace
 
 LONGEST_ROW = 64 * 1024
 """Maximum size of one row, in characters."""
@@ -39,30 +42,12 @@ class FileFormat(StrEnum):
 _ADDRESS = "address."
 _ATTRIBUTE = "attribute."
 _MARKS = ",;\t"
-_SENTENCES = tuple(
-    (re.compile(pattern), sentence)
-    for pattern, sentence in (
-        (r"Expected `str` of length >= 1", "must not be empty"),
-        (r"Expected `str` of length <= (\d+)", r"must have at most \1 characters"),
-        (r"Expected `int` >= (\d+)", r"must be at least \1"),
-        (r"Expected `int` <= (\d+)", r"must be at most \1"),
-        (r"Number out of range", "the row has a number that is out of range"),
-        (r"Expected `str`, got .*", "must be text"),
-        (r"Expected `int`, got .*", "must be a whole number"),
-        (r"Expected `bool`, got .*", "must be true or false"),
-        (r"Expected `object`, got .*", "must be an object"),
-        (r"must match .*@.*", "must be an email address"),
-        (r"must match .*", "must not have control characters"),
-    )
-)
-"""Errors of the JSON decoder about a type, a length or a pattern, with the sentences shown."""
-
 _NOT_CSV = (
-    ("unexpected end of data", ": a quotation mark is not closed"),
-    ("expected after", ": text follows a closing quotation mark"),
-    ("field larger than", ": a cell is too long"),
+    ("unexpected end of data", "file.quotation"),
+    ("expected after", "file.text"),
+    ("field larger than", "file.cell"),
 )
-"""Errors of the CSV parser, and the sentences shown for them."""
+"""Parts of the messages of the CSV parser, and their codes."""
 
 _ATTRIBUTE_COLUMN = re.compile(re.escape(_ATTRIBUTE) + ATTRIBUTE_NAME)
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -119,40 +104,84 @@ def format_of(name: str, content: bytes) -> FileFormat:
 def read_file(form: FileFormat, content: bytes, most: int) -> Iterator[ImportRow]:
     """Read the rows, each unchecked except for duplicates within the file.
 
-    Raises OperatorError with what is wrong with the file as a whole, as late as at its last row.
+    Raises FileFault with what is wrong with the file as a whole, as late as at its last row.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise OperatorError("the file is not UTF-8: save it as CSV UTF-8") from None
+        raise FileFault("file.encoding") from None
     rows = _READERS[form](text)
     seen: dict[str, int] = {}
     count = 0
     for count, (line, data, names) in enumerate(rows, 1):
         if count > most:
-            raise OperatorError(f"the file has more than {most} users: split it")
+            raise FileFault("file.users", most=most)
         yield _row(count, line, data, names, seen)
     if not count:
-        raise OperatorError("the file has no users")
+        raise FileFault("file.empty")
 
 
-def decode(kind: ImportKind, data: str) -> ImportedUser | str:
+def decode(kind: ImportKind, data: str) -> ImportedUser | Reason:
     """Return the record of a row, or what is wrong with it."""
     try:
         found = msgspec.json.decode(data)
-        # A cell is text: a number or true is meant where the field takes one.
-        return msgspec.convert(found, type=ImportedUser, strict=kind is ImportKind.JSON)
+    except msgspec.ValidationError:
+        return reason("", "row.number")
+    except (msgspec.DecodeError, RecursionError):
+        return reason("", "row.json")
+    # A cell is text: a number or true is meant where the field takes one.
+    strict = kind is ImportKind.JSON
+    try:
+        return msgspec.convert(found, type=ImportedUser, strict=strict)
     except msgspec.ValidationError as error:
         fault = fault_of(error)
-        said = _sentence(fault.detail)
-        return f"{fault.field}: {said}" if fault.field else said
-    except (msgspec.DecodeError, RecursionError):
-        return "the row is not JSON"
+        if fault.code:
+            return reason(fault.field, fault.code)
+        declared = inspect.type_info(ImportedUser)
+        for name in filter(None, fault.field.split("/")):
+            declared, found = _field(declared, name), cast("dict[str, object]", found)[name]
+        code, limits = _code(declared, found, strict=strict)
+        return reason(fault.field, code, **limits)
 
 
-def _sentence(detail: str) -> str:
-    found = ((pattern.fullmatch(detail), said) for pattern, said in _SENTENCES)
-    return next((match.expand(said) for match, said in found if match), detail)
+def _field(declared: inspect.Type, name: str) -> inspect.Type:
+    """Return the type of a field of a struct, without what says that it may be absent."""
+    fields = declared.fields if isinstance(declared, inspect.StructType) else ()
+    found = next(each.type for each in fields if each.encode_name == name)
+    types = found.types if isinstance(found, inspect.UnionType) else (found,)
+    plain = (each.type if isinstance(each, inspect.Metadata) else each for each in types)
+    return next(each for each in plain if not isinstance(each, inspect.CustomType))
+
+
+def _code(declared: inspect.Type, value: object, *, strict: bool) -> tuple[str, dict[str, int]]:
+    """Return the code of why a value does not have the declared type, and the limit it breaks."""
+    match declared, value:
+        case inspect.StrType(min_length=int() as least), str() if len(value) < least:
+            return "length.none", {}
+        case inspect.StrType(max_length=int() as most), str() if len(value) > most:
+            return "length.most", {"most": most}
+        case inspect.StrType(pattern=pattern), str():
+            return ("text.controls" if pattern == NO_CONTROLS else "claim.email"), {}
+        case inspect.StrType(), _:
+            return "type.string", {}
+        case inspect.IntType(), _:
+            number = _number(value, strict=strict)
+            if number is None:
+                return "type.integer", {}
+            if declared.ge is not None and number < declared.ge:
+                return "number.least", {"least": declared.ge}
+            return "number.most", {"most": declared.le or 0}
+        case inspect.BoolType(), _:
+            return "type.boolean", {}
+        case _:
+            return "type.object", {}
+
+
+def _number(value: object, *, strict: bool) -> int | None:
+    try:
+        return msgspec.convert(value, type=int, strict=strict)
+    except msgspec.ValidationError:
+        return None
 
 
 def printable(text: object) -> str:
@@ -166,16 +195,16 @@ def _row(position: int, line: int, data: str, names: _Names, seen: dict[str, int
     username, email = printable(names.username), printable(names.email)
     row = ImportRow(position, line, username, email, data=data)
     if len(data) > LONGEST_ROW:
-        return _faulty(row, f"the row has more than {LONGEST_ROW // 1024} KiB")
+        return _faulty(row, reason("", "row.size", size=LONGEST_ROW // 1024))
     for name, text in (("email", email), ("username", username)):
         key = f"{name} {fold(text)}"
         if text and (other := seen.setdefault(key, line)) != line:
-            return _faulty(row, f"{name}: the same as in row {other}")
+            return _faulty(row, reason(name, "row.repeated", row=other))
     return row
 
 
-def _faulty(row: ImportRow, reason: str) -> ImportRow:
-    return ImportRow(row.position, row.line, row.username, row.email, RowState.FAULTY, reason)
+def _faulty(row: ImportRow, why: Reason) -> ImportRow:
+    return replace(row, state=RowState.FAULTY, reason=stored_reasons([why]), data="")
 
 
 def _read_csv(text: str) -> _Rows:
@@ -191,13 +220,13 @@ def _read_csv(text: str) -> _Rows:
             if not any(cells):
                 continue
             if len(cells) > len(columns):
-                raise OperatorError(f"row {number} has more cells than the heading")
+                raise FileFault("file.cells", row=number)
             said = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
             data = msgspec.json.encode(_nested(said)).decode()
             yield number, data, _Names(said.get("username", ""), said.get("email", ""))
     except csv.Error as error:
-        why = next((said for part, said in _NOT_CSV if part in str(error)), "")
-        raise OperatorError(f"row {number + 1} is not CSV{why}") from None
+        code = next((code for part, code in _NOT_CSV if part in str(error)), "file.csv")
+        raise FileFault(code, row=number + 1) from None
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -209,16 +238,16 @@ def _lines(text: str) -> Iterator[str]:
 
 def _check_columns(columns: list[str]) -> None:
     if "password" in columns:
-        raise OperatorError('the column "password": only hashes are imported, as "password_hash"')
+        raise FileFault("file.password")
     for name in columns:
         if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None:
             known = ", ".join((*COLUMNS, attribute_column("NAME")))
-            raise OperatorError(f'the column "{printable(name)}" is unknown; known are {known}')
+            raise FileFault("file.column", column=printable(name), columns=known)
         if columns.count(name) > 1:
-            raise OperatorError(f'there are two columns "{name}"')
+            raise FileFault("file.columns", column=name)
     for name in ("username", "email"):
         if name not in columns:
-            raise OperatorError(f'the first row is the heading, and has no "{name}"')
+            raise FileFault("file.heading", column=name)
 
 
 def _nested(said: Mapping[str, str]) -> Mapping[str, object]:
@@ -236,7 +265,7 @@ def _read_json(text: str) -> _Rows:
     at = _after_space(text, 0)
     if not text.startswith("[", at):
         _end_of_element(text, at)
-        raise OperatorError("the file is not a JSON array of objects")
+        raise FileFault("file.array")
     at = _after_space(text, at + 1)
     number = 0
     while number or not text.startswith("]", at):
@@ -262,16 +291,15 @@ def _end_of_element(text: str, at: int) -> int:
     try:
         return _JSON.raw_decode(text, at)[1]
     except RecursionError:
-        raise OperatorError("the file is not a JSON array of objects") from None
+        raise FileFault("file.array") from None
     except json.JSONDecodeError as error:
         raise _not_json(text, error.pos) from None
 
 
-def _not_json(text: str, at: int) -> OperatorError:
+def _not_json(text: str, at: int) -> FileFault:
     if not text[at:].strip():
-        return OperatorError("the file is not JSON: it ends too early")
-    line = text.count("\n", 0, at) + 1
-    return OperatorError(f"the file is not JSON: error in line {line}")
+        return FileFault("file.end")
+    return FileFault("file.json", line=text.count("\n", 0, at) + 1)
 
 
 def _read_ndjson(text: str) -> _Rows:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from io import StringIO
 
 from valetkey.authorization.actions.admin.events import escape_formula
+from valetkey.authorization.actions.admin.import_reasons import explain
 from valetkey.authorization.model.account.user_import import ImportRow, RowState
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
@@ -40,11 +41,10 @@ async def report(
     store: Store,
     import_id: str,
     gettext: Callable[[str], str] = str,
-    explain: Callable[[str], str] = str,
 ) -> AsyncGenerator[bytes]:
     """Yield the report in pieces: row, username, email, result and reason.
 
-    `gettext` and `explain` translate it: its words, and the reasons.
+    `gettext` translates its words and the reasons.
     """
     yield _csv([[gettext(name) for name in _HEADING]])
     after = 0
@@ -54,7 +54,7 @@ async def report(
             [
                 (
                     *(str(it.line), it.username, it.email),
-                    *(gettext(_RESULTS[it.state]), explain(it.reason)),
+                    *(gettext(_RESULTS[it.state]), explain(it.reason, gettext)),
                 )
                 for it in rows
             ]

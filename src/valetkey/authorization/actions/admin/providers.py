@@ -18,6 +18,7 @@ from valetkey.authorization.model.event.administration import (
     ProviderRemoved,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.federation import (
     CLAIM,
@@ -130,7 +131,7 @@ class ProviderChanges(Struct, frozen=True):
         elif any(each.id == provider_id for each in others):
             faults.append(MetadataError("id", "another: this one is taken"))
         if len(issuer) > LONGEST or not issuer.isprintable() or not usable_issuer(issuer):
-            faults.append(MetadataError("issuer", "an https address"))
+            faults.append(input_fault("issuer", "claim.link"))
         elif any(each.issuer == issuer for each in others):
             # Linked accounts are looked up by issuer: two providers of one issuer would share them.
             faults.append(MetadataError("issuer", "another: there is a provider with this issuer"))

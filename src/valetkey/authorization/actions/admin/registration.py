@@ -12,6 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
     require_to_issue,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.register.invitations import Invitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later
@@ -37,7 +38,7 @@ class WantedInvitation(Struct, frozen=True):
         """Return every error."""
         found = list[MetadataError]()
         if len(self.note) > LONGEST_NOTE or not self.note.isprintable():
-            found.append(MetadataError("note", f"at most {LONGEST_NOTE} printable characters"))
+            found.append(input_fault("note", "text.printable", most=LONGEST_NOTE))
         if not 0 < self.uses <= MOST_USES:
             found.append(MetadataError("uses", f"from 1 to {MOST_USES}"))
         if not 0 < self.lifetime <= LONGEST_LIFETIME:

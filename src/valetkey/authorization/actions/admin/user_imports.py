@@ -8,7 +8,6 @@ from msgspec import Struct, UnsetType
 
 from valetkey.authorization.actions.admin.import_attributes import imported_attributes
 from valetkey.authorization.actions.admin.import_file import (
-    LONGEST_SHOWN,
     FileFormat,
     ImportedUser,
     decode,
@@ -16,6 +15,7 @@ from valetkey.authorization.actions.admin.import_file import (
     printable,
     read_file,
 )
+from valetkey.authorization.actions.admin.import_reasons import FileFault, stored_reasons
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     Permission,
@@ -35,9 +35,10 @@ from valetkey.authorization.model.account.user_import import (
 )
 from valetkey.authorization.model.event.users import UserImportFinished, UserImportStarted
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import Reason
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
-from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
@@ -61,7 +62,7 @@ MOST_KEPT = 100
 
 _LEASE = seconds(10)
 _CHUNK = 200
-_HASH = "password_hash: unknown format, or too costly to verify"
+_HASH = Reason("password_hash", "row.hash")
 _Judged = tuple[UserRecord, Uid | None, str | None, UserAttributes]
 
 _BEFORE = {
@@ -76,8 +77,12 @@ _BEFORE = {
 }
 
 
-class ImportLimit(OperatorError):
+class ImportLimit(FileFault):
     """Too many imports wait for a decision or are running."""
+
+    def __init__(self) -> None:
+        """Store the reason."""
+        super().__init__("file.open")
 
 
 class ImportUpload(Struct, frozen=True):
@@ -97,7 +102,7 @@ class ImportUpload(Struct, frozen=True):
     ) -> str:
         """Store the rows of a file, and let a worker check them. Returns the id of the import.
 
-        Without `form`, name and content tell the format. Raises OperatorError with what is wrong
+        Without `form`, name and content tell the format. Raises FileFault with what is wrong
         with the file, ImportLimit, and Refused.
         """
         form = form or format_of(name, content)
@@ -112,14 +117,12 @@ class ImportUpload(Struct, frozen=True):
             due_at=now,
         )
         if not await self._write(actor, lambda tx: _begin(tx, actor, wanted)):
-            raise ImportLimit(
-                "too many imports are unfinished: import or discard one of them first"
-            )
+            raise ImportLimit
         try:
             while chunk:
                 await self._write(actor, _adding(actor, import_id, chunk))
                 chunk = await _some(rows)
-        except OperatorError:
+        except FileFault:
             await self.move(actor, import_id, ImportState.STOPPED, now)
             raise
         await self.move(actor, import_id, ImportState.CHECKING, now)
@@ -214,9 +217,9 @@ class ImportWork(Struct, frozen=True):
         elif found.state is ImportState.IMPORTING and state is RowState.GOOD:
             state, reason = self._create(tx, found.kind, row, now)
         elif found.state is ImportState.STOPPED and state in {RowState.WAITING, RowState.GOOD}:
-            state, reason = RowState.FAULTY, "the import was stopped"
+            state, reason = RowState.FAULTY, stored_reasons([Reason("", "row.stopped")])
         if state is not row.state:
-            tx.user_imports.decide(found.id, row.position, state, printable(reason))
+            tx.user_imports.decide(found.id, row.position, state, reason)
 
     def _check(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> tuple[RowState, str]:
         judged = self._judged(tx, kind, row)
@@ -242,25 +245,25 @@ class ImportWork(Struct, frozen=True):
         # A concurrent transaction may have registered the same user since.
         if taken := _taken(tx, record, uid):
             return RowState.EXISTS, taken
-        return RowState.FAULTY, _messages(made)
+        return RowState.FAULTY, _stored(made)
 
     def _judged(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> _Judged | str:
-        """Return the user to register, or what is wrong with the row."""
+        """Return the user to register, or the stored form of what is wrong with the row."""
         wanted = decode(kind, row.data)
-        if isinstance(wanted, str):
-            return wanted
+        if isinstance(wanted, Reason):
+            return stored_reasons([wanted])
         record = wanted_record(wanted)
         faults = (*record.faults(), *self.accounts.name_faults(record.username))
         if faults:
-            return _messages(faults)
+            return _stored(faults)
         if wanted.password_hash and not is_foreign(wanted.password_hash):
-            return _HASH
-        attributes: UserAttributes | tuple[str, ...] = UserAttributes.NOTHING
+            return stored_reasons([_HASH])
+        attributes: UserAttributes | tuple[Reason, ...] = UserAttributes.NOTHING
         if wanted.attributes:
             declared = tx.declarations.attributes()
             attributes = imported_attributes(declared, wanted.attributes, kind)
         if isinstance(attributes, tuple):
-            return _joined(attributes)
+            return stored_reasons(attributes)
         return record, _uid(wanted), wanted.password_hash or None, attributes
 
 
@@ -294,29 +297,19 @@ def _finished(tx: Transaction, import_id: str, now: Instant) -> None:
 
 
 def _taken(tx: Transaction, record: UserRecord, uid: Uid | None) -> str:
+    field = ""
     if tx.users.find_by_email(record.email) is not None:
-        return "email: an account with this address already exists"
-    if tx.users.find_by_username(record.username) is not None:
-        return "username: an account with this name already exists"
-    if uid is not None and tx.users.find(uid) is not None:
-        return "uid: an account with this number already exists"
-    return ""
+        field = "email"
+    elif tx.users.find_by_username(record.username) is not None:
+        field = "username"
+    elif uid is not None and tx.users.find(uid) is not None:
+        field = "uid"
+    return stored_reasons([Reason(field, f"row.{field}")]) if field else ""
 
 
 def _uid(wanted: ImportedUser) -> Uid | None:
     return None if isinstance(wanted.uid, UnsetType) else Uid(wanted.uid)
 
 
-def _messages(faults: Sequence[MetadataError]) -> str:
-    return _joined([f"{each.field}: must be {each.detail}" for each in faults])
-
-
-def _joined(sentences: Sequence[str]) -> str:
-    told = ""
-    for each in sentences:
-        said = f"{told}; {each}".removeprefix("; ")
-        if len(said) > LONGEST_SHOWN:
-            # A sentence that is cut could not be translated.
-            break
-        told = said
-    return told
+def _stored(faults: Sequence[MetadataError]) -> str:
+    return stored_reasons(Reason(each.field, each.code, each.values) for each in faults)

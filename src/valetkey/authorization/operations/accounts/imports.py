@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from valetkey.authorization.actions.admin.import_file import FileFormat
-from valetkey.authorization.actions.admin.import_reasons import reasons_of
+from valetkey.authorization.actions.admin.import_reasons import FileFault, reasons_of
 from valetkey.authorization.actions.admin.import_report import figures
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.user_imports import (
@@ -34,7 +34,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Done, Moment, Page, Upload, UploadedFile
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
 _ALL = "/users/imports"
@@ -122,7 +122,7 @@ async def upload(call: Call) -> Result:
         import_id = await uploads.receive(call.actor, name, sent.content, call.now, form)
     except ImportLimit as error:
         raise Refused.because(ErrorCode.CONFLICT, str(error), "import.open") from None
-    except OperatorError as error:
+    except FileFault as error:
         raise Refused.because(ErrorCode.INVALID_REQUEST, str(error), "import.file") from None
     return Result(UserImportStart(import_id))
 
@@ -195,11 +195,7 @@ def _listed(found: UserImport) -> UserImportListed:
 
 
 def _row(row: ImportRow) -> ImportRowShown:
-    reasons = [
-        ReasonShown(each.field, each.text % each.values)
-        for each in reasons_of(row.reason)
-        if row.reason
-    ]
+    reasons = [ReasonShown(each.field, each.explain()) for each in reasons_of(row.reason)]
     return ImportRowShown(row.line, row.username, row.email, row.state, reasons)
 
 

@@ -28,6 +28,7 @@ from valetkey.authorization.operations.user_records import (
     UserState,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -164,7 +165,7 @@ def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
     """Return the groups of these names, in order."""
     names = sorted(set(text.split()))
     if len(names) > MOST_OF_USER:
-        return MetadataError("groups", f"at most {MOST_OF_USER}")
+        return input_fault("groups", "number.most", most=MOST_OF_USER)
     found = {name: group for name in names if (group := tx.groups.find(name)) is not None}
     if unknown := [name for name in names if name not in found]:
         return MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}")

@@ -175,7 +175,7 @@ def fault_of(error: msgspec.ValidationError) -> MetadataError:
     detail = detail.replace("Expected `str` matching regex", "must match")
     missing = re.search(r"missing required field `([a-z_]+)`", detail)
     if missing:
-        return MetadataError("/".join([*steps, missing[1]]), "is missing")
+        return MetadataError("/".join([*steps, missing[1]]), "is missing", "missing")
     if "unknown field" in detail:
-        return MetadataError("/".join(steps), "has an unknown member")
+        return MetadataError("/".join(steps), "has an unknown member", "unknown")
     return MetadataError("/".join(steps), detail)

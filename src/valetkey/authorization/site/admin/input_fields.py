@@ -8,11 +8,15 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
 
-from valetkey.authorization.actions.admin.import_reasons import Reason, requirement
 from valetkey.authorization.operations.operation import (
     InvalidInput,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import SENTENCES, MetadataError
+from valetkey.authorization.protocol.register.reasons import (
+    Reason,
+    input_fault,
+    reason_of,
+)
 from valetkey.authorization.site.app_form.form import Sentence, sentence
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -63,11 +67,8 @@ class InputField(Struct, frozen=True):
     group: str = ""
     #: What is wrong with a field of an app, as in the portal.
     sentence: Sentence | None = None
-
-    @property
-    def must(self) -> Reason | None:
-        """The fault as a text of the catalogue."""
-        return requirement(self.fault)
+    #: The fault as a template with its values, if it has one.
+    must: Reason | None = None
 
 
 def input_fields(
@@ -96,10 +97,15 @@ def input_fields(
                 kind="several" if several else each.kind,
                 choices=choices.get(name, each.choices),
                 group=groups.get(name, ""),
-                sentence=sentence(wrong[name]) if name in wrong and wrong[name].code else None,
+                sentence=_sentence(wrong.get(name)),
+                must=reason_of(wrong[name]) if name in wrong else None,
             )
         )
     return tuple(found)
+
+
+def _sentence(fault: MetadataError | None) -> Sentence | None:
+    return sentence(fault) if fault is not None and fault.code in SENTENCES else None
 
 
 def repeated(kind: type[msgspec.Struct], names: Collection[str]) -> tuple[str, ...]:
@@ -173,8 +179,9 @@ def json_value(field: str, text: str) -> object:
     try:
         return read_json(text.encode())
     except Refused as refused:
-        detail = _JSON_FAULTS.get(refused.refusal.check, "valid JSON")
-        raise InvalidInput([MetadataError(field, detail)]) from None
+        detail = _JSON_FAULTS.get(refused.refusal.check)
+        fault = MetadataError(field, detail) if detail else input_fault(field, "text.json")
+        raise InvalidInput([fault]) from None
 
 
 def _declared(kind: type[msgspec.Struct]) -> Mapping[str, inspect.Field]:

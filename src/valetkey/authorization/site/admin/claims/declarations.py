@@ -17,7 +17,7 @@ from valetkey.authorization.operations.operation import (
     value_of,
 )
 from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault, reason_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -192,7 +192,7 @@ class DeclarationPages(Struct, frozen=True):
                 return await self._form(request, item, values, tag=tag_of(item), stale=True)
             if refused.refusal is not FAILED and refused.refusal.check != "admin_api.name":
                 raise
-            taken = MetadataError(_NAME, "another one: this one is taken or cannot be used")
+            taken = input_fault(_NAME, "name.unusable")
             return await self._form(request, item, values, (taken,))
         return SeeOther(f"{kind.place}?done=saved")
 
@@ -208,11 +208,11 @@ class DeclarationPages(Struct, frozen=True):
     ) -> Outcome:
         kind, texts = self.kind, self.kind.texts
         fields = list[InputField]()
-        wrong = {fault.field: fault.detail for fault in faults}
+        wrong = {fault.field: fault for fault in faults}
         if item is None:
             name = values.get(_NAME, "")
             label = translatable("Name")
-            fault = wrong.get(_NAME, "")
+            fault = wrong.get(_NAME)
             fields.append(
                 InputField(
                     _NAME,
@@ -221,8 +221,9 @@ class DeclarationPages(Struct, frozen=True):
                     "text",
                     name,
                     required=True,
-                    faulty=bool(fault),
-                    fault=fault,
+                    faulty=fault is not None,
+                    fault=fault.detail if fault else "",
+                    must=reason_of(fault) if fault else None,
                 )
             )
         for field in input_fields(kind.wanted, kind.words, values, faults):

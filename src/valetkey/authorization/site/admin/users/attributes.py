@@ -17,6 +17,7 @@ from valetkey.authorization.actions.attributes import (
 from valetkey.authorization.model.account.user import Attribute, User
 from valetkey.authorization.operations.attributes import CHANGE_USER_ATTRIBUTES, AttributesWanted
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
+from valetkey.authorization.protocol.register.reasons import reason_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -126,7 +127,7 @@ def _form(
 def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
     # A fault is about the attribute that its path names, or about all together.
     mine = [
-        fault.detail
+        fault
         for fault in faults
         if fault.field.removeprefix(_PREFIX).partition("/")[0] in {attribute.name, "attributes"}
     ]
@@ -151,5 +152,6 @@ def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
         required=False,
         choices=choices,
         faulty=bool(mine),
-        fault=mine[0] if mine else "",
+        fault=mine[0].detail if mine else "",
+        must=reason_of(mine[0]) if mine else None,
     )

@@ -1,18 +1,12 @@
 """/admin/users/import: upload a file of users, review the check, import, and read the report."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import ClassVar
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.import_file import COLUMNS, attribute_column
-from valetkey.authorization.actions.admin.import_reasons import (
-    Reason,
-    explain,
-    fault_of_file,
-    reasons_of,
-)
+from valetkey.authorization.actions.admin.import_reasons import FileFault, reasons_of
 from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.user_imports import ImportUpload
@@ -25,6 +19,7 @@ from valetkey.authorization.model.account.user_import import (
     RowState,
     UserImport,
 )
+from valetkey.authorization.protocol.register.reasons import Reason
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -34,7 +29,6 @@ from valetkey.authorization.site.admin.users.users import IMPORT, USERS
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.accounts import AccountSettings
-from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs
 
@@ -143,13 +137,13 @@ class UserImports(Struct, frozen=True):
         """Store the uploaded file; it is checked in the background."""
         file = request.form.file("file")
         if file is None:
-            return await self._form(request, "choose a file")
+            return await self._form(request, Reason("", "file.none"))
         try:
             import_id = await self._uploads.receive(
                 request.actor, file.name, file.content, request.now
             )
-        except OperatorError as error:
-            return await self._form(request, str(error))
+        except FileFault as error:
+            return await self._form(request, error.reason)
         return SeeOther(_address(import_id))
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -199,11 +193,10 @@ class UserImports(Struct, frozen=True):
         if found is None or found.state.is_running:
             raise page_not_found()
         language = viewer_of(request.request, request.user).language
-        gettext = translations(language).gettext
-        pieces = report(self.store, import_id, gettext, partial(explain, gettext=gettext))
+        pieces = report(self.store, import_id, translations(language).gettext)
         return Download(f"{import_id}.csv", "text/csv; charset=utf-8", pieces=pieces)
 
-    async def _form(self, request: AdminRequest, fault: str = "") -> Outcome:
+    async def _form(self, request: AdminRequest, fault: Reason | None = None) -> Outcome:
         recent, attributes = await self.store.scan(
             lambda tx: (tx.user_imports.recent(_RECENT), tx.declarations.attributes())
         )
@@ -214,7 +207,7 @@ class UserImports(Struct, frozen=True):
             users=self.settings.import_users,
             columns=(*COLUMNS, *(attribute_column(each.name) for each in attributes)),
             recent=tuple(_line(each, request) for each in recent),
-            fault=fault_of_file(fault) if fault else None,
+            fault=fault,
         )
         return Show(page, _BAD_REQUEST if fault else 200)
 
