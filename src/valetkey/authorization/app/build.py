@@ -35,7 +35,7 @@ from valetkey.authorization.app.parts import (
     make_watch,
     make_webhook_delivery,
 )
-from valetkey.authorization.app.settings import follow_settings, with_stored
+from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.places import PLACES
@@ -218,7 +218,11 @@ async def build(
                 store, runtime, settings.tokens.signing_key_lifetime, settings.audit.export
             ).run,
             *make_mail_delivery(foundation, server.brands),
-            *((partial(follow_settings, foundation, reload, number),) if reload else ()),
+            *(
+                (partial(FollowedSettings(foundation, reload, number).follow_changes, store),)
+                if reload
+                else ()
+            ),
         ),
         on_close=close,
         observe=answer_clock.note,

@@ -1,15 +1,14 @@
 """The settings in effect: those of the file, with the values that administrators stored."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from valetkey.authorization.app.foundation import Foundation, build_foundation
+from valetkey.authorization.storage.followed import Followed
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.overrides import Merged, merge
 from valetkey.kernel.replace import replace
 from valetkey.web import log
-
-_LOOK_EVERY = 1.0
-"""Seconds between checks for a change by another process; a check costs microseconds."""
 
 _TURN = 5.0
 """Seconds by which each further worker waits longer: the first one reloads all of them."""
@@ -37,24 +36,47 @@ async def with_stored(foundation: Foundation) -> Foundation:
     return replace(built, file_settings=foundation.settings)
 
 
-async def follow_settings(foundation: Foundation, reload: Callable[[], None], number: int) -> None:
-    """Request a reload when stored values change what is in effect, as worker `number`."""
-    clock = asyncio.get_running_loop()
-    seen, due = -1, None
-    while True:
-        await asyncio.sleep(_LOOK_EVERY)
-        changed = foundation.store.engine.changed()
-        if changed != seen:
-            merged = await _merged(foundation)
-            seen = changed
-            if merged.settings == foundation.settings:
-                due = None
-            elif due is None:
-                due = clock.time() + _TURN * number
-        if due is not None and clock.time() >= due:
-            log.info("settings.changed")
-            reload()
-            due = clock.time() + _AGAIN
+class FollowedSettings(Followed[Mapping[str, str]]):
+    """Requests a reload when stored values change what is in effect."""
+
+    def __init__(self, foundation: Foundation, reload: Callable[[], None], number: int) -> None:
+        """Compare with the settings of `foundation`, as worker `number`."""
+        self._foundation = foundation
+        self._reload = reload
+        self._turn = _TURN * number
+        self._timer: asyncio.TimerHandle | None = None
+
+    def read(self, tx: Transaction) -> Mapping[str, str]:
+        """Return the stored values."""
+        return tx.stored_settings.all()
+
+    def apply(self, stored: Mapping[str, str]) -> None:
+        """Request a reload after a while, unless these values are in effect."""
+        foundation = self._foundation
+        if merge(foundation.base, stored, foundation.check).settings == foundation.settings:
+            self._cancel()
+        elif self._timer is None:
+            self._request_after(self._turn)
+
+    async def follow_changes(self, store: Store) -> None:
+        """Follow changes by other processes, for as long as the server runs."""
+        try:
+            await super().follow_changes(store)
+        finally:
+            self._cancel()
+
+    def _request_after(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._request)
+
+    def _request(self) -> None:
+        self._request_after(_AGAIN)
+        log.info("settings.changed")
+        self._reload()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
 
 
 async def _merged(foundation: Foundation) -> Merged:

@@ -1,53 +1,38 @@
 """The current brand: the settings, overridden by changes in the console."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 
 from valetkey.authorization.layout.assets import Asset, assets
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.followed import Followed
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.replace import replace
-
-_LOOK_EVERY = 1.0
-"""Seconds between checks for a change by another process; a check costs microseconds."""
 
 _REMEMBERED = 100
 """Maximum number of files of earlier themes that are kept, because open pages request them."""
 
 
-class CurrentBrand:
-    """The brand of all pages, kept in memory and reloaded after a change, never per page.
-
-    A change takes effect within two seconds in every process, and in the process that made it when
-    it calls `refresh`.
-    """
+class CurrentBrand(Followed[Mapping[BrandField, str]]):
+    """The brand of all pages, kept in memory and reloaded after a change, never per page."""
 
     def __init__(self, base: Brand) -> None:
         """Start with the brand of the settings."""
         self._base = base
-        self._changed = -1
         self._files: OrderedDict[str, Asset] = OrderedDict()
         self.current = base
         self._show(base)
 
-    async def refresh(self, store: Store) -> None:
-        """Read the changes, if anything in the register changed."""
-        changed = store.engine.changed()
-        if changed == self._changed:
-            return
-        said = await store.read(lambda tx: tx.brand.all())
-        self._changed = changed
-        brand = self.with_changes(said)
+    def read(self, tx: Transaction) -> Mapping[BrandField, str]:
+        """Return the parts that the console changed."""
+        return tx.brand.all()
+
+    def apply(self, stored: Mapping[BrandField, str]) -> None:
+        """Show the brand with these parts changed."""
+        brand = self.with_changes(stored)
         if brand != self.current:
             self._show(brand)
-
-    async def follow_changes(self, store: Store) -> None:
-        """Follow changes by other processes, for as long as the server runs."""
-        while True:
-            await self.refresh(store)
-            await asyncio.sleep(_LOOK_EVERY)
 
     def with_changes(self, said: Mapping[BrandField, str]) -> Brand:
         """Return the brand of the settings with these parts changed."""

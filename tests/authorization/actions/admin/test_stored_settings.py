@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.harness import Harness, run
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.app.settings import with_stored
+from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.operations.settings.stored import (
     CHANGE_SETTING,
@@ -107,5 +108,34 @@ def test_server_starts_with_stored_values_unless_the_file_has_its_own(tmp_path: 
         source = Source(None, tmp_path, {MODE: Origin.FILE})
         pinned = replace(it.foundation, settings=replace(it.settings, source=source))
         assert await with_stored(pinned) is pinned
+
+    run(tmp_path, story)
+
+
+def test_reload_is_requested_once_and_not_after_the_value_is_reset(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        requested = list[int]()
+        store = it.foundation.store
+        workers = [
+            FollowedSettings(it.foundation, partial(requested.append, number), number)
+            for number in (0, 1)
+        ]
+
+        async def refresh() -> list[bool]:
+            for each in workers:
+                await each.refresh(store)
+            await asyncio.sleep(0.01)
+            return [each._timer is not None for each in workers]
+
+        assert await refresh() == [False, False]
+        await change(it, MODE, "open")
+        assert await refresh() == [True, True]
+        await change(it, "portal.apps_per_person", "7")
+        assert await refresh() == [True, True]
+        # The second worker waits until the first one had time to reload both.
+        assert requested == [0]
+        for path in (MODE, "portal.apps_per_person"):
+            await it.perform(RESET_SETTING, {"setting": path})
+        assert await refresh() == [False, False]
 
     run(tmp_path, story)

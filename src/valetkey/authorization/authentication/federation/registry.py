@@ -1,6 +1,5 @@
 """The upstream providers: those of the settings in their order, then those of the console."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
@@ -9,7 +8,8 @@ from valetkey.authorization.authentication.federation.github import GitHubProvid
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
 from valetkey.authorization.authentication.federation.provider import Provider, ProviderConnection
 from valetkey.authorization.model.account.provider import StoredProvider, secret_place
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.followed import Followed
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
@@ -23,10 +23,6 @@ _KINDS: dict[ProviderKind, Callable[[ProviderConnection], Provider]] = {
     ProviderKind.OPENID: OpenIdProvider,
     ProviderKind.GITHUB: GitHubProvider,
 }
-
-
-_LOOK_EVERY = 1.0
-"""Seconds between checks for a change by another process; a check costs microseconds."""
 
 
 class ProviderFactory(Struct, frozen=True):
@@ -67,30 +63,25 @@ class ProviderFactory(Struct, frozen=True):
         return _KINDS[settings.kind](ProviderConnection(settings, secret, self.http, self.now))
 
 
-class Providers:
-    """The servers at which users may sign in, kept in memory and read again after a change.
-
-    A change takes effect within two seconds in every process.
-    """
+class Providers(Followed[Sequence[StoredProvider]]):
+    """The servers at which users may sign in, kept in memory and read again after a change."""
 
     def __init__(self, factory: ProviderFactory) -> None:
         """Start with those of the settings. Raises OperatorError for one without a secret."""
         self._factory = factory
         self._of_settings = tuple(factory.of_settings())
         self._stored: dict[str, tuple[StoredProvider, Provider | None]] = {}
-        self._changed = -1
         self.all: tuple[Provider, ...] = self._of_settings
 
-    async def refresh(self, store: Store) -> None:
-        """Read the stored providers, if anything in the register changed."""
-        changed = store.engine.changed()
-        if changed == self._changed:
-            return
-        found = await store.read(lambda tx: tx.providers.all())
-        self._changed = changed
+    def read(self, tx: Transaction) -> Sequence[StoredProvider]:
+        """Return the stored providers."""
+        return tx.providers.all()
+
+    def apply(self, stored: Sequence[StoredProvider]) -> None:
+        """Offer the stored providers after those of the settings."""
         # A provider that stayed as it was keeps its cached metadata.
         before, self._stored = self._stored, {}
-        for each in found:
+        for each in stored:
             known = before.get(each.id)
             same = known is not None and known[0] == each
             self._stored[each.id] = known if known and same else (each, self._opened(each))
@@ -102,12 +93,6 @@ class Providers:
                 if provider and each.disabled_at is None and not self._factory.is_hidden(each)
             ),
         )
-
-    async def follow_changes(self, store: Store) -> None:
-        """Follow changes by other processes, for as long as the server runs."""
-        while True:
-            await self.refresh(store)
-            await asyncio.sleep(_LOOK_EVERY)
 
     def _opened(self, stored: StoredProvider) -> Provider | None:
         provider = self._factory.of_stored(stored)
