@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.actions.person import TEXTS, claim_faults
-from valetkey.authorization.model.account.user import Address, StandardClaims
+from valetkey.authorization.actions.person import claim_faults
+from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, StandardClaims
 from valetkey.kernel.replace import replace
 
 NOTHING = StandardClaims.NOTHING
@@ -97,7 +97,7 @@ def test_invalid_claim_values_are_refused_under_the_claims_name(name: str, text:
 
 def test_every_claim_has_a_rule() -> None:
     others = {"phone_number_verified", "address"}
-    assert set(StandardClaims.__struct_fields__) == {*TEXTS, *others}
+    assert set(StandardClaims.__struct_fields__) == {*TEXT_CLAIMS, *others}
 
 
 def test_a_number_cannot_be_verified_that_is_not_there() -> None:
@@ -114,7 +114,7 @@ def test_lines_are_for_the_parts_of_an_address_that_have_lines() -> None:
         assert _wrong(replace(NOTHING, address=Address(formatted=text))) == ["address/formatted"]
 
 
-@given(st.sampled_from(TEXTS), st.text(max_size=40))
+@given(st.sampled_from(TEXT_CLAIMS), st.text(max_size=40))
 def test_accepted_claim_values_are_printable_and_stored_unchanged(name: str, text: str) -> None:
     claims = _with(name, text)
     if not _wrong(claims):

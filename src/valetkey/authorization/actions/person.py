@@ -6,7 +6,7 @@ from datetime import date
 from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from valetkey.authorization.model.account.user import Address, StandardClaims
+from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, StandardClaims
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.links import is_link
 from valetkey.authorization.protocol.register.reasons import input_fault
@@ -27,7 +27,8 @@ _LEAP = 2_000
 
 def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
     """Yield every error; an empty claim is absent and never an error."""
-    for name, (is_good, code) in _RULES.items():
+    for name in TEXT_CLAIMS:
+        is_good, code = _RULES.get(name, _TEXT)
         said: str = getattr(claims, name)
         if said and not is_good(said):
             yield input_fault(name, code, most=LONGEST)
@@ -97,14 +98,9 @@ _PICTURE: _Rule = (
 
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     {
-        "given_name": _TEXT,
-        "family_name": _TEXT,
-        "middle_name": _TEXT,
-        "nickname": _TEXT,
         "profile": _URL,
         "picture": _PICTURE,
         "website": _URL,
-        "gender": _TEXT,
         "birthdate": (_is_birthdate, "claim.birthdate"),
         "zoneinfo": (_is_zone, "claim.zoneinfo"),
         "locale": (
@@ -117,6 +113,4 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         ),
     }
 )
-
-TEXTS = tuple(_RULES)
-"""The claims that consist of one string."""
+"""The rule of each claim that is not a name or another short text."""

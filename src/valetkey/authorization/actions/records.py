@@ -2,16 +2,21 @@
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.clients import Registrar, metadata_of
-from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.actions.users import Accounts, UserRecord, withdraw
-from valetkey.authorization.model.account.user import Address, StandardClaims, Uid, User
+from valetkey.authorization.model.account.user import (
+    TEXT_CLAIMS,
+    Address,
+    StandardClaims,
+    Uid,
+    User,
+)
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.model.register.api import Api, unqualified
 from valetkey.authorization.model.register.client import Client
@@ -74,33 +79,35 @@ class ClientChanges(Struct, frozen=True):
 
 
 class AccountChanges(Struct, frozen=True):
-    """The fields that an app may change about its user's account; "" and {} are cleared."""
+    """What an app may change about its user's account: these fields, and each text claim.
+
+    "" and {} are cleared.
+    """
 
     name: str | msgspec.UnsetType = msgspec.UNSET
-    given_name: str | msgspec.UnsetType = msgspec.UNSET
-    family_name: str | msgspec.UnsetType = msgspec.UNSET
-    middle_name: str | msgspec.UnsetType = msgspec.UNSET
-    nickname: str | msgspec.UnsetType = msgspec.UNSET
-    profile: str | msgspec.UnsetType = msgspec.UNSET
-    picture: str | msgspec.UnsetType = msgspec.UNSET
-    website: str | msgspec.UnsetType = msgspec.UNSET
-    gender: str | msgspec.UnsetType = msgspec.UNSET
-    birthdate: str | msgspec.UnsetType = msgspec.UNSET
-    zoneinfo: str | msgspec.UnsetType = msgspec.UNSET
-    locale: str | msgspec.UnsetType = msgspec.UNSET
-    phone_number: str | msgspec.UnsetType = msgspec.UNSET
     address: dict[AddressPart, str] | msgspec.UnsetType = msgspec.UNSET
 
     def claims(self, before: StandardClaims, *, whole: bool) -> StandardClaims:
         """Return the changed claims; `whole` removes claims that are not named."""
         after = StandardClaims.NOTHING if whole else before
-        said = {name: getattr(self, name) for name in TEXTS}
+        said = {name: getattr(self, name) for name in TEXT_CLAIMS}
         after = replace(after, **{n: text for n, text in said.items() if text is not msgspec.UNSET})
         if not isinstance(self.address, msgspec.UnsetType):
             after = replace(after, address=Address(**self.address))
         # A changed number is not verified.
         kept = before.phone_number_verified and after.phone_number == before.phone_number
         return replace(after, phone_number_verified=kept)
+
+
+_AccountClaims = cast(
+    "type[AccountChanges]",
+    msgspec.defstruct(
+        "AccountClaims",
+        [(name, str | msgspec.UnsetType, msgspec.UNSET) for name in TEXT_CLAIMS],
+        bases=(AccountChanges,),
+        frozen=True,
+    ),
+)
 
 
 class Records(Struct, frozen=True):
@@ -140,7 +147,7 @@ class Records(Struct, frozen=True):
         self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Change the fields of the user's record that apps may change, and return it."""
-        changes = _convert(wanted.changes, AccountChanges, _ACCOUNT_READ_ONLY)
+        changes = _convert(wanted.changes, _AccountClaims, _ACCOUNT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
         user = None if read.uid is None else tx.users.find_to_change(Uid(read.uid))
@@ -237,7 +244,7 @@ def account_record(user: User) -> Record:
         "name": user.name,
         "email": user.email,
         "email_verified": user.email_verified_at is not None,
-        **{name: getattr(user.claims, name) for name in TEXTS},
+        **{name: getattr(user.claims, name) for name in TEXT_CLAIMS},
         "phone_number_verified": user.claims.phone_number_verified,
         "address": {name: part for name, part in asdict(user.claims.address).items() if part},
         "created_at": user.created_at,

@@ -103,19 +103,17 @@ class ApiWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required_groups: _RequiredGroups = []
 
 
-class ApiChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of an API; omitted fields stay as they are."""
-
-    name: _Name | UnsetType = UNSET
-    scopes: _Scopes | UnsetType = UNSET
-    machine_scopes: _MachineScopes | UnsetType = UNSET
-    access_token_format: AccessTokenFormat | UnsetType = UNSET
-    access_token_lifetime: _Lifetime | UnsetType | None = UNSET
-    signing_algorithm: Algorithm | UnsetType = UNSET
-    clients: _ClientIds | UnsetType = UNSET
-    shares_scopes: bool | UnsetType = UNSET
-    roles: _Roles | UnsetType = UNSET
-    required_groups: _RequiredGroups | UnsetType = UNSET
+ApiChange = msgspec.defstruct(
+    "ApiChange",
+    [
+        (each.name, each.type | UnsetType, UNSET)
+        for each in msgspec.structs.fields(ApiWanted)
+        if each.name != "identifier"
+    ],
+    namespace={"__doc__": "Changes of an API; omitted fields stay as they are."},
+    frozen=True,
+    forbid_unknown_fields=True,
+)
 
 
 def shown(api: Api) -> ApiShown:
@@ -147,13 +145,10 @@ def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
 
 def wanted_metadata(wanted: ApiWanted) -> ApiMetadata:
     """Return the metadata that this declares."""
-    return changed_metadata(
-        ApiMetadata(wanted.identifier),
-        ApiChange(**{name: getattr(wanted, name) for name in ApiChange.__struct_fields__}),
-    )
+    return changed_metadata(ApiMetadata(wanted.identifier), wanted)
 
 
-def changed_metadata(before: ApiMetadata, change: ApiChange) -> ApiMetadata:
+def changed_metadata(before: ApiMetadata, change: msgspec.Struct) -> ApiMetadata:
     """Return `before` with the change applied."""
     said = {name: getattr(change, name) for name in change.__struct_fields__}
     said = {name: value for name, value in said.items() if value is not UNSET}

@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn, cast
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Address, User
+from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, User
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.strict_json import read_object
 
@@ -216,7 +216,7 @@ def _claims_of(scopes: tuple[str, ...]) -> frozenset[str]:
 def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
     """Return the named claims that the user's record has."""
     found: dict[str, object] = {}
-    for name, say in _SAID.items():
+    for name, say in _VALUES.items():
         if name in names and (said := say(user)) is not None:
             found[name] = said
     return found
@@ -262,19 +262,21 @@ def _phone_verified(user: User) -> object:
     return user.claims.phone_number_verified if user.claims.phone_number else None
 
 
-_SAID: Mapping[str, Callable[[User], object]] = {
+_OTHER_CLAIMS: Mapping[str, Callable[[User], object]] = {
     "name": lambda user: user.name or None,
-    **{name: _text(name) for name in ("family_name", "given_name", "middle_name", "nickname")},
     "preferred_username": lambda user: user.username,
-    **{name: _text(name) for name in ("profile", "picture", "website", "gender", "birthdate")},
-    **{name: _text(name) for name in ("zoneinfo", "locale")},
     "updated_at": lambda user: user.changed_at,
     "email": lambda user: user.email,
     # An unverified address must not be taken for an identity.
     "email_verified": lambda user: user.email_verified_at is not None,
     "address": _address,
-    "phone_number": _text("phone_number"),
     "phone_number_verified": _phone_verified,
+}
+_VALUES: Mapping[str, Callable[[User], object]] = {
+    name: _text(name) if name in TEXT_CLAIMS else _OTHER_CLAIMS[name]
+    for scope, names in CLAIMS_OF.items()
+    for name in names
+    if scope != GROUPS
 }
 
 

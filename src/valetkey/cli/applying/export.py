@@ -7,6 +7,9 @@ themselves.
 from collections.abc import Iterator, Mapping
 from typing import cast
 
+from msgspec.structs import asdict
+
+from valetkey.authorization.actions.apis import metadata_of
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Attribute, StandardClaims, User
 from valetkey.authorization.model.register.api import Api
@@ -85,20 +88,11 @@ def _webhook(hook: Webhook) -> Table:
 
 
 def _api(api: Api) -> Table:
+    declared = asdict(metadata_of(api))
     return {
-        "identifier": api.identifier,
-        "name": api.name,
-        "scopes": dict(api.scopes),
-        "machine_scopes": list(api.machine_scope.names),
-        "access_token_format": None
-        if api.access_token_format is None
-        else api.access_token_format.value,
+        **declared,
         "access_token_lifetime": _duration(api.access_token_lifetime),
-        "signing_algorithm": api.signing_algorithm.value,
-        "clients": "any" if api.clients is None else sorted(api.clients),
-        "shares_scopes": api.shares_scopes,
-        "roles": list(api.roles),
-        "required_groups": list(api.required_groups),
+        "clients": "any" if api.clients is None else declared["clients"],
         **_disabled(api.disabled_at),
     }
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import fields
 
-from valetkey.authorization.actions.person import TEXTS
-from valetkey.authorization.model.account.user import Address, fold
+from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, fold
 from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
@@ -281,18 +282,16 @@ _WEBHOOK: Mapping[str, Callable[[object], object]] = {
     "disabled": _flag,
 }
 
+_READERS: Mapping[object, Callable[[object], object]] = {
+    str: _text,
+    bool: _flag,
+    int | None: _lifetime,
+    tuple[str, ...]: _texts,
+    tuple[str, ...] | None: _any_or_texts,
+    Mapping[str, str]: _sentences,
+}
 _API: Mapping[str, Callable[[object], object]] = {
-    "identifier": _text,
-    "name": _text,
-    "scopes": _sentences,
-    "machine_scopes": _texts,
-    "access_token_format": _text,
-    "access_token_lifetime": _lifetime,
-    "signing_algorithm": _text,
-    "clients": _any_or_texts,
-    "shares_scopes": _flag,
-    "roles": _texts,
-    "required_groups": _texts,
+    **{each.name: _READERS[each.type] for each in fields(ApiMetadata)},
     "disabled": _flag,
 }
 
@@ -302,7 +301,7 @@ _USER: Mapping[str, Callable[[object], object]] = {
     "email": _text,
     "email_verified": _flag,
     "name": _text,
-    **dict.fromkeys(TEXTS, _text),
+    **dict.fromkeys(TEXT_CLAIMS, _text),
     "phone_number_verified": _flag,
     "address": _address,
     "attributes": _table,

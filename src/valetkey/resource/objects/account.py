@@ -1,7 +1,7 @@
 """account: the user's own record, kept by the authorization server."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 from msgspec import Meta
 
@@ -53,7 +53,11 @@ class Account:
     ] = field(default_factory=dict[_Part, str])
 
 
-_TEXT = {"type": "string"}
+def _examples(kind: object) -> dict[str, object]:
+    """Return the examples that a field declares, if it does."""
+    declared = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, Meta))
+    return next(({"examples": each.examples} for each in declared if each.examples), {})
+
 
 OBJECT = ResourceObject(
     "account",
@@ -69,18 +73,11 @@ OBJECT = ResourceObject(
         "name": {"type": "string", "examples": ["Ada Lovelace"]},
         "email": {"type": "string", "examples": ["ada@example.com"]},
         "email_verified": {"type": "boolean"},
-        "given_name": _TEXT,
-        "family_name": _TEXT,
-        "middle_name": _TEXT,
-        "nickname": _TEXT,
-        "profile": _TEXT,
-        "picture": _TEXT,
-        "website": _TEXT,
-        "gender": _TEXT,
-        "birthdate": {"type": "string", "examples": ["1815-12-10"]},
-        "zoneinfo": {"type": "string", "examples": ["Europe/London"]},
-        "locale": {"type": "string", "examples": ["en-GB"]},
-        "phone_number": {"type": "string", "examples": ["+442079460000"]},
+        **{
+            name: {"type": "string", **_examples(kind)}
+            for name, kind in get_type_hints(Account, include_extras=True).items()
+            if name not in {"name", "address"}
+        },
         "phone_number_verified": {"type": "boolean"},
         "address": {"type": "object", "additionalProperties": {"type": "string"}},
         "created_at": {"type": "integer", "description": "Seconds since 1970, UTC."},

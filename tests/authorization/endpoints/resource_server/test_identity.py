@@ -8,8 +8,7 @@ import pytest
 from tests.support.asgi import Answer, basic
 from tests.support.cases import case
 from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
-from valetkey.authorization.actions.person import TEXTS
-from valetkey.authorization.model.account.user import StandardClaims, Uid
+from valetkey.authorization.model.account.user import TEXT_CLAIMS, StandardClaims, Uid
 from valetkey.kernel.replace import replace
 
 _OWN = ("client_credentials",)
@@ -40,7 +39,7 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
             "name": "Ada",
             "email": "ada@example.com",
             "email_verified": False,
-            **dict.fromkeys(TEXTS, ""),
+            **dict.fromkeys(TEXT_CLAIMS, ""),
             "phone_number_verified": False,
             "address": {},
             "created_at": it.clock.now,

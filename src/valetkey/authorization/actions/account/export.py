@@ -10,9 +10,8 @@ from msgspec.structs import asdict
 
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.actions.developer.team import own_apps
-from valetkey.authorization.actions.person import TEXTS
 from valetkey.authorization.authentication.browsers import browser_of
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import TEXT_CLAIMS, User
 from valetkey.authorization.model.event.event import is_other_actor
 from valetkey.authorization.model.event.users import DataExported
 from valetkey.authorization.model.register.api import unqualified
@@ -131,7 +130,7 @@ def _profile(user: User) -> Said:
         "name": user.name,
         "email": user.email,
         "email_verified_at": _moment(user.email_verified_at),
-        **{name: getattr(user.claims, name) for name in TEXTS},
+        **{name: getattr(user.claims, name) for name in TEXT_CLAIMS},
         "phone_number_verified": user.claims.phone_number_verified,
         "address": asdict(user.claims.address),
         "role": user.role,

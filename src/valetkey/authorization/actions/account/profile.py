@@ -13,10 +13,16 @@ from valetkey.authorization.actions.attributes import (
     shown_value,
     typed_value,
 )
-from valetkey.authorization.actions.person import PICTURES, TEXTS
+from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.model.account.user import Address, Attribute, StandardClaims, User
+from valetkey.authorization.model.account.user import (
+    TEXT_CLAIMS,
+    Address,
+    Attribute,
+    StandardClaims,
+    User,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
@@ -27,7 +33,7 @@ from valetkey.kernel.secret import FingerprintKey, to_base64url
 ADDRESS = ("street_address", "locality", "region", "postal_code", "country")
 """The parts of a postal address that are edited; `formatted` is derived from them."""
 
-FIELDS = ("username", "name", *TEXTS, *ADDRESS)
+FIELDS = ("username", "name", *TEXT_CLAIMS, *ADDRESS)
 """Every field of the form, in display order."""
 
 ATTRIBUTE = "attribute."
@@ -65,7 +71,7 @@ def profile_of(user: User) -> dict[str, str]:
     return {
         "username": user.username,
         "name": user.name,
-        **{name: getattr(claims, name) for name in TEXTS},
+        **{name: getattr(claims, name) for name in TEXT_CLAIMS},
         **{name: getattr(claims.address, name) for name in ADDRESS},
     }
 
@@ -171,7 +177,7 @@ def _record(user: User, said: Submitted) -> UserRecord:
     number = said["phone_number"]
     claims = replace(
         StandardClaims.NOTHING,
-        **{name: said[name] for name in TEXTS},
+        **{name: said[name] for name in TEXT_CLAIMS},
         # A changed number is not verified.
         phone_number_verified=before.phone_number_verified and number == before.phone_number,
         address=address,

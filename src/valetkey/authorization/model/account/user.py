@@ -116,6 +116,11 @@ class StandardClaims(Struct, frozen=True):
 
 StandardClaims.NOTHING = StandardClaims()
 
+TEXT_CLAIMS = tuple(
+    each.name for each in msgspec.structs.fields(StandardClaims) if each.type is str
+)
+"""The standard claims that consist of one string."""
+
 
 class Role(StrEnum):
     """A role; users have none by default."""

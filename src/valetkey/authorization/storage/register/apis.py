@@ -35,6 +35,9 @@ class _Stored(Struct, frozen=True):
     required_groups: tuple[str, ...]
 
 
+_SHARED = tuple(name for name in _Stored.__struct_fields__ if name != "key")
+
+
 class _StoredScope(Struct, frozen=True):
     """A scope of an API; one that users cannot allow has no sentence."""
 
@@ -264,40 +267,13 @@ class Apis(Struct, frozen=True):
             self.db, "SELECT * FROM api_scopes WHERE api_id = :id ORDER BY place", id=stored.id
         )
         return Api(
-            id=stored.id,
-            identifier=stored.identifier,
-            name=stored.name,
             scopes={each.name: each.sentence for each in scopes if each.sentence},
             machine_scope=Scope(tuple(each.name for each in scopes if each.machine)),
-            access_token_format=stored.access_token_format,
-            access_token_lifetime=stored.access_token_lifetime,
-            signing_algorithm=stored.signing_algorithm,
-            clients=stored.clients,
-            shares_scopes=stored.shares_scopes,
-            created_at=stored.created_at,
-            changed_at=stored.changed_at,
-            disabled_at=stored.disabled_at,
-            generation=stored.generation,
-            roles=stored.roles,
-            required_groups=stored.required_groups,
+            **{name: getattr(stored, name) for name in _SHARED},
         )
 
 
 def _stored(api: Api, key: str) -> _Stored:
-    return _Stored(
-        id=api.id,
-        key=key,
-        identifier=api.identifier,
-        name=api.name,
-        access_token_format=api.access_token_format or AccessTokenFormat.JWT,
-        access_token_lifetime=api.access_token_lifetime,
-        signing_algorithm=api.signing_algorithm,
-        clients=api.clients,
-        shares_scopes=api.shares_scopes,
-        created_at=api.created_at,
-        changed_at=api.changed_at,
-        disabled_at=api.disabled_at,
-        generation=api.generation,
-        roles=api.roles,
-        required_groups=api.required_groups,
-    )
+    columns = {name: getattr(api, name) for name in _SHARED}
+    columns["access_token_format"] = api.access_token_format or AccessTokenFormat.JWT
+    return _Stored(key=key, **columns)
