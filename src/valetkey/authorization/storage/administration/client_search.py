@@ -50,6 +50,8 @@ class ClientLine(Struct, frozen=True):
     disabled_at: Instant | None
     verified_at: Instant | None
     self_registered: bool
+    listed: bool = True
+    """Whether lists have it: neither the credential of an API nor being removed."""
 
     @property
     def place(self) -> Cursor:
@@ -74,7 +76,7 @@ class ClientFilter(Struct, frozen=True):
     legacy: bool | None = None
 
     def takes(self, line: ClientLine) -> bool:
-        """Return whether this client matches."""
+        """Return whether lists have this client and it matches."""
         wanted = (
             (self.type, line.type.value),
             (self.profile, line.profile.value),
@@ -83,7 +85,7 @@ class ClientFilter(Struct, frozen=True):
             (self.self_registered, line.self_registered),
             (self.legacy, line.is_legacy),
         )
-        if any(asked is not None and asked != is_ for asked, is_ in wanted):
+        if not line.listed or any(asked is not None and asked != is_ for asked, is_ in wanted):
             return False
         return not self.text or line.id.startswith(self.text) or fold(self.text) in fold(line.name)
 
@@ -131,6 +133,7 @@ class ClientSearch(Struct, frozen=True):
                 if looked_at == MOST_LOOKED_AT:
                     return None
             return found
+        # The condition of `listed`: SQL is written out, never put together from parts.
         row = self.db.row(
             "SELECT count(*) FROM (SELECT id FROM clients"
             " WHERE NOT EXISTS (SELECT 1 FROM registrations"
@@ -187,10 +190,6 @@ class ClientSearch(Struct, frozen=True):
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
-            " AND NOT EXISTS (SELECT 1 FROM registrations"
-            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
-            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
-            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
             " ORDER BY created_at DESC, id DESC LIMIT :limit",
             at=before.at,
             id=before.id,
@@ -201,10 +200,6 @@ class ClientSearch(Struct, frozen=True):
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE (created_at > :at OR (created_at = :at AND id > :id))"
-            " AND NOT EXISTS (SELECT 1 FROM registrations"
-            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
-            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
-            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
             " ORDER BY created_at, id LIMIT :limit",
             at=after.at,
             id=after.id,
@@ -215,10 +210,6 @@ class ClientSearch(Struct, frozen=True):
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE lower(name) >= :name AND (lower(name) > :name OR id > :id)"
-            " AND NOT EXISTS (SELECT 1 FROM registrations"
-            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
-            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
-            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
             " ORDER BY lower(name), id LIMIT :limit",
             name=self._name_of(after) or "",
             id=after.id,
@@ -230,21 +221,12 @@ class ClientSearch(Struct, frozen=True):
         if name is None:
             return _LINES.all(
                 self.db,
-                "SELECT * FROM clients"
-                " WHERE NOT EXISTS (SELECT 1 FROM registrations"
-                " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
-                " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
-                " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
-                " ORDER BY lower(name) DESC, id DESC LIMIT :limit",
+                "SELECT * FROM clients ORDER BY lower(name) DESC, id DESC LIMIT :limit",
                 limit=_BATCH,
             )
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE lower(name) <= :name AND (lower(name) < :name OR id < :id)"
-            " AND NOT EXISTS (SELECT 1 FROM registrations"
-            " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
-            " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
-            " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
             " ORDER BY lower(name) DESC, id DESC LIMIT :limit",
             name=name,
             id=before.id,
@@ -262,4 +244,10 @@ _LINES = Record(
     "clients",
     grant_types=Column(read=lambda text: tuple(json.loads(text))),
     self_registered=Column(sql="EXISTS (SELECT 1 FROM registrations WHERE client_id = clients.id)"),
+    listed=Column(
+        sql="NOT EXISTS (SELECT 1 FROM registrations"
+        " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
+        " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
+        " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+    ),
 )
