@@ -76,7 +76,7 @@ GUIDES = (
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
     Guide(f"{_USERS}/sign-in-from-elsewhere", ("provider",), ("federation",)),
 )
-"""The guide with the longest match helps; a setting of the error comes before the command."""
+"""The guide with the longest match is used; the setting of the error comes before the command."""
 
 _SETTINGS = "reference/settings"
 

@@ -82,5 +82,5 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _plain(text: str) -> str:
-    # A name chosen by a stranger must not move the operator's cursor.
+    # Names that users choose must not send control sequences to the operator's terminal.
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -14,7 +14,7 @@ _NO_CLAIMS: Mapping[str, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The bearer of a live access token, as vouched for by its issuer.
+    """The bearer of a live access token, as its issuer describes it.
 
     Tokens expire: code that keeps a caller checks `is_live` before each use. `bindings` are the
     keys that the caller proved to hold; a bearer token has none. `claims` are the token's other

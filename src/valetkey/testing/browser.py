@@ -52,7 +52,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """The page without its marks, as one line."""
+        """The text of the page on one line, without tags."""
         return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", self.body)).strip()
 
 
@@ -62,14 +62,14 @@ class UserAgent:
     def __init__(self, home: str, tls: ssl.SSLContext | None = None) -> None:
         """Start with an empty cookie jar, for the server at `home`.
 
-        It trusts the certificates that `tls` trusts; without it, those that the web trusts.
+        It trusts the authorities of `tls`; without it, public ones.
         """
         self._home = urlsplit(home)
         self._tls = tls
         self.cookies: dict[str, str] = {}
 
     def open(self, url: str, headers: Mapping[str, str] | None = None) -> Page:
-        """GET, and follow what leads on."""
+        """Request the URL, and follow redirects within this server."""
         return self._follow("GET", url, None, dict(headers or {}))
 
     def submit(

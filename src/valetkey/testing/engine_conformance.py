@@ -50,7 +50,7 @@ _NUMBERS = (None, 0, -1, 2**31, 2**63 - 1, -(2**63))
 
 
 class EngineConformance(EngineLookConformance):
-    """Meaning, winning, rollback, refusal, and proof that the suite would notice.
+    """Test values, concurrent writes, rollback, refusals and overload, and the suite itself.
 
     Give it a pytest fixture `engine_url`: a database that exists for one test alone.
     """
@@ -143,7 +143,7 @@ class EngineConformance(EngineLookConformance):
                 same(sum(threads.map(runner, range(_THREADS))), VOUCHERS)
 
     def test_exactly_one_of_two_processes_redeems(self, engine_url: str) -> None:
-        """Both try every voucher, many at once; each voucher has one winner."""
+        """Both processes redeem every voucher concurrently; each voucher has one winner."""
         run_on_engine(engine_url, fill)
         with other_process("spend", engine_url) as one, other_process("spend", engine_url) as other:
             order(one)
@@ -171,7 +171,7 @@ class EngineConformance(EngineLookConformance):
                 check(sum(threads.map(naive, range(_THREADS))) > 1, "the naive way won once only")
 
     def test_exception_rolls_back_its_own_transaction_only(self, engine_url: str) -> None:
-        """Of many that may share a commit, those that raised left nothing behind."""
+        """Transactions that raise write nothing, even if they share a commit with others."""
 
         async def story(engine: Engine) -> None:
             def work(number: int) -> Callable[[Connection], int]:
@@ -248,7 +248,7 @@ class EngineConformance(EngineLookConformance):
         run_on_engine(engine_url, story)
 
     def test_read_cannot_write(self, engine_url: str) -> None:
-        """The connection can be used afterwards."""
+        """A write in a read fails, and the connection can be used afterwards."""
 
         async def story(engine: Engine) -> None:
             for _ in range(10):
@@ -311,7 +311,7 @@ class EngineConformance(EngineLookConformance):
             same([row[0] for row in found], [each.number for each in find(SCHEMA)])
 
     def test_acknowledged_writes_survive_sigkill(self, engine_url: str) -> None:
-        """SIGKILL in the middle of many writes; every number that it printed is there."""
+        """After SIGKILL in the middle of many writes, every acknowledged number is stored."""
         run_on_engine(engine_url, fill)
         with other_process("write", engine_url) as other:
             order(other)
@@ -331,7 +331,7 @@ class EngineConformance(EngineLookConformance):
         run_on_engine(engine_url, story, tables=())
 
     def test_full_queue_refuses_work_at_once(self, engine_url: str) -> None:
-        """The queue completes what it accepted."""
+        """A full queue refuses further work, and completes what it accepted."""
 
         async def story(engine: Engine) -> None:
             gate = threading.Event()
@@ -341,7 +341,7 @@ class EngineConformance(EngineLookConformance):
                 db.row("SELECT 1")
 
             tasks = [asyncio.create_task(write(engine, work)) for _ in range(5_000)]
-            # All are asked for in the first turn of the loop; one that is refused ends it.
+            # All tasks begin in the first turn of the loop; the first refusal ends the wait.
             await asyncio.wait(tasks, timeout=60, return_when=asyncio.FIRST_COMPLETED)
             refused = [task for task in tasks if task.done()]
             waiting = [task for task in tasks if not task.done()]
@@ -354,7 +354,7 @@ class EngineConformance(EngineLookConformance):
         run_on_engine(engine_url, story)
 
     def test_close_finishes_accepted_work(self, engine_url: str) -> None:
-        """Afterwards everything is refused."""
+        """An engine that is closed finishes what it accepted, and refuses everything else."""
 
         async def story(engine: Engine) -> None:
             tasks = [asyncio.create_task(write(engine, adding(number))) for number in range(200)]

@@ -40,14 +40,14 @@ UNSTORABLE: tuple[object, ...] = (
 )
 
 _CEILING = 60.0
-"""Seconds after which what did not happen counts as something that never will."""
+"""Seconds to wait for a change before a test fails."""
 
 
 class EngineLookConformance:
-    """Changes, marks and single rows."""
+    """Test how an engine reports changes, and its reads of single rows."""
 
     def test_change_is_noticed_by_every_process(self, engine_url: str) -> None:
-        """At once in the process that made it, within the limit in the others."""
+        """A change is noticed at once in the process that made it, and soon in the others."""
 
         async def story(engine: Engine) -> None:
             engine.changed()
@@ -56,7 +56,7 @@ class EngineLookConformance:
             for _ in range(5):
                 before = engine.changed()
                 await engine.write(lambda db: db.run(revise))
-                check(engine.changed() != before, "an own write went unnoticed")
+                check(engine.changed() != before, "a write of this process went unnoticed")
             await asyncio.sleep(0.7)
             before = engine.changed()
             await engine.write(adding(1))
@@ -72,11 +72,11 @@ class EngineLookConformance:
         run_on_engine(engine_url, story)
 
     def test_mark_changes_with_every_commit(self, engine_url: str) -> None:
-        """It changes at once, in any process; an engine without marks returns None."""
+        """The mark changes at once, in any process; an engine without marks returns None."""
 
         async def story(engine: Engine) -> None:
             await engine.write(adding(1))
-            # The first look may be what opens the way to the mark.
+            # An engine may have no mark before its first read.
             same(await notes(engine), 1)
             same(await engine.row("SELECT count(*) FROM notes"), (1,))
             if engine.mark() is None:
@@ -86,7 +86,7 @@ class EngineLookConformance:
                 same(await notes(engine), number - 1)
                 same(engine.mark(), before)
                 await engine.write(adding(number))
-                check(engine.mark() != before, "an own commit went unnoticed")
+                check(engine.mark() != before, "a commit of this process went unnoticed")
             before = engine.mark()
             with other_process("revise", engine_url) as other:
                 order(other)
@@ -96,7 +96,7 @@ class EngineLookConformance:
         run_on_engine(engine_url, story)
 
     def test_row_runs_one_read_only_statement(self, engine_url: str) -> None:
-        """It takes the parameters of a transaction, and cannot write."""
+        """`row` takes parameters as a transaction does, and cannot write."""
 
         async def story(engine: Engine) -> None:
             found = "SELECT text FROM notes WHERE id = :id"
@@ -138,7 +138,7 @@ class EngineLookConformance:
             db.share("SELECT :number", number=7)
             before = db.row(count)
             shared.set()
-            # Nothing to wait for where the ending rightly waits for this transaction.
+            # Not set in time if the exclusive lock waits for this transaction, as it must.
             ended.wait(0.5)
             return before, db.row(count)
 
@@ -171,7 +171,7 @@ class EngineLookConformance:
         run_on_engine(engine_url, story)
 
     def test_wrong_assumption_runs_the_transaction_again(self, engine_url: str) -> None:
-        """Also if the transaction raised because of the assumption."""
+        """It runs again also if it raised because of the assumption."""
         ask = "SELECT number FROM revision WHERE name = 'directory'"
 
         def assuming(number: int, key: int) -> Callable[[Connection], bool]:
@@ -193,7 +193,7 @@ class EngineLookConformance:
         async def story(engine: Engine) -> None:
             same(await engine.write(assuming(0, 1)), True)
             same(await engine.write(assuming(1, 2)), False)
-            # What it raised followed from what was not so.
+            # The exception followed from the wrong assumption.
             same(await engine.write(assuming(1, -1)), False)
             mixed = [engine.write(assuming(key % 2, key)) for key in range(3, 35)]
             same(await asyncio.gather(*mixed), [key % 2 == 0 for key in range(3, 35)])
@@ -206,7 +206,7 @@ class EngineLookConformance:
         run_on_engine(engine_url, story)
 
     def test_query_ahead_sees_earlier_writes(self, engine_url: str) -> None:
-        """Its rows may be read before or after those of a later statement, or not at all."""
+        """The rows of a query ahead may be read before or after a later statement, or never."""
         ask = "SELECT count(*) FROM notes WHERE id < :most"
         write = "INSERT INTO notes (id, text) VALUES (:id, 'here')"
 
@@ -249,7 +249,7 @@ class EngineLookConformance:
         run_on_engine(engine_url, story)
 
     def test_exactly_one_of_64_claims_succeeds(self, engine_url: str) -> None:
-        """Also where the others share a transaction with the winner."""
+        """One claim succeeds, also if the others share a commit with the winner."""
 
         def claim(key: int) -> Callable[[Connection], bool]:
             def work(db: Connection) -> bool:
@@ -312,7 +312,7 @@ class EngineLookConformance:
         run_on_engine(engine_url, story)
 
     def test_cancelled_reports_count_while_queued(self, engine_url: str) -> None:
-        """Callers that disconnect fill the queue as those that wait do."""
+        """Queued reports of callers that disconnected count towards the limit."""
 
         async def story(engine: Engine) -> None:
             gate = threading.Event()

@@ -43,7 +43,7 @@ def order(process: Popen[str]) -> None:
 
 
 async def _spend(engine: Engine) -> None:
-    """Ask for one voucher after the other, eight times each; print those won."""
+    """Try to redeem each voucher eight times concurrently; print those redeemed."""
     for voucher in range(VOUCHERS):
         asks = (engine.write(spend(voucher, str(name))) for name in range(_AT_ONCE))
         for won in await asyncio.gather(*asks):
@@ -52,7 +52,7 @@ async def _spend(engine: Engine) -> None:
 
 
 async def _write(engine: Engine) -> None:
-    """Write for as long as it lives; print the number of each note that was acknowledged."""
+    """Write until killed; print the number of each acknowledged note."""
     numbers = count()
 
     async def one() -> None:

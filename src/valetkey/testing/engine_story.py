@@ -24,7 +24,7 @@ TABLES = (
 
 
 def check(fact: bool, otherwise: str) -> None:
-    """Fail the test unless `fact`."""
+    """Fail the test unless `fact` is true."""
     if not fact:
         raise AssertionError(otherwise)
 
@@ -128,7 +128,7 @@ async def notes(engine: Engine) -> int:
 
 
 async def fill(engine: Engine) -> None:
-    """Put unspent vouchers there, numbered from 0."""
+    """Insert unspent vouchers, numbered from 0."""
 
     def work(db: Connection) -> None:
         for number in range(VOUCHERS):

@@ -1,4 +1,4 @@
-"""Conformance tests of the authorization server's stores: meaning, and which caller wins.
+"""Conformance tests of the authorization server's stores: results, and which caller wins.
 
 class TestStores(StorageConformance):
     @pytest.fixture
@@ -142,7 +142,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.grants.sweep(Instant(NOW + 600), 10)) == 2
 
     def test_reference_token_ends_with_its_grant(self, memory: Memory) -> None:
-        """Found by its fingerprint alone; it ends by itself, with its grant, or with its client."""
+        """A token by reference ends when it expires, and with its grant or its client."""
         print_ = Fingerprint("token")
         token = ReferenceToken(
             "at_1", "printer", "gr_1", 1001, Scope.of("notes:read"), "https://api", NOW, LATER
@@ -209,10 +209,10 @@ class StorageConformance:
         assert told[-1] <= limit.window
 
     def test_registered_client_is_read_unchanged(self, memory: Memory) -> None:
-        """Secrets included; a taken id is refused, and each change is a new revision."""
+        """Secrets are read as well; a taken id is refused, and each change is a new revision."""
         found = memory.read(lambda tx: tx.clients.find("printer"))
         assert found is not None
-        # Key sets are compared by what they say.
+        # Key sets are compared by their content.
         assert found == replace(client(), key_set=found.key_set)
         assert found.key_set.document() == client().key_set.document()
         assert not memory.write(lambda tx: tx.clients.register(client()))
@@ -254,7 +254,7 @@ class StorageConformance:
         assert not memory.read(lambda tx: tx.users.has_second_factor(_ADA))
 
     def test_session_ends_once(self, memory: Memory) -> None:
-        """It is found by the fingerprint of its cookie until it is deleted."""
+        """A session is found by the fingerprint of its cookie until it is deleted."""
         assert memory.read(lambda tx: tx.sessions.find(Fingerprint("cookie"))) == session()
         assert memory.read(lambda tx: tx.sessions.find_by_id("se_1")) == session()
         assert list(memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))) == [session()]
@@ -269,7 +269,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.sessions.sweep(Instant(NOW + 600), 10)) == 1
 
     def test_participant_is_stored_while_session_is_live(self, memory: Memory) -> None:
-        """Added once, never after the end of the session, deleted with the session."""
+        """A participant is added once, before the session ends, and deleted with it."""
         told = memory.contend(lambda tx, _: tx.participants.add("se_1", "printer", NOW))
         assert told == [True] * THREADS
         assert list(memory.read(lambda tx: tx.participants.of("se_1"))) == ["printer"]
@@ -308,7 +308,7 @@ class StorageConformance:
         assert memory.read(lambda tx: tx.consents.find(_ADA, "printer")) is None
 
     def test_one_process_creates_the_key_of_a_period(self, memory: Memory) -> None:
-        """The other processes read it; it retires once."""
+        """The other processes read the key; it is retired once."""
         told = memory.contend(lambda tx, n: tx.signing_keys.issue(_key(f"kid {n}")))
         assert sorted(told) == [False] * (THREADS - 1) + [True]
         (record,) = memory.read(lambda tx: tx.signing_keys.all(NOW))
@@ -323,7 +323,7 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.signing_keys.sweep(LATER, 10)) == 1
 
     def test_decision_records_are_bounded(self, memory: Memory) -> None:
-        """The newest of each kind stay, and a flood of one kind does not push out the other."""
+        """The newest records of each kind stay, however many there are of another kind."""
 
         def refuse(tx: Transaction) -> None:
             for number in range(6):

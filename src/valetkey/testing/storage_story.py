@@ -98,20 +98,20 @@ def add_records(tx: Transaction) -> None:
 
 
 class Memory:
-    """A store on a database of its own, called as tests call: plainly."""
+    """A store on a database of its own, with methods that block."""
 
     def __init__(self, url: str, directory: Path) -> None:
-        """Make the tables."""
+        """Create the tables and the test data."""
         self.store = Store(connect(url, directory=directory), SYSTEM.random, by_cli("test"))
         asyncio.run(migrate(self.store.engine, SCHEMA))
         self.write(add_records)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run it and commit."""
+        """Run a transaction that writes, and return its result."""
         return asyncio.run(self.store.write(work, done_by=USUAL_ACTOR))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run it on a snapshot."""
+        """Run a transaction that reads, and return its result."""
         return asyncio.run(self.store.read(work))
 
     def contend(self, work: Callable[[Transaction, int], T]) -> list[T]:
@@ -126,5 +126,5 @@ class Memory:
             return list(threads.map(begin, range(THREADS)))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         asyncio.run(self.store.engine.close())

@@ -103,8 +103,8 @@ def _size(db: Connection) -> int:
 def forget_missing_databases(settings: Settings, names: Sequence[str]) -> None:
     """Forget the missing databases of the servers of these names.
 
-    Raises OperatorError where none is missing: left in a unit file, the option would undo what it
-    is for.
+    Raises OperatorError where none is missing: left in a unit file, the option would disable the
+    check.
     """
     asked = [(name, server) for name, server in servers(settings) if name in names]
     forgotten = [name for name, each in asked if asyncio.run(forget_missing(settings, each))]

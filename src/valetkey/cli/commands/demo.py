@@ -133,7 +133,7 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
     context = click.get_current_context()
 
     def show_demo(running: Running) -> int:
-        # In a thread of its own, which must know what this one knows about color.
+        # Runs in another thread: the context says whether to print colors.
         with context.scope(cleanup=False):
             if walk:
                 return tell(running, as_json=as_json, verbose=verbose)

@@ -21,7 +21,7 @@ Reply = Mapping[str, object]
 class Exchange:
     """A request and its response as sent; numbered from 1 when shown.
 
-    What happens on the pages of the authorization server is `brief`: two lines tell it.
+    Exchanges with pages of the authorization server are `brief`: printed on two lines.
     """
 
     number: int

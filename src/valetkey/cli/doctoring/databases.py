@@ -40,7 +40,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
                 for each in await _other(settings, name, server):
                     yield from_shared(each, console=False)
         except OperatorErrors:
-            # Of the configuration, which is checked before.
+            # The check of the configuration reports it.
             continue
         except (DatabaseUnavailable, OperatorError) as reason:
             yield error(f"{name} database", str(reason), page=_PAGE)

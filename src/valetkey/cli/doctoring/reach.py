@@ -53,11 +53,11 @@ async def check_reachability(settings: Settings) -> AsyncIterator[Finding]:
             yield ok(about, f"{server.url} responds, and its database accepts writes")
         for finding in _from_headers(name, answer):
             yield finding
-        looks: tuple[_Look, ...] = (_vouched, _forwarded)
+        looks: tuple[_Look, ...] = (_publicly_trusted, _forwarded)
         for look in looks:
             if (found := await asyncio.to_thread(look, name, server, context)) is not None:
                 yield found
-        # A server that is not ready says nothing about its name.
+        # A server that is not ready does not return its metadata.
         if name == "authorization" and answer.status != http.client.SERVICE_UNAVAILABLE:
             yield await _issuer(settings, context)
 
@@ -135,8 +135,8 @@ def clock_of(server: str, answer: Answer) -> SharedFinding | None:
     return judged_clock(server, abs(theirs - SYSTEM.now()))
 
 
-def _vouched(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:
-    """Check that other clients trust the certificate; `trust` always includes our own ones."""
+def _publicly_trusted(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:
+    """Check that other clients trust the certificate, without what only our servers trust."""
     if not server.url.startswith("https://"):
         return None
     try:

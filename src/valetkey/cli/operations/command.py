@@ -181,7 +181,7 @@ class _Derived(Struct, frozen=True):
             about.body = flat(body)
             if variant.needs_confirmation:
                 confirm(_question(variant, about), yes=bool(given.get("yes")))
-                # The answer may have taken a while.
+                # The operator may have taken a while to confirm.
                 opened = replace(opened, now=SYSTEM.now())
             hashed = None if secret is None else inputs.hashed(opened, secret)
             query = {

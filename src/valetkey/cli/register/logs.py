@@ -100,9 +100,9 @@ async def read_logs(
 ) -> Sequence[Logged]:
     """Return at most `limit` events of both servers in the order of time.
 
-    Those behind the event with the id `after`, or from that instant on; without, the newest. With
-    `object` only what was done to objects of that kind. Raises OperatorError for an event that is
-    not there, and DatabaseUnavailable.
+    They follow the event with the id `after`, or begin at that instant; without `after` they are
+    the newest. With `object`, only events of objects of that kind. Raises OperatorError for an
+    unknown event, and DatabaseUnavailable.
     """
     logs: tuple[_Log, ...] = (_Authorization(), _Objects(object))
     if object:

@@ -13,9 +13,9 @@ from valetkey.kernel.moment import Instant, days
 from valetkey.web import log
 
 _LOOK_EVERY = 0.5
-_COUNT_EVERY = 20  # looks
+_COUNT_EVERY = 20  # checks
 _STEP = 2  # seconds: the clock is read in whole seconds
-_FEW = 0.9  # of the descriptors
+_FEW = 0.9  # share of the limit of descriptors
 _SOON = days(21)
 _NOW = days(2)
 _WARN_EVERY = 86_400.0
@@ -23,7 +23,7 @@ _WARN_EVERY = 86_400.0
 
 @dataclass(slots=True)
 class ProcessMonitor:
-    """Measures the lag of the event loop, and logs what an operator should know of the process."""
+    """Measures the lag of the event loop, and logs problems of the process."""
 
     now: Callable[[], Instant]
     opened: Callable[[], int]

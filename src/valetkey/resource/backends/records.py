@@ -217,7 +217,7 @@ class LocalRecords(Struct, frozen=True):
         def remove_object(db: Connection) -> None:
             objects = self._objects(db, visit)
             for _ in range(_TRIES):
-                before = _the(objects, id, preconditions)
+                before = _require(objects, id, preconditions)
                 if objects.remove(before):
                     if self.kind.orders:
                         Lists(db, self.kind.name, visit.owner).drop(id)
@@ -240,7 +240,7 @@ class LocalRecords(Struct, frozen=True):
             # After a lost race the object is read again: the preconditions must hold for its new
             # state.
             for _ in range(_TRIES):
-                before = _the(objects, id, preconditions)
+                before = _require(objects, id, preconditions)
                 fields = msgspec.json.decode(before.document, type=dict[str, object])
                 document = msgspec.json.encode(change(fields)).decode()
                 if document == before.document:
@@ -277,7 +277,7 @@ class LocalRecords(Struct, frozen=True):
         return Objects(db, self.kind.name, visit.owner)
 
 
-def _the(objects: Objects, id: str, preconditions: Preconditions) -> Stored:
+def _require(objects: Objects, id: str, preconditions: Preconditions) -> Stored:
     stored = objects.find(id)
     if stored is None:
         # 404 also with If-Match: the response must not reveal whether the object ever existed.

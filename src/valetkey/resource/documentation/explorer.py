@@ -38,7 +38,7 @@ def type_of(action: Action) -> str:
 
 
 def token_form(site: ApiIdentity) -> Iterator[str]:
-    """Return the field for the token, and what a request with it does."""
+    """Return the field for the access token, with a note on what requests do."""
     portal = _text(f"{site.auth_url}/developer")
     yield (
         '<section id="send-requests" data-explorer hidden><h2>Send requests</h2>'
@@ -56,7 +56,7 @@ def token_form(site: ApiIdentity) -> Iterator[str]:
 
 
 def form(action: Action) -> Iterator[str]:
-    """Return the form that sends an operation, closed until it is asked for."""
+    """Return the form that sends an operation, in a collapsed element."""
     yield (
         "<details data-explorer hidden><summary>Send</summary>"
         f'<form data-method="{action.method}" data-path="{_text(action.path)}"'

@@ -152,14 +152,14 @@ def from_python(file: Path, text: str) -> ResourceObject:
     try:
         exec(compile(text, str(file), "exec"), module.__dict__)  # noqa: S102 - the operator's own
     except (Exception, SystemExit) as reason:  # noqa: BLE001 - it is not our code
-        raise InvalidDeclaration(_what_happened(file, reason), "fix the file") from None
+        raise InvalidDeclaration(_failure(file, reason), "fix the file") from None
     declared = getattr(module, "OBJECT", None)
     if not isinstance(declared, ResourceObject):
         raise InvalidDeclaration("it has no OBJECT", "end the file with OBJECT = ResourceObject(…)")
     return check(declared, file)
 
 
-def _what_happened(file: Path, reason: BaseException) -> str:
+def _failure(file: Path, reason: BaseException) -> str:
     line = 0
     if isinstance(reason, SyntaxError):
         line = reason.lineno or 0
@@ -272,7 +272,7 @@ def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequen
         return (), ()
     folder = settings.source.directory / settings.resource.objects
     try:
-        _nobody_else_writes(folder)
+        _require_protected(folder)
         files = sorted(file for file in folder.iterdir() if _counts(file))
     except (OSError, InvalidDeclaration) as reason:
         return (), (
@@ -306,7 +306,7 @@ def _read(file: Path) -> ResourceObject:
         raise InvalidDeclaration(
             "it is neither a .py nor a .json file", "move it out of this directory"
         )
-    _nobody_else_writes(file)
+    _require_protected(file)
     with file.open("rb") as opened:
         data = opened.read(_LARGEST + 1)
     if len(data) > _LARGEST:
@@ -317,7 +317,7 @@ def _read(file: Path) -> ResourceObject:
         raise InvalidDeclaration("it is not UTF-8 text", "save it as UTF-8") from None
 
 
-def _nobody_else_writes(path: Path) -> None:
+def _require_protected(path: Path) -> None:
     # Code in these files runs inside the servers.
     if path.stat().st_mode & S_IWOTH:
         raise InvalidDeclaration("every user of this machine may write it", f"chmod o-w {path}")

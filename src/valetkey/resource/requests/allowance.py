@@ -12,7 +12,7 @@ WINDOW = 60
 
 
 class RemainingRequests(Struct, frozen=True):
-    """The requests left and the seconds until all are available again; or the wait."""
+    """The requests left and the seconds until all are available again, or the seconds to wait."""
 
     quota: int
     remaining: int

@@ -1,4 +1,4 @@
-"""A number for each caller, kept in one process or shared by all workers of a server."""
+"""Counters of callers, in the memory of one process or shared by all workers of a server."""
 
 import fcntl
 import mmap
@@ -26,7 +26,7 @@ _SIZE = _SLOT.size * _BUCKET * _BUCKETS
 
 
 class CallerCounters(Protocol):
-    """The interface: keep a number for each caller, within a bounded memory."""
+    """Keep a number for each caller in bounded memory."""
 
     def change(self, caller: str, step: Step) -> int:
         """Replace the caller's number by `step` of it; return the old one."""

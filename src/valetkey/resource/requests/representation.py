@@ -44,7 +44,7 @@ _PATCH_TYPE = re.compile(
 _JSON_PATCH_TYPE = re.compile(re.escape(JSON_PATCH) + _CHARSET, re.IGNORECASE | re.ASCII)
 _ZERO = re.compile(r"q=0(?:\.0{0,3})?", re.IGNORECASE | re.ASCII)
 # The more specific of two ranges decides (RFC 9110 section 12.5.1).
-_ANYTHING = ("*/*",)  # what most clients say
+_ANYTHING = ("*/*",)  # the value that most clients send
 _RANGES = (JSON, "application/*", "*/*")
 
 
@@ -57,7 +57,7 @@ def check_accept(headers: Headers) -> None:
 def read_document(headers: Headers, body: bytes, *, patch: bool = False) -> Document:
     """Parse the JSON object in a body; with `patch` also of the merge patch media type.
 
-    Raises Refused: 415 for another content type, 400 unless every parser would read it alike.
+    Raises Refused: 415 for another content type, 400 for JSON that parsers read differently.
     """
     types = _PATCH_TYPE if patch else _JSON_TYPE
     if types.fullmatch((headers.get("content-type") or "").strip(" \t")) is None:

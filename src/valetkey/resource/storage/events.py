@@ -47,7 +47,7 @@ class ObjectChanged(Event, frozen=True):
 
 
 class ObjectDeleted(Event, frozen=True):
-    """An object was deleted; its id is never given again."""
+    """An object was deleted; its id is never reused."""
 
     name = "object.deleted"
 

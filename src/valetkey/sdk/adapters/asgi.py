@@ -22,9 +22,9 @@ _DENIAL = "websocket.http.response"
 
 
 class Protected:
-    """Admit to an application only callers with one of the scopes in `needs`.
+    """Require one of the scopes in `needs` for every request to an application.
 
-    With `roles`, they need one of these roles at the API as well. It serves the API's metadata
+    With `roles`, callers need one of these roles at the API as well. It serves the API's metadata
     itself, and `open_paths`, exact paths, need no token. `Refused` that the application raises
     before its response began is answered with that error.
     """
@@ -120,7 +120,7 @@ async def deny(denial: Denial, scope: Scope, send: Send) -> None:
 
 async def _serve(gate: Gate, scope: Scope, send: Send) -> None:
     if scope["method"] == "OPTIONS":
-        # MCP clients send a header that browsers ask about first.
+        # Browsers send a preflight request, because of a header that MCP clients set.
         allowed = ("access-control-allow-headers", "mcp-protocol-version")
         await deny(Denial(204, (allowed, *METADATA_HEADERS.items()), b""), scope, send)
         return

@@ -41,8 +41,7 @@ class Require:
         """Return a decorator for sync and async views; it answers others with the error.
 
         Any one scope in `needs` suffices, and any one role in `roles`; the challenge names the
-        first scope. `Refused` that the view
-        raises, by `demand` for example, is answered likewise.
+        first scope. `Refused` that the view raises, by `demand` for example, is answered likewise.
         """
         self.gate.needs(needs)
 

@@ -41,7 +41,7 @@ class TokenUser:
 
 
 class Denied(APIException):
-    """A refusal on its way to the response; other exceptions are not affected."""
+    """Carries a refusal to the exception handler; other exceptions are not affected."""
 
     def __init__(self, denial: Denial) -> None:
         """Store the denial."""
@@ -50,9 +50,10 @@ class Denied(APIException):
 
 
 class Require:
-    """Create classes: `authentication_classes = [require.authentication]`.
+    """Create the authentication and permission classes of views.
 
-    And `permission_classes = [require("notes:read")]`. `request.auth` is then the `Caller`.
+    Set `authentication_classes = [require.authentication]` and `permission_classes =
+    [require("notes:read")]`. `request.auth` is then the `Caller`.
     """
 
     def __init__(self, gate: Gate) -> None:

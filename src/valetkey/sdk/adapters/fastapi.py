@@ -29,7 +29,7 @@ class _Denied(Exception):
 
 
 class _Scheme(SecurityBase):
-    """The OpenAPI security scheme: that a token is needed, and where to get it."""
+    """The OpenAPI security scheme: bearer tokens, and where to get them."""
 
     def __init__(self, gate: Gate) -> None:
         self.scopes: dict[str, str] = {}

@@ -29,8 +29,7 @@ class Require:
         """Return a decorator that passes the caller to the view first, or answers with the error.
 
         Any one scope in `needs` suffices, and any one role in `roles`; the challenge names the
-        first scope. `Refused` that the view
-        raises, by `demand` for example, is answered likewise.
+        first scope. `Refused` that the view raises, by `demand` for example, is answered likewise.
         """
         self._gate.needs(needs)
 

@@ -116,7 +116,7 @@ class Gate:
         if self.issuer.errors:
             problem["type"] = f"{self.issuer.errors}/{refusal.code}"
         headers = [("content-type", "application/problem+json"), ("cache-control", "no-store")]
-        # A challenge invites clients to get another token, which gives no role.
+        # With a challenge, clients would request another token, which has no other roles.
         if status in _CHALLENGED and refusal.code is not ErrorCode.FORBIDDEN:
             scope = next(iter(needs), "")
             headers.append(("www-authenticate", self._challenge.header(refusal, scope)))

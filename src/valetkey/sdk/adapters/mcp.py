@@ -13,7 +13,7 @@ from valetkey.sdk.adapters.gate import Gate
 def protect(
     app: App, gate: Gate, needs: Collection[str] = (), roles: Collection[str] = ()
 ) -> Protected:
-    """Admit to an MCP server only callers with one of the scopes in `needs`, and of the `roles`.
+    """Require one of the scopes in `needs`, and of the `roles`, for requests to an MCP server.
 
     `app` is its streamable HTTP application; the path of `gate.audience` is the one it is served
     at. Metadata and challenges are those that MCP clients discover the issuer by. Tools get the
@@ -24,7 +24,7 @@ def protect(
 
 
 class _Authenticated:
-    """Tell the framework who was admitted, in its own terms."""
+    """Pass the caller to the framework as its own type of user."""
 
     def __init__(self, app: App, gate: Gate) -> None:
         self._app = AuthContextMiddleware(app)

@@ -18,9 +18,9 @@ KEY = "valetkey.caller"
 
 
 class Protected:
-    """Admit to an application only callers with one of the scopes in `needs`.
+    """Require one of the scopes in `needs` for every request to an application.
 
-    With `roles`, they need one of these roles at the API as well. It serves the API's metadata
+    With `roles`, callers need one of these roles at the API as well. It serves the API's metadata
     itself, and `open_paths`, exact paths, need no token.
     """
 

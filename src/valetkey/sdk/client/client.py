@@ -80,7 +80,7 @@ class Client:
             wait=wait,
             port=port,
         )
-        with self._lock, self._alone():
+        with self._lock, self._exclusive():
             self._keep(tokens)
         return tokens
 
@@ -97,7 +97,7 @@ class Client:
         codes = self._endpoint.device_codes(self.issuer.device, scope=self._scope, now=now)
         show(codes)
         tokens = self._polled(codes, sleep)
-        with self._lock, self._alone():
+        with self._lock, self._exclusive():
             self._keep(tokens)
         return tokens
 
@@ -165,11 +165,11 @@ class Client:
 
     def forget(self) -> None:
         """Forget the tokens, here and in the file; the issuer does not revoke them."""
-        with self._lock, self._alone():
+        with self._lock, self._exclusive():
             self._drop()
 
     def _fresh(self, now: Instant) -> Tokens:
-        with self._alone():
+        with self._exclusive():
             # Another thread or process may have renewed it first.
             tokens = self._tokens if self._file is None else self._file.read()
             if tokens is not None and tokens.is_fresh(now):
@@ -199,7 +199,7 @@ class Client:
             return self._endpoint.for_itself(scope=self._scope, now=now)
         raise SignInNeeded("no user has signed in yet")
 
-    def _alone(self) -> AbstractContextManager[None]:
+    def _exclusive(self) -> AbstractContextManager[None]:
         return nullcontext() if self._file is None else self._file.locked()
 
     def _keep(self, tokens: Tokens) -> None:

@@ -159,7 +159,7 @@ class Introspection:
         """Return the caller or a refusal; `UNANSWERED` if the issuer is unreachable."""
         print_ = sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._answers.get(print_)
-        # A clock that was ahead must not make an answer last.
+        # After the clock was set back, a response must not be cached for longer.
         if known is not None and now < known.until <= later(now, self._remembered):
             return known.answer
         if now < self._rest_until <= later(now, _REST):
@@ -242,15 +242,15 @@ class Introspection:
         self, said: _IntrospectionResponse, members: Mapping[str, object], now: Instant
     ) -> Caller | Refusal:
         if not said.active or said.exp <= now:
-            return _no("introspection.inactive", "a live token", "not active")
+            return _refused("introspection.inactive", "a live token", "not active")
         if said.iss and said.iss != self._issuer:
-            return _no("introspection.issuer", self._issuer, "another issuer")
+            return _refused("introspection.issuer", self._issuer, "another issuer")
         audience = (said.aud,) if isinstance(said.aud, str) else said.aud
         if self._audiences.isdisjoint(audience):
-            return _no("introspection.audience", self._audience, "another audience")
+            return _refused("introspection.audience", self._audience, "another audience")
         bindings = () if said.cnf is None else read_bindings(said.cnf)
         if bindings is None:
-            return _no("introspection.cnf", "an object that names a key", "another object")
+            return _refused("introspection.cnf", "an object that names a key", "another object")
         subject = said.sub or (said.client_id if self._nameless else "")
         if not said.client_id or not subject:
             return Refusal(
@@ -261,7 +261,7 @@ class Introspection:
         try:
             scope = Scope.parse(said.scope)
         except Refused:
-            return _no("introspection.scope", "scope names", "other text")
+            return _refused("introspection.scope", "scope names", "other text")
         return Caller(
             subject=subject,
             client_id=said.client_id,
@@ -285,7 +285,7 @@ def _read(answer: Answer) -> _Response | None:
         return None
 
 
-def _no(check: str, expected: str, received: str) -> Refusal:
+def _refused(check: str, expected: str, received: str) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_TOKEN,
         "the access token expired, was revoked, or is not for this API",

@@ -69,7 +69,7 @@ class KeySource:
         return REST if self.is_sure() and not self._had_news else _RETRY
 
     async def follow(self, now: Callable[[], Instant]) -> None:
-        """Fetch at once and then every five minutes, sooner after a failure; forever.
+        """Fetch at once and then every five minutes, sooner after a failure, until cancelled.
 
         While no key is known, no token can be verified: the pauses grow from 0.05 s to 1 s, because
         a server that starts together with its issuer is often the first to be ready.

@@ -156,12 +156,12 @@ class Revocations:
         return True
 
     async def follow(self, now: Callable[[], Instant]) -> None:
-        """Learn of every revocation within 5 seconds while the issuer is reachable; forever.
+        """Follow revocations until cancelled, within 5 seconds while the issuer is reachable.
 
-        Within a second over a stream; when it breaks or falls silent, by polling, at once.
+        A stream delivers them within a second; when it breaks or falls silent, the feed is polled.
         """
         while True:
-            # Poll at least once each time: a stream that delivers nothing true must not hide
+            # Poll at least once each time: a stream that delivers nothing must not hide
             # revocations for long.
             heard = await self._listen(now)
             for _ in range(1 if heard else _LOOKS):
@@ -169,7 +169,7 @@ class Revocations:
                 await asyncio.sleep(EVERY)
 
     async def _listen(self, now: Callable[[], Instant]) -> bool:
-        """Follow the stream until it ends; return whether it ever delivered."""
+        """Follow the stream until it ends; return whether it delivered anything."""
         if self._stream is None:
             return False
         heard = False

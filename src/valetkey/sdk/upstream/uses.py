@@ -64,7 +64,7 @@ class Uses:
                 return
 
     async def run(self, now: Callable[[], Instant]) -> None:
-        """Report every minute, forever."""
+        """Report every minute, until cancelled."""
         while True:
             await self.report(now())
             await asyncio.sleep(EVERY)

@@ -138,7 +138,7 @@ class Verifier:
             verdict = await self._by_value(token, now)
         if isinstance(verdict, Refusal):
             return verdict
-        # On every use, also for a cached token: only the signature does not age.
+        # Checked for cached tokens, too: only the result about the signature stays valid.
         if self._revocations is not None and self._revocations.covers(verdict):
             return REVOKED
         if not all(binding in proven for binding in verdict.bindings):

@@ -63,7 +63,7 @@ def own_token(stage: WalkContext) -> None:
         stage.refused(answer, 401, "invalid_client")
 
 
-def changes_itself(stage: WalkContext) -> None:
+def client_registration(stage: WalkContext) -> None:
     """Read and change a client's redirect_uri and description through the API (S22)."""
     site, story, wire = stage.site, stage.story, stage.wire
     elsewhere = f"{site.app_url}/printed"
@@ -134,7 +134,7 @@ def authorize_app(stage: WalkContext) -> None:
         story.right("the app reads Ada's notes, with a POST that has no body")
 
 
-def without_a_secret(stage: WalkContext) -> None:
+def public_client(stage: WalkContext) -> None:
     """Use PKCE (RFC 7636) as a public client."""
     site, story, wire = stage.site, stage.story, stage.wire
     # A native app listens on any free port (RFC 8252 section 7.3).
@@ -203,7 +203,7 @@ def implicit(stage: WalkContext) -> None:
 
 
 def example_app(stage: WalkContext) -> None:
-    """Use Notes Printer as a user does."""
+    """Sign in to Notes Printer, and read its pages."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
         "The sample app",
@@ -227,7 +227,7 @@ def example_app(stage: WalkContext) -> None:
         story.right(f"the page shows Ada's {stage.notes} notes")
 
 
-def with_an_account(stage: WalkContext) -> None:
+def openid_connect(stage: WalkContext) -> None:
     """Use discovery, verify an ID token, request userinfo, and sign out."""
     site, story, wire = stage.site, stage.story, stage.wire
     scope, nonce = "openid profile email", to_base64url(SYSTEM.random(9))

@@ -167,7 +167,7 @@ def allow_partly(stage: WalkContext) -> None:
         story.right("no note was written")
 
 
-def no(stage: WalkContext) -> None:
+def deny_consent(stage: WalkContext) -> None:
     """Deny consent."""
     site, story = stage.site, stage.story
     with story.chapter(
@@ -189,7 +189,7 @@ CALENDAR = "calendar"
 """The key under which the chapter stores the token response."""
 
 
-def takes_its_own_tokens(stage: WalkContext) -> None:
+def resource_indicators(stage: WalkContext) -> None:
     """Resource indicators (RFC 8707) and the metadata of an API (RFC 9728)."""
     site, story, wire = stage.site, stage.story, stage.wire
     with story.chapter(
@@ -232,8 +232,8 @@ def takes_its_own_tokens(stage: WalkContext) -> None:
         story.right("and a token for the other API does not open Calendar")
 
 
-def members_may_do_more(stage: WalkContext) -> None:
-    """Do as Ada, a member, what Grace may not do."""
+def role_at_api(stage: WalkContext) -> None:
+    """Add an event as Ada, whose group has the role, and be refused as Grace."""
     site, story, wire = stage.site, stage.story, stage.wire
     grace = Browser(site.auth_url, wire, OWNER, OWNER_PASSWORD)
     event = {"title": "Reading club"}

@@ -16,19 +16,19 @@ from valetkey.cli.say import Exit
 CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
     grants.own_token,
     grants.authorize_app,
-    grants.without_a_secret,
+    grants.public_client,
     limits.allow_partly,
-    limits.no,
+    limits.deny_consent,
     grants.implicit,
     grants.password,
     limits.expired,
     limits.refreshed,
     limits.replayed,
-    grants.changes_itself,
+    grants.client_registration,
     limits.revoked,
-    limits.takes_its_own_tokens,
-    limits.members_may_do_more,
-    grants.with_an_account,
+    limits.resource_indicators,
+    limits.role_at_api,
+    grants.openid_connect,
     grants.example_app,
 )
 """All chapters, ordered because later ones use the results of earlier ones."""
@@ -37,7 +37,7 @@ CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
 def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
     """Run the chapters against this demo; `verbose` prints every exchange.
 
-    0 if every answer was right, else 1. Raises Stopped.
+    Returns 0 if every response was right, else 1. Raises Stopped.
     """
     began = time.monotonic()
 
