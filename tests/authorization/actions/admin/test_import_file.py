@@ -19,6 +19,7 @@ from valetkey.authorization.actions.admin.import_reasons import (
     stored_reasons,
 )
 from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
+from valetkey.authorization.protocol.register.faults import SENTENCES
 from valetkey.authorization.protocol.register.reasons import REASONS, Reason, reason
 
 _HEADING = "username,email"
@@ -172,6 +173,10 @@ def test_reasons_are_stored_as_codes_up_to_two_hundred_characters() -> None:
         explain(stored_reasons([some]), lambda text: german[text]) == "name: höchstens 200 Zeichen"
     )
     assert (reasons_of(""), stored_reasons([])) == ((), "")
+
+
+def test_codes_of_templates_and_of_sentences_differ() -> None:
+    assert not REASONS.keys() & SENTENCES.keys()
 
 
 def test_reasons_of_other_versions_are_shown() -> None:

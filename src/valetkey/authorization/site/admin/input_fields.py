@@ -11,8 +11,9 @@ from msgspec import NODEFAULT, UNSET, Struct, inspect
 from valetkey.authorization.operations.operation import (
     InvalidInput,
 )
-from valetkey.authorization.protocol.register.faults import SENTENCES, MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.reasons import (
+    REASONS,
     Reason,
     input_fault,
     reason_of,
@@ -105,7 +106,9 @@ def input_fields(
 
 
 def _sentence(fault: MetadataError | None) -> Sentence | None:
-    return sentence(fault) if fault is not None and fault.code in SENTENCES else None
+    if fault is None or not fault.code or fault.code in REASONS:
+        return None
+    return sentence(fault)
 
 
 def repeated(kind: type[msgspec.Struct], names: Collection[str]) -> tuple[str, ...]:
