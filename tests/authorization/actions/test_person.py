@@ -81,7 +81,7 @@ def _with(name: str, text: str) -> StandardClaims:
     return replace(NOTHING, **{name: text})  # type: ignore[arg-type]
 
 
-def test_nothing_said_is_never_wrong() -> None:
+def test_empty_claims_are_valid() -> None:
     assert _wrong(NOTHING) == []
 
 
@@ -100,11 +100,11 @@ def test_every_claim_has_a_rule() -> None:
     assert set(StandardClaims.__struct_fields__) == {*TEXT_CLAIMS, *others}
 
 
-def test_a_number_cannot_be_verified_that_is_not_there() -> None:
+def test_missing_phone_number_cannot_be_verified() -> None:
     assert _wrong(replace(NOTHING, phone_number_verified=True)) == ["phone_number_verified"]
 
 
-def test_lines_are_for_the_parts_of_an_address_that_have_lines() -> None:
+def test_only_two_parts_of_an_address_may_have_several_lines() -> None:
     for part in Address.__struct_fields__:
         address = Address(**{part: "12 St James's Square\nLondon"})
         lines = part in {"formatted", "street_address"}

@@ -152,7 +152,7 @@ class Introspection:
         self._remembered = remembered
         self._capacity = capacity
         self._answers: dict[bytes, _Remembered] = {}
-        self._questions: dict[bytes, asyncio.Task[Caller | Refusal]] = {}
+        self._requests: dict[bytes, asyncio.Task[Caller | Refusal]] = {}
         self._rest_until = Instant(0)
 
     async def introspect(self, token: str, now: Instant) -> Caller | Refusal:
@@ -164,23 +164,23 @@ class Introspection:
             return known.answer
         if now < self._rest_until <= later(now, _REST):
             return UNANSWERED
-        question = self._questions.get(print_)
-        if question is None:
-            if len(self._questions) >= _AT_ONCE:
+        request = self._requests.get(print_)
+        if request is None:
+            if len(self._requests) >= _AT_ONCE:
                 return UNANSWERED
-            question = asyncio.get_running_loop().create_task(self._question(print_, token, now))
-            self._questions[print_] = question
-            question.add_done_callback(self._forget(print_))
+            request = asyncio.get_running_loop().create_task(self._request(print_, token, now))
+            self._requests[print_] = request
+            request.add_done_callback(self._forget(print_))
         # Shielded: cancelling one caller must not cancel the shared request.
-        return await asyncio.shield(question)
+        return await asyncio.shield(request)
 
     def _forget(self, print_: bytes) -> Callable[[asyncio.Task[Caller | Refusal]], None]:
         def discard(_: asyncio.Task[Caller | Refusal]) -> None:
-            self._questions.pop(print_, None)
+            self._requests.pop(print_, None)
 
         return discard
 
-    async def _question(self, print_: bytes, token: str, now: Instant) -> Caller | Refusal:
+    async def _request(self, print_: bytes, token: str, now: Instant) -> Caller | Refusal:
         fields = {"token": token, "token_type_hint": "access_token"}
         try:
             if self._keys is None:
@@ -197,7 +197,7 @@ class Introspection:
         if said is None:
             self._rest_until = later(now, _REST)
             return UNANSWERED
-        verdict = self._judge(*said, now)
+        verdict = self._verdict(*said, now)
         self._answers.pop(print_, None)
         while len(self._answers) >= self._capacity:
             del self._answers[next(iter(self._answers))]
@@ -238,7 +238,7 @@ class Introspection:
                 return None
         return None
 
-    def _judge(
+    def _verdict(
         self, said: _IntrospectionResponse, members: Mapping[str, object], now: Instant
     ) -> Caller | Refusal:
         if not said.active or said.exp <= now:

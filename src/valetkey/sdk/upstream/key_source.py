@@ -37,9 +37,9 @@ class KeySource:
         self._keys: KeySet | None = None
         self._asked_at = Instant(0)
         self._heard_at = Instant(0)
-        self._had_news = False
-        self._question: asyncio.Task[bool] | None = None
-        self._take(known)
+        self._had_new_keys = False
+        self._request: asyncio.Task[bool] | None = None
+        self._replace(known)
 
     @property
     def keys(self) -> KeySet | None:
@@ -59,14 +59,14 @@ class KeySource:
         An issuer in an emergency rotates more than once: in the second after a response with new
         keys, a missing key may be newer still, and the request is sent when that second has passed.
         """
-        if self._question is None and 0 <= (passed := now - self._asked_at) < self._rest():
-            if not self._had_news:
+        if self._request is None and 0 <= (passed := now - self._asked_at) < self._shortest_pause():
+            if not self._had_new_keys:
                 return False
             return await self._fetch_shared(now, _RETRY - passed)
         return await self._fetch_shared(now)
 
-    def _rest(self) -> int:
-        return REST if self.is_sure() and not self._had_news else _RETRY
+    def _shortest_pause(self) -> int:
+        return REST if self.is_sure() and not self._had_new_keys else _RETRY
 
     async def follow(self, now: Callable[[], Instant]) -> None:
         """Fetch at once and then every five minutes, sooner after a failure, until cancelled.
@@ -85,19 +85,19 @@ class KeySource:
             pause = min(2 * pause, _LOOK_EVERY)
 
     async def _fetch_shared(self, now: Instant, after: float = 0) -> bool:
-        if self._question is None:
-            self._question = asyncio.get_running_loop().create_task(self._ask(now, after))
-            self._question.add_done_callback(self._answered)
+        if self._request is None:
+            self._request = asyncio.get_running_loop().create_task(self._refresh(now, after))
+            self._request.add_done_callback(self._end_request)
         # Shielded: cancelling one caller must not cancel the shared request.
-        return await asyncio.shield(self._question)
+        return await asyncio.shield(self._request)
 
-    def _answered(self, _: asyncio.Task[bool]) -> None:
-        self._question = None
+    def _end_request(self, _: asyncio.Task[bool]) -> None:
+        self._request = None
 
-    async def _ask(self, now: Instant, after: float) -> bool:
+    async def _refresh(self, now: Instant, after: float) -> bool:
         await asyncio.sleep(after)
         self._asked_at = now
-        self._had_news = False
+        self._had_new_keys = False
         try:
             answer = await self._fetch.get(self._url)
         except Unreachable:
@@ -107,15 +107,15 @@ class KeySource:
         if answer.body == self._document:
             self._heard_at = now
             return False
-        if not self._take(answer.body):
+        if not self._replace(answer.body):
             return False
         self._heard_at = now
-        self._had_news = True
+        self._had_new_keys = True
         if self._keep is not None:
             await self._keep(answer.body)
         return True
 
-    def _take(self, document: bytes) -> bool:
+    def _replace(self, document: bytes) -> bool:
         """Replace the keys by `document`, unless it is no key set or an empty one."""
         if not document:
             return False

@@ -121,10 +121,10 @@ class Revocations:
         self._all: dict[str, Revocation] = {}
         self._pruned_at = Instant(0)
         self._kept_at = Instant(0)
-        self._unkept: list[Revocation] = []
+        self._unsaved: list[Revocation] = []
         self.heard_at = Instant(0)
         """When the feed last answered; 0 for never."""
-        self._learn(known.revocations)
+        self._add(known.revocations)
 
     def covers(self, caller: Caller) -> bool:
         """Return whether the caller's token, grant, client or user, or everything is revoked."""
@@ -145,11 +145,11 @@ class Revocations:
         """Poll once, to the end of the feed; return False if the issuer did not answer."""
         self._prune(now)
         for _ in range(_PAGES):
-            page = await self._ask()
+            page = await self._fetch_page()
             if page is None:
                 return False
             behind = page.cursor != self._cursor and bool(page.revocations)
-            await self._take(page, now)
+            await self._apply(page, now)
             if not behind:
                 break
         self.heard_at = now
@@ -184,28 +184,28 @@ class Revocations:
                     at = now()
                     self._prune(at)
                     if event.data:
-                        await self._take(msgspec.json.decode(event.data, type=Page), at)
+                        await self._apply(msgspec.json.decode(event.data, type=Page), at)
                     elif event.id:
-                        await self._take(Page(event.id, ()), at)
+                        await self._apply(Page(event.id, ()), at)
                     self.heard_at = at
                     heard = True
         except (Unreachable, TimeoutError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return heard
 
-    async def _take(self, page: Page, now: Instant) -> None:
-        self._unkept += self._learn(page.revocations)
+    async def _apply(self, page: Page, now: Instant) -> None:
+        self._unsaved += self._add(page.revocations)
         # An outdated cursor only repeats entries: it need not be written every second.
-        if self._unkept or now - self._kept_at >= _KEEP_EVERY:
+        if self._unsaved or now - self._kept_at >= _KEEP_EVERY:
             await self._write(page.cursor, now)
         self._cursor = page.cursor
 
     async def _write(self, cursor: str, now: Instant) -> None:
         # Never store a cursor without all entries before it.
-        if self._keep is None or await self._keep(Page(cursor, tuple(self._unkept))):
-            self._unkept.clear()
+        if self._keep is None or await self._keep(Page(cursor, tuple(self._unsaved))):
+            self._unsaved.clear()
             self._kept_at = now
 
-    async def _ask(self) -> Page | None:
+    async def _fetch_page(self) -> Page | None:
         url = f"{self._url}?after={quote(self._cursor, safe='')}"
         try:
             answer = await self._fetch.get(url, self._credential)
@@ -223,11 +223,11 @@ class Revocations:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def _learn(self, revocations: Sequence[Revocation]) -> list[Revocation]:
+    def _add(self, revocations: Sequence[Revocation]) -> list[Revocation]:
         """Store the entries; return those that are new."""
         news: list[Revocation] = []
         for revocation in revocations:
-            known = self._of(revocation.kind)
+            known = self._entries(revocation.kind)
             # A client may be disabled twice; the later revocation covers more tokens, for longer.
             before = known.get(revocation.id)
             if before is None or before.revoked_at < revocation.revoked_at:
@@ -235,7 +235,7 @@ class Revocations:
                 news.append(revocation)
         return news
 
-    def _of(self, kind: Kind) -> dict[str, Revocation]:
+    def _entries(self, kind: Kind) -> dict[str, Revocation]:
         match kind:
             case Kind.GRANT:
                 return self._grants

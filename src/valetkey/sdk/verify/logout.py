@@ -91,13 +91,13 @@ class LogoutTokens:
             return self._check(token, keys, now)
         except Refused as refused:
             if refused.refusal.check != jwt.UNKNOWN_KEY:
-                raise _from(refused) from None
+                raise _converted(refused) from None
         await self._source.fetch_missing(now)
         newer = self._source.keys or keys
         try:
             return self._check(token, newer, now)
         except Refused as refused:
-            raise _from(refused) from None
+            raise _converted(refused) from None
 
     def _check(self, token: str, keys: KeySet, now: Instant) -> jwt.Claims:
         return jwt.verify(
@@ -129,7 +129,7 @@ _NO_KEYS = Refusal(
 )
 
 
-def _from(refused: Refused) -> Refused:
+def _converted(refused: Refused) -> Refused:
     found = refused.refusal
     return _refused(found.check.rpartition(".")[2], found.expected, found.received)
 

@@ -78,7 +78,7 @@ class VerifiedTokens:
             self._callers.clear()
             self._keys = keys
             return None
-        print_ = _print(token)
+        print_ = _digest(token)
         caller = self._callers.get(print_)
         if caller is None or caller.is_live(now):
             return caller
@@ -92,14 +92,14 @@ class VerifiedTokens:
             self._keys = keys
         while len(self._callers) >= self._capacity:
             del self._callers[next(iter(self._callers))]
-        self._callers[_print(token)] = caller
+        self._callers[_digest(token)] = caller
 
     def __len__(self) -> int:
         """Return the number of cached tokens."""
         return len(self._callers)
 
 
-def _print(token: str) -> bytes:
+def _digest(token: str) -> bytes:
     # The hash, so that a memory dump contains no token.
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 

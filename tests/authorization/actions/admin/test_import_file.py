@@ -187,7 +187,7 @@ def test_reasons_of_other_versions_are_shown() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 17, ["ada"], {"a": 1}, "a\u0000b\ud83d\ude00"])
-def test_values_that_are_no_names_are_shown_harmlessly(value: object) -> None:
+def test_invalid_names_are_shown_without_control_characters(value: object) -> None:
     (row,) = _rows(json.dumps([{"username": value, "email": "a@b"}]), FileFormat.JSON)
     assert row.username == ("a b\U0001f600" if isinstance(value, str) else "")
 

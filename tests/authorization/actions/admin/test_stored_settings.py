@@ -68,7 +68,7 @@ def test_change_is_validated_recorded_and_undone(tmp_path: Path, database_url: s
     run(tmp_path, story, database=database_url)
 
 
-def test_of_64_parallel_changes_each_is_recorded_once(tmp_path: Path, database_url: str) -> None:
+def test_64_parallel_changes_are_each_recorded_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         path = "portal.apps_per_person"
         await asyncio.gather(*(change(it, path, str(number)) for number in range(100, 164)))

@@ -144,7 +144,7 @@ def test_wrong_file_is_explained_on_the_form(tmp_path: Path, content: bytes, sai
     run(tmp_path, story)
 
 
-def test_other_roles_find_no_import_and_old_proof_is_renewed_first(tmp_path: Path) -> None:
+def test_import_requires_role_and_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         sent = await upload(browser, _FILE.encode())

@@ -88,7 +88,7 @@ def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
     run(tmp_path, story, database_url)
 
 
-def test_another_number_is_one_that_nobody_proved(tmp_path: Path) -> None:
+def test_changed_phone_number_is_unverified(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _user_token(it, "account:write")
         known = StandardClaims(phone_number="+442079460000", phone_number_verified=True)
@@ -165,7 +165,7 @@ def test_a_client_reads_and_changes_itself_and_the_change_counts_at_once(tmp_pat
     run(tmp_path, story)
 
 
-def test_a_client_without_redirect_uris_puts_back_what_it_read(tmp_path: Path) -> None:
+def test_client_without_redirect_uris_can_put_what_it_read(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         token = await it.own_token("svc")
@@ -237,7 +237,7 @@ def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_another_persons_authorization_is_not_there(tmp_path: Path) -> None:
+def test_authorization_of_another_user_is_not_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _user_token(it, "authorizations:read authorizations:write")
         await it.write(
@@ -271,7 +271,7 @@ def test_another_persons_authorization_is_not_there(tmp_path: Path) -> None:
         ("read", "authorizations", "delete"),
     ],
 )
-def test_scope_opens_what_it_names_and_nothing_else(
+def test_scope_allows_only_the_object_that_it_names(
     tmp_path: Path, scope: str, object: str, verb: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -281,7 +281,7 @@ def test_scope_opens_what_it_names_and_nothing_else(
     run(tmp_path, story)
 
 
-def test_a_clients_own_token_opens_no_account(tmp_path: Path) -> None:
+def test_client_credentials_token_cannot_read_an_account(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         for token in (await it.own_token("svc"), await it.own_token("svc", scope="client:read")):
@@ -341,7 +341,7 @@ def test_identity_and_feed_require_the_resource_server(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_that_ended_opens_nothing(tmp_path: Path) -> None:
+def test_expired_token_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _user_token(it, "account:read")
         assert (await it.ask(token, "account", "read")).status == 200
