@@ -53,10 +53,12 @@ class Account:
     ] = field(default_factory=dict[_Part, str])
 
 
-def _examples(kind: object) -> dict[str, object]:
-    """Return the examples that a field declares, if it does."""
-    declared = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, Meta))
-    return next(({"examples": each.examples} for each in declared if each.examples), {})
+def _shown(kind: object) -> dict[str, object]:
+    """Return the schema of a text as it is shown, with the examples that its field declares."""
+    for each in getattr(kind, "__metadata__", ()):
+        if isinstance(each, Meta) and each.examples:
+            return {"type": "string", "examples": list(each.examples)}
+    return {"type": "string"}
 
 
 OBJECT = ResourceObject(
@@ -74,7 +76,7 @@ OBJECT = ResourceObject(
         "email": {"type": "string", "examples": ["ada@example.com"]},
         "email_verified": {"type": "boolean"},
         **{
-            name: {"type": "string", **_examples(kind)}
+            name: _shown(kind)
             for name, kind in get_type_hints(Account, include_extras=True).items()
             if name not in {"name", "address"}
         },
