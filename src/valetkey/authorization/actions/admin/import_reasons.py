@@ -33,7 +33,7 @@ def stored_reasons(reasons: Iterable[Reason]) -> str:
 
 
 def reasons_of(stored: str) -> Sequence[Reason]:
-    """Return the reasons of a row. Those that version 0.1 stored are English sentences."""
+    """Return the reasons of a row. Version 0.2 stored English sentences instead of codes."""
     if stored.startswith(_LIST):
         return msgspec.json.decode(stored, type=tuple[Reason, ...])
     return tuple(_sentences(stored)) if stored else ()
