@@ -153,5 +153,6 @@ def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
         choices=choices,
         faulty=bool(mine),
         fault=mine[0].detail if mine else "",
-        must=reason_of(mine[0]) if mine else None,
+        # The validator's message is more precise than the templates about values.
+        must=reason_of(mine[0]) if mine and mine[0].code == "text.json" else None,
     )
