@@ -16,6 +16,7 @@ DASHBOARD = ROOT / "deploy/grafana/valetkey.json"
 PAGES = ROOT / "docs/how-to/operate/alerts"
 GUIDE = ROOT / "docs/how-to/operate/monitor.md"
 _EVENT = r"[a-z_]+\.[a-z_]+"
+_ALERT = re.compile(r"Valetkey[A-Z]\w+")
 LABELS = {"server", "worker", "instance", "le"}
 
 
@@ -85,6 +86,10 @@ def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
         assert (ROOT / page).read_text().startswith(f"# {alert}\n")
         assert f"}}}}{page.removeprefix('docs/').removesuffix('.md')}.html{{{{" in rules
         assert CASES.read_text().count(f"alertname: {alert}\n") >= 2
+    described = json.loads(DASHBOARD.read_text())["panels"]
+    shown = {name for each in described for name in _ALERT.findall(each.get("description", ""))}
+    assert shown <= {alert for alert, _ in named}
+    assert len(shown) > 10
 
 
 @pytest.mark.parametrize("said", [("check", "rules", RULES), ("test", "rules", CASES)])

@@ -31,7 +31,7 @@ _WORD = re.compile(r"[a-z_]+|[A-Z][a-z]+(?:-[A-Z][a-z]+)*|/[a-z/]+|valetkey [a-z
 
 
 def _quoted() -> list[str]:
-    text = PAGE.read_text().partition("## Commands")[0]
+    text = PAGE.read_text().partition("## Ten faults")[2].partition("## Commands")[0]
     return [each.replace("\n", " ") for each in re.findall(r"`([^`]+)`", text)]
 
 

@@ -29,6 +29,7 @@ _LAG = 30  # seconds
 _BEHIND = 64 << 20  # bytes of the write-ahead log
 _RESTORE = "how-to/operate/back-up-and-restore"
 _FAILOVER = "how-to/operate/fail-over"
+_CLOCK = "how-to/operate/alerts/clock-stepped"
 _ONE_TIME = translatable("Synchronize the clocks of all machines with one time server.")
 
 UNNOTED = Condition(
@@ -75,6 +76,7 @@ NODES_CLOCK = Condition(
     "%(server)s nodes' clocks",
     translatable("A node's clock is ahead of this machine's. Difference in seconds: %(seconds)s."),
     _ONE_TIME,
+    page=_CLOCK,
 )
 NODES_CLOCK_WRONG = NODES_CLOCK.as_bad("nodes_clock_wrong")
 CLOCK = Condition(
@@ -85,6 +87,7 @@ CLOCK = Condition(
         "A clock differs from this machine's: %(server)s. Difference in seconds: %(seconds)s."
     ),
     _ONE_TIME,
+    page=_CLOCK,
 )
 CLOCK_WRONG = CLOCK.as_bad("clock_wrong")
 CLOCK_GOOD = Condition(
