@@ -2,13 +2,17 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import urllib.request
+from functools import partial
 from pathlib import Path
 
+from bench.ports import free_port
 from tests.cli.running import valetkey
 from tests.cli.site import configure, serving
+from tests.reliability import nodes
 from tests.support.wait import wait_until
 
 MODE = "registration.mode"
@@ -21,6 +25,10 @@ def _registers(url: str) -> bool:
             return "registration_endpoint" in json.load(answer)
     except OSError:
         return False
+
+
+def _follows(url: str, *, expected: bool) -> bool:
+    return _registers(url) is expected
 
 
 def test_running_servers_apply_a_stored_setting_and_its_reset(tmp_path: Path) -> None:
@@ -56,3 +64,27 @@ def test_running_servers_apply_a_stored_setting_and_its_reset(tmp_path: Path) ->
         pinned = valetkey("settings", "set", MODE, "off", here=tmp_path)
         assert pinned.code == 2
         assert "configuration file" in pinned.err
+
+
+def test_both_nodes_on_one_database_apply_a_stored_setting_and_its_reset(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    first, second = pair = [nodes.Node(tmp_path / name) for name in ("first", "second")]
+    for node, address in zip(pair, addresses, strict=True):
+        url = f"http://{addresses[0]}"
+        nodes.configure(node.here, url=url, listen=address, database=postgres_url)
+    assert valetkey("database", "migrate", here=first.here).code == 0
+    shutil.copy2(first.here / "valetkey.keyring", second.here)
+    with nodes.stopped_in_the_end(*pair):
+        for node in pair:
+            node.start()
+        # Each change is made at one node and awaited at both.
+        for at, change, expected in (
+            (first, ("set", MODE, "open"), True),
+            (second, ("reset", MODE), False),
+        ):
+            done = valetkey("settings", *change, here=at.here)
+            assert done.code == 0, done.err
+            for address in addresses:
+                wait_until(partial(_follows, f"http://{address}", expected=expected))
