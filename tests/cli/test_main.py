@@ -1,5 +1,6 @@
 """The command line as a whole: one screen, help with examples, exit codes, one voice."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -41,7 +42,9 @@ def test_without_arguments_it_says_what_it_can_do_in_one_screen(tmp_path: Path) 
 
 def test_every_command_has_help_with_an_example() -> None:
     for name, command in every_command():
-        assert f"Example: valetkey {name.partition(' ')[0]}" in (command.help or ""), name
+        said = (command.help or "").partition("Example: valetkey ")[2]
+        assert said.startswith(name.partition(" ")[0]), name
+        assert not re.search(r"(?<!\S)[A-Z_]{3,}(?!\S)", said.partition("\n\n")[0]), name
 
 
 _BEGINS = {"apply", "database migrate"}

@@ -53,10 +53,20 @@ from valetkey.kernel.words import translatable
 
 ONE = "/apis/{api_id}"
 _OPTIONS = (
+    Option("identifier", help="The URL by which clients name the API; it cannot change later."),
+    Option("name", help="The API's name, as users see it on the consent page."),
     Option(
         "scopes",
-        help="JSON: each scope with its description on the consent page, such as: see your files.",
+        help="Each scope with its description on the consent page, as JSON: "
+        '{"files:read": "see your files"}.',
     ),
+    Option(
+        "access_token_format",
+        help="A jwt can be verified anywhere; a reference can be revoked everywhere at once.",
+    ),
+    Option("access_token_lifetime", help="Seconds for which access tokens for the API are valid."),
+    Option("signing_algorithm", help="Algorithm with which access tokens for the API are signed."),
+    Option("shares_scopes", help="Whether another API may declare the same scope names."),
     Option("machine_scopes", help="A scope that clients can request for themselves."),
     Option("roles", help="A role that users and groups can have at the API."),
     Option("required_groups", help="A group; only members of one of them get tokens for the API."),
@@ -183,7 +193,7 @@ LIST_APIS = Operation(
     "GET",
     "/apis",
     Permission.READ,
-    "List APIs by identifier, without the server's own",
+    "List declared APIs by identifier",
     reads(list_apis),
     gives=ApiList,
     query=(PAGING[0], _AFTER),
@@ -227,7 +237,7 @@ CHANGE_API = Operation(
     guarded=True,
     tagged=True,
     event=ApiChanged,
-    commands=(Command(options=_OPTIONS),),
+    commands=(Command(options=_OPTIONS, example="--access-token-lifetime 600"),),
 )
 DELETE_API = Operation(
     "delete_api",

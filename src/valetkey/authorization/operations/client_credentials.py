@@ -176,7 +176,7 @@ ALLOW_GRANT = Operation(
     Permission.CLIENTS,
     "Enable the implicit or the password grant",
     on_client(allow_grant),
-    description="Needs the profile classic; `password` a confidential client.",
+    description="Requires the classic profile; `password` also requires a confidential client.",
     gives=ClientShown,
     tagged=True,
     event=ClientChanged,

@@ -183,7 +183,17 @@ ClientChange = msgspec.defstruct(
 class SecretWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One more secret; the others work on for so many seconds, or without end for null."""
 
-    others_live: Annotated[int, msgspec.Meta(ge=0, le=31_536_000)] | None = 86_400
+    others_live: (
+        Annotated[
+            int,
+            msgspec.Meta(
+                ge=0,
+                le=31_536_000,
+                description="Seconds for which the other secrets still work.",
+            ),
+        ]
+        | None
+    ) = 86_400
 
 
 class NewSecret(msgspec.Struct, frozen=True):

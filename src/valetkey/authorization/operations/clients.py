@@ -59,8 +59,14 @@ _FILTERS = (
         "Part of the name, or the beginning of the client_id.",
         {"type": "string", "minLength": 1, "maxLength": 80},
     ),
-    Parameter("type", "Only these.", {"type": "string", "enum": [e.value for e in ClientType]}),
-    Parameter("profile", "Only these.", {"type": "string", "enum": [e.value for e in ProfileName]}),
+    Parameter(
+        "type", "Only of this type.", {"type": "string", "enum": [e.value for e in ClientType]}
+    ),
+    Parameter(
+        "profile",
+        "Only with this profile.",
+        {"type": "string", "enum": [e.value for e in ProfileName]},
+    ),
     Parameter("disabled", "Only disabled clients, or only the others.", _YES_NO),
     Parameter("verified", "Only verified clients, or only the others.", _YES_NO),
     Parameter("self_registered", "Only those that registered themselves, or others.", _YES_NO),
@@ -237,7 +243,7 @@ CLIENTS = (
                     ("CREATED", "created_at"),
                     ("DISABLED", "disabled_at"),
                 ),
-                help="With several filters, those that match all of them.",
+                help="With several filters, a client has to match all of them.",
                 empty="There are no clients yet. Next: valetkey client create --help",
             ),
         ),

@@ -66,7 +66,7 @@ GIVE_ROLE = Operation(
     Permission.ROLES,
     "Assign a role to a user, or remove it",
     on_user(give_role),
-    description="The last owner stays one: 409.",
+    description="The last owner keeps the role: 409.",
     takes=RoleWanted,
     gives=Done,
     refuses=(409,),

@@ -25,7 +25,10 @@ from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.operations.records import Line, Moment
 
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
-_Groups = Annotated[str, msgspec.Meta(max_length=81 * MOST_OF_USER)]
+_Groups = Annotated[
+    str,
+    msgspec.Meta(max_length=81 * MOST_OF_USER, description="Names of groups, separated by spaces."),
+]
 _Parent = Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)]
 
 
@@ -119,9 +122,7 @@ _Link = Annotated[
 class NewUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new account with its groups, separated by spaces, and its role."""
 
-    groups: Annotated[
-        _Groups, msgspec.Meta(description="Names of groups, separated by spaces.")
-    ] = ""
+    groups: _Groups = ""
     role: Annotated[Role, msgspec.Meta(description="A role in the administration.")] | None = None
     password_link: _Link | None = None
 

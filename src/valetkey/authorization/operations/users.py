@@ -52,7 +52,7 @@ _QUERY = (
         "Part of a name, a username or an email address; or a uid.",
         {"type": "string", "minLength": 1, "maxLength": 200},
     ),
-    Parameter("show", "Only these.", {"type": "string", "enum": [e.value for e in Filter]}),
+    Parameter("show", "Only these users.", {"type": "string", "enum": [e.value for e in Filter]}),
     _LIMIT,
     replace(_AFTER, schema={"type": "string", "pattern": r"^[0-9a-f]{0,80}\.[0-9]{1,16}$"}),
 )

@@ -209,6 +209,7 @@ CHANGE_WEBHOOK = Operation(
     tagged=True,
     event=events.WebhookChanged,
     recent=True,
+    commands=(Command(example="--url https://example.com/hook"),),
 )
 
 REMOVE_WEBHOOK = Operation(
@@ -314,7 +315,7 @@ LIST_WEBHOOK_ATTEMPTS = Operation(
     "GET",
     f"{_ONE}/attempts",
     Permission.READ,
-    "List the newest hundred attempts of a webhook",
+    "List the newest hundred delivery attempts of a webhook",
     reads(list_attempts),
     gives=AttemptList,
     lists=True,

@@ -14,7 +14,11 @@ from valetkey.cli.register.store import Opened, with_store
 
 
 @click.command()
-@click.option("--user", required=True, help="uid:NUMBER, name:USERNAME, email:ADDRESS, or one.")
+@click.option(
+    "--user",
+    required=True,
+    help="uid:NUMBER, name:USERNAME or email:ADDRESS; the prefix may be left out.",
+)
 @click.option("--client", required=True, metavar="CLIENT_ID", help="The id of the app.")
 @click.option(
     "--api",

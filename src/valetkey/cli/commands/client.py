@@ -50,7 +50,8 @@ command = group(
     "--preset",
     type=click.Choice(tuple(PRESETS)),
     metavar="NAME",
-    help="What it is built with: sets what the other options do not, and prints its configuration.",
+    help="What the app is built with: sets what the other options do not, and prints its "
+    "configuration.",
 )
 @metadata_options
 @options.config_file
@@ -94,7 +95,7 @@ def create(
 @command.command()
 @options.as_json
 def presets(as_json: bool) -> None:
-    """List the presets of `valetkey client create --preset`: what an app can be built with.
+    """List the products and frameworks that `valetkey client create --preset` knows.
 
     Example: valetkey client presets
     """

@@ -117,13 +117,13 @@ _HELP = {
     Example: valetkey attribute declare department --label Department
     """,
     "admin-token": """
-    Tokens of the admin API, for programs. None allows more than the role of its user.
+    Manage tokens of the admin API, for programs. None allows more than the role of its user.
 
     Example: valetkey admin-token create --for ada --name "Nightly report" --permission read
     """,
     "scim": """
-    Credentials with which a directory such as Okta or Entra ID creates, changes and disables
-    users, and keeps groups, at /scim/v2. It never changes a user who has a role.
+    Manage credentials with which a directory such as Okta or Entra ID creates, changes and
+    disables users, and keeps groups, at /scim/v2. It never changes a user who has a role.
 
     Example: valetkey scim create Okta
     """,

@@ -55,7 +55,11 @@ _T = TypeVar("_T")
 @click.option("--database", help="Database of users, clients, grants.")
 @click.option("--api-database", help="Database of the resource server.")
 @click.option("--mail-host", help='The mail server; "" sends no email.')
-@click.option("--mail-tls", type=click.Choice(["starttls", "implicit", "none"]))
+@click.option(
+    "--mail-tls",
+    type=click.Choice(["starttls", "implicit", "none"]),
+    help="How the connection to the mail server is encrypted.",
+)
 @click.option("--mail-port", help="The mail server's port; 0 for the usual one.")
 @click.option("--mail-user", help='User name at the mail server; "" for none.')
 @click.option("--mail-password-file", help="File with the password at the mail server.")

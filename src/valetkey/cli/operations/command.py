@@ -1,5 +1,6 @@
 """Commands derived from the operations of administration."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -32,10 +33,23 @@ _GROUPS = {
 """The group of paths that begin with another word than its plural."""
 
 _VERBS = {"read": "show", "make": "create", "register": "create"}
-_USER = "USER is uid:NUMBER, name:USERNAME, email:ADDRESS, or one of these alone."
+_USER = "USER is uid:NUMBER, name:USERNAME or email:ADDRESS; the prefix may be left out."
+_STATUS = re.compile(r"(?:: | with )[45]\d\d(?=\.)")
+"""The status of a refusal, at the end of a sentence about the admin API."""
+
 _EXAMPLES = {
     "uid": "ada",
     "client_id": "printer",
+    "secret_id": "cs_aLK10lrmv1k2fsuxsIlNQs",
+    "api_id": "api_aLK10lrmv1k2fsuxsIlNQs",
+    "role": "editor",
+    "group": "engineering",
+    "setting": "tokens.access_token_lifetime",
+    "provider": "google",
+    "webhook_id": "wh_aLK10lrmv1k2fsuxsIlNQs",
+    "event_id": "ev_AGkvY2wN8jBqcf0a2kQ3Zw",
+    "attribute": "department",
+    "claim": "department",
     "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
     "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
     "credential_id": "sc_aLK10lrmv1k2fsuxsIlNQs",
@@ -154,7 +168,8 @@ class _Derived(Struct, frozen=True):
 
     def _help(self) -> str:
         command, operation = self.first.command, self.first.operation
-        paragraphs = [self.first.summary, command.help or operation.description]
+        text = _STATUS.sub("", command.help or operation.description)
+        paragraphs = [self.first.summary, text]
         if "uid" in self._arguments():
             paragraphs.append(_USER)
         words = [self.name, *(_EXAMPLES.get(each, each.upper()) for each in self._arguments())]

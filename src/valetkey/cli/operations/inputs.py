@@ -56,7 +56,7 @@ class _OptionField(Struct, frozen=True):
         more: dict[str, Any] = {"help": self.option.help or text, "required": self.field.required}
         names = [self.flag, self.dest]
         if self.option.from_file:
-            more["help"] = f"File with it, - for standard input: {text}"
+            more["help"] = f"{text.removesuffix('.')}, in a file; - for standard input."
             return click.Option(names, type=click.File(), callback=_content, **more)
         if isinstance(kind, inspect.BoolType):
             if self.field.default is not False:

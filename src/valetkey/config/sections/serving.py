@@ -32,8 +32,8 @@ class TlsSettings:
     one host name share it."""
 
     acme_ca_file: Annotated[str, rules.PATH] = ""
-    """PEM file with the authority to trust for the directory itself, if it is a private one.
-    Empty: the public authorities of the extra's packages."""
+    """PEM file with the certificate authority of the ACME server's own address, if it is a private
+    one. Empty: the public authorities that come with the extra."""
 
 
 @dataclass(frozen=True, slots=True)

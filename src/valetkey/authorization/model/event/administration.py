@@ -185,7 +185,7 @@ class WebhookSecretIssued(Event, frozen=True):
 class WebhookMessageRequested(Event, frozen=True):
     """An operator had a test message or an earlier event sent to a webhook."""
 
-    sentence = translatable("A message was sent to a webhook on request.")
+    sentence = translatable("A test message or an earlier event was sent to a webhook.")
 
     webhook_id: str
     event_id: str

@@ -98,7 +98,7 @@ class ApiRoleAssigned(Event, frozen=True):
 class ApiRoleWithdrawn(Event, frozen=True):
     """A user no longer has a role at an API, except by a group."""
 
-    sentence = translatable("The role %(role)s at an API was withdrawn from %(uid)s.")
+    sentence = translatable("The role %(role)s at an API was removed from %(uid)s.")
 
     uid: int
     api_id: str
@@ -118,7 +118,7 @@ class GroupApiRoleAssigned(Event, frozen=True):
 class GroupApiRoleWithdrawn(Event, frozen=True):
     """The members of a group no longer have a role at an API, except by other means."""
 
-    sentence = translatable("The role %(role)s at an API was withdrawn from the group %(group)s.")
+    sentence = translatable("The role %(role)s at an API was removed from the group %(group)s.")
 
     group: str
     api_id: str

@@ -267,7 +267,7 @@ IMPORTS = (
         reads(list_rows),
         gives=ImportRowList,
         query=(
-            Parameter("show", "Only these.", {"type": "string", "enum": list(RowFilter)}),
+            Parameter("show", "Only these rows.", {"type": "string", "enum": list(RowFilter)}),
             _LIMIT,
             replace(_AFTER, schema={"type": "integer", "minimum": 0, "maximum": 1_000_000}),
         ),

@@ -33,7 +33,9 @@ _Scopes = Annotated[
 ]
 _KeepClaims = Annotated[
     _Names,
-    msgspec.Meta(extra_json_schema={"description": "Claims to keep for declared claims."}),
+    msgspec.Meta(
+        extra_json_schema={"description": "Claims of the provider to store, for declared claims."}
+    ),
 ]
 _SignUp = Annotated[
     bool,

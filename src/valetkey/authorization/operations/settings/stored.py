@@ -185,7 +185,7 @@ READ_SETTINGS = Operation(
     "GET",
     _ALL,
     Permission.READ,
-    "Every setting, where its value comes from, and why it exists",
+    "List settings: each with its value, where that comes from, and why it exists",
     reads(read_settings),
     gives=SettingsShown,
     commands=(
@@ -201,7 +201,7 @@ READ_SETTING = Operation(
     "GET",
     ONE,
     Permission.READ,
-    "One setting",
+    "Show a setting",
     reads(read_setting),
     gives=SettingShown,
     tagged=True,
