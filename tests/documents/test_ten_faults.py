@@ -10,6 +10,7 @@ from tests.architecture.tree import ROOT
 from valetkey.config.catalogue import catalogue
 
 PAGE = ROOT / "docs/how-to/operate/ten-faults.md"
+EVENTS = ROOT / "docs/reference/events.md"
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 _ANY = "*"
 _LONGEST = 4  # words of one value
@@ -98,6 +99,7 @@ def test_named_events_and_settings_exist() -> None:
     names = {each for each in _quoted() if _NAME.fullmatch(each)} - _OTHERS
     assert len(names) > 10
     known = {word for text in _sources() if len(text) == 1 for word in text} | catalogue().keys()
+    known |= set(re.findall(r"^\| `([^`]+)`", EVENTS.read_text(), re.MULTILINE))
     assert sorted(names - known) == []
 
 

@@ -116,12 +116,12 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
     found = await engine.write(record_start)
     if found is None or (known is not None and is_older(found, known)):
         message = (
-            f"the database is older than what its server last saw of it (noted in {file}): what "
-            f"was revoked since would be valid again. {_NEXT}"
+            f"the database is older than its last state, which is recorded in {file}: anything "
+            f"revoked since then would be valid again. {_NEXT}"
         )
         raise OperatorError(message)
     if known is not None and found.database != known.database:
-        message = f"this is another database than the one that the server knows by {file}. {_NEXT}"
+        message = f"this is not the database that is recorded in {file}. {_NEXT}"
         raise OperatorError(message)
     if known is None:
         # If the folder is not writable the server continues without the file; `doctor` reports it.

@@ -80,6 +80,9 @@ def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path:
     raw.close()
     (replaced,) = found(settings, "resource database")
     assert "This is not the database" in replaced.found
+    database.write_bytes(b"no database" * 1_000)
+    (damaged,) = found(settings, "resource database")
+    assert damaged.next.startswith("The file is damaged")
 
 
 def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path: Path) -> None:

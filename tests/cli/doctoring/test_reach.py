@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.sdk.certificate import self_signed
-from valetkey.cli.doctoring.reach import trust
+from valetkey.cli.doctoring.reach import certificate_advice, trust
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, Source
 from valetkey.kernel.replace import replace
@@ -15,3 +15,10 @@ def test_internal_authority_of_the_settings_is_trusted(tmp_path: Path) -> None:
     trusting = replace(settings, fetch=FetchSettings(ca_file=certificate.name))
     known, more = (trust(each).cert_store_stats()["x509"] for each in (settings, trusting))
     assert more == known + 1
+
+
+def test_refused_certificate_has_the_advice_that_helps() -> None:
+    not_yet, expired, wrong_host = (certificate_advice(code) for code in (9, 10, 62))
+    assert "clock" in not_yet
+    assert "Renew" in expired
+    assert "host name" in wrong_host

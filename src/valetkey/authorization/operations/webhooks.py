@@ -209,7 +209,6 @@ CHANGE_WEBHOOK = Operation(
     tagged=True,
     event=events.WebhookChanged,
     recent=True,
-    commands=(Command(example="--url https://example.com/hook"),),
 )
 
 REMOVE_WEBHOOK = Operation(

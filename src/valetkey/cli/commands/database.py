@@ -256,7 +256,7 @@ def restore(
     for name, _ in chosen:
         if name == "resource":
             asyncio.run(restoring.accept_resource_database(settings))
-            say.line("resource: the database is the one that its server knows from now on")
+            say.line("resource: its server accepts this database from now on")
             continue
         restored = asyncio.run(restoring.revoke_all_issued(settings, accept=accept))
         say.line(f"authorization: epoch {restored.epoch} begins; all users sign in again")

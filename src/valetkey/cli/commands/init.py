@@ -6,7 +6,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -89,22 +90,29 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
     _write(file, _toml(document))
     try:
         database.command.main(["migrate", "--config", str(file)], standalone_mode=False)
-        configured = ("--config", str(file))
-        say.note(f"The first owner signs in as {email} with this password:")
-        group_of("user").main(
-            [
-                *("create", name, "--email", email, "--email-verified"),
-                *("--generate-password", *configured),
-            ],
-            standalone_mode=False,
-        )
-        group_of("user").main(["role", name, "owner", *configured], standalone_mode=False)
+        password = _create_owner(file, name, email)
     except BaseException:
         say.note(f"{file} is written; a later step failed. Repeat that step with its command.")
         raise
+    say.line(f"The first owner is {name}, who signs in with {email} and this password:")
+    say.line(f"password: {password}")
+    say.note("The password is shown only now.")
     say.line(f"{file} is written. Next: valetkey serve --config {file}")
     say.line(f"Then sign in at {document['authorization']['url']}/admin")
     say.line(f"While it runs, look for problems: valetkey doctor --config {file}")
+
+
+def _create_owner(file: Path, name: str, email: str) -> str:
+    """Create the account with the commands for it, and return the generated password."""
+    create = (*("create", name, "--email", email), "--email-verified", "--generate-password")
+    said = StringIO()
+    for arguments in (create, ("role", name, "owner")):
+        with redirect_stdout(said), redirect_stderr(StringIO()):
+            group_of("user").main(
+                [*arguments, "--json", "--config", str(file)], standalone_mode=False
+            )
+    created, _ = json.JSONDecoder().raw_decode(said.getvalue())
+    return str(created["password"])
 
 
 class _Dialogue:

@@ -18,6 +18,7 @@ from valetkey.database.watch import check_writable
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
+_DAMAGED = "The file is damaged. Stop the servers, then restore a backup: valetkey database restore"
 _WRITES_NOT = "It answers, but cannot be written to: see its log, standbys, locks and disk."
 
 
@@ -43,7 +44,7 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
             return Health(name, False, "there is no database yet", "Next: valetkey serve")
         engine = open_database(settings, server)
     except (DatabaseUnavailable, OperatorError) as reason:
-        return Health(name, False, str(reason))
+        return Health(name, False, str(reason), _advice(str(reason), ""))
     is_file = database_file(settings, server) is not None
     is_empty = True
     advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
@@ -54,9 +55,15 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
     except OperatorError as error:
         return Health(name, False, str(error))
     except DatabaseUnavailable as reason:
+        advice = _advice(str(reason), advice)
         return Health(name, False, str(reason), advice, is_readable=not is_empty)
     finally:
         await engine.close()
+
+
+def _advice(reason: str, usual: str) -> str:
+    """Return what to do about an unavailable database; SQLite names a damaged file."""
+    return _DAMAGED if "malformed" in reason or "not a database" in reason else usual
 
 
 async def _look(engine: Engine, name: str, size: str, *, is_empty: bool) -> Health:

@@ -23,6 +23,12 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 
 _Look = Callable[[str, ServerSettings, ssl.SSLContext], Finding | None]
+_CERTIFICATE = {
+    9: "It is not valid yet: check this machine's clock.",
+    62: "Get one for the host name in url, at the proxy if that has it.",
+}
+"""Certificates that another one does not help, or only one for another name."""
+
 _WITHIN = 5.0
 _LARGEST = 1 << 20
 _RENEWAL = "how-to/operate/renew-certificates"
@@ -62,12 +68,19 @@ async def check_reachability(settings: Settings) -> AsyncIterator[Finding]:
             yield await _issuer(settings, context)
 
 
+def certificate_advice(code: int) -> str:
+    """Return what to do about a certificate that OpenSSL refused with this X509_V_ERR_… code."""
+    return _CERTIFICATE.get(
+        code, "Renew it, at the proxy if that has it; servers notice new files."
+    )
+
+
 def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer | Finding:
     about = f"{name} server"
     try:
         return send_request("GET", server.url, "/health/ready", context)
     except ssl.SSLCertVerificationError as problem:
-        advice = "Renew it, at the proxy if that has it; servers notice new files."
+        advice = certificate_advice(problem.verify_code)
         return error(f"{name} certificate", problem.verify_message, advice, _RENEWAL)
     except TimeoutError:
         what = f"{server.url} does not respond within {_WITHIN:.0f} seconds"

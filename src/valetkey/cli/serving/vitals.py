@@ -62,6 +62,7 @@ class CertificateMonitor:
 
     now: Callable[[], Instant]
     _until: Instant | None = field(default=None, init=False)
+    _file: str = field(default="", init=False)
 
     def served(self, file: Path) -> None:
         """Record the certificate that is served from now on."""
@@ -70,7 +71,7 @@ class CertificateMonitor:
         except OSError:
             until = None
         if until is not None:
-            self._until = until
+            self._until, self._file = until, str(file)
             metrics.CERTIFICATE.read_from(lambda: until - self.now())
             self._warn()
 
@@ -83,9 +84,9 @@ class CertificateMonitor:
     def _warn(self) -> None:
         left = _SOON if self._until is None else self._until - self.now()
         if left < _NOW:
-            log.error("certificate.expiring", hours_left=left // 3_600)
+            log.error("certificate.expiring", hours_left=left // 3_600, file=self._file)
         elif left < _SOON:
-            log.warning("certificate.expiring", hours_left=left // 3_600)
+            log.warning("certificate.expiring", hours_left=left // 3_600, file=self._file)
 
 
 def open_descriptors() -> int:

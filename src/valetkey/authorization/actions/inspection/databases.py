@@ -74,7 +74,10 @@ NODES_CLOCK = Condition(
     "nodes_clock",
     Level.WARNING,
     "%(server)s nodes' clocks",
-    translatable("A node's clock is ahead of this machine's. Difference in seconds: %(seconds)s."),
+    translatable(
+        "The last write to the database has a time in the future: a node's clock is, or was, ahead "
+        "of this machine's. Difference in seconds: %(seconds)s."
+    ),
     _ONE_TIME,
     page=_CLOCK,
 )
