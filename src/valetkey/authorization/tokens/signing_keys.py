@@ -6,7 +6,6 @@ Algorithms are independent of each other; one document publishes all of their ke
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -19,8 +18,9 @@ from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import revision, touch
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.published_keys import PublishedKeys, published_keys
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.seal import Sealer
@@ -76,7 +76,7 @@ class SigningKeyRing:
         self._records: _Records = {}
         self._opened: dict[str, SigningKey] = {}
         self._signs: dict[Algorithm, tuple[Instant, SigningKey]] = {}
-        self._published: _Published | None = None
+        self._published: PublishedKeys | None = None
         self._looked_at: Instant | None = None
         self._changed = -1
         self._revision = -1
@@ -103,7 +103,8 @@ class SigningKeyRing:
         """Return all published public keys: next, current and retiring, of all algorithms."""
         published = self._published
         if published is None or not published.since <= now < published.until:
-            published = self._published = _publish(self._records, now)
+            every = chain.from_iterable(self._records.values())
+            published = self._published = published_keys(every, now)
         return published.keys
 
     async def refresh(self, now: Instant, *, surely: bool = False) -> None:
@@ -359,25 +360,6 @@ class _Draft(Struct, frozen=True):
 def place(kid: str) -> str:
     """Return the binding of a sealed private key to its row: it cannot be decrypted in another."""
     return f"signing_keys.sealed:{kid}"
-
-
-class _Published(NamedTuple):
-    """The key set valid from `since` until before `until`."""
-
-    keys: KeySet
-    since: float
-    until: float
-
-
-def _publish(records: _Records, now: Instant) -> _Published:
-    all_ = list(chain.from_iterable(records.values()))
-    ends = [record.removed_at for record in all_ if record.removed_at is not None]
-    live = (r for r in all_ if r.removed_at is None or r.removed_at > now)
-    return _Published(
-        KeySet.of(*(PublicKey.parse(record.public_jwk) for record in live)),
-        max((end for end in ends if end <= now), default=float("-inf")),
-        min((end for end in ends if end > now), default=float("inf")),
-    )
 
 
 async def _make(algorithm: Algorithm) -> SigningKey:
