@@ -15,7 +15,7 @@ LINK = f"https://auth.example/account/verify?link=vk_ln_{'x' * 43}"
 # What the templates of all kinds use, each as long as it gets.
 VALUES = {
     **dict.fromkeys(("link", "look", "sessions", "forgotten", "security", "sign_in"), LINK),
-    **dict.fromkeys(("username", "app", "host", "by_name", "browser", "system"), "a" * 60),
+    **dict.fromkeys(("username", "app", "host", "by_name", "browser", "system", "user"), "a" * 60),
     **dict.fromkeys(("minutes", "days", "left"), "20"),
     "address": f"{'a' * 60}@{'x' * 60}.example",
     "time": "2026-11-24 03:40:12 UTC",
@@ -23,6 +23,9 @@ VALUES = {
     "role": "support",
     "because": "full",
     "by": "person",
+    "change": "edited",
+    "fields": f"Name|{'a' * 60}",
+    "page": "yes",
 }
 # Colors as the browser computes them, and whether anything is wider than the window.
 LOOKS = """() => {

@@ -1,6 +1,6 @@
 """Register, change, disable and enable clients, for site, API and commands."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from msgspec import Struct
@@ -321,6 +321,19 @@ def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
     if before.key_set.document() != after.key_set.document():
         names.append("key_set")
     return tuple(names)
+
+
+def changed_labels(before: Client, after: Client) -> tuple[str, ...]:
+    """Return the labels of the fields that differ, to translate; a name where there is no label."""
+    old, new = _values(before), _values(after)
+    return tuple(
+        field.rule.label or field.name for name, field in FIELDS.items() if old[name] != new[name]
+    )
+
+
+def _values(client: Client) -> Mapping[str, object]:
+    metadata = metadata_of(client)
+    return {name: field.of(metadata) for name, field in FIELDS.items()}
 
 
 def _changed_values(

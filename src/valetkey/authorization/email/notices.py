@@ -1,9 +1,9 @@
 """Security notices: emails about changes of an account, and who made them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.addresses import ADDRESSES, DEVELOPER, SECURITY, SESSIONS
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.storage.records import Origin
@@ -22,12 +23,28 @@ UNDO_LIFETIME = LIFETIMES[VoucherKind.EMAIL_UNDO]
 """How long the previous address can undo a change."""
 
 
+_FIELD_SEPARATOR = "|"
+
+
 class SignInMethod(StrEnum):
     """A sign-in method that users can add to their account."""
 
     PASSKEY = "passkey"
     AUTHENTICATOR = "authenticator"
     ELSEWHERE = "elsewhere"
+
+
+class AppChange(StrEnum):
+    """The changes of an app by an administrator that its owners are notified of."""
+
+    EDITED = "edited"
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    DELETED = "deleted"
+    SECRET_ISSUED = "secret_issued"
+    SECRET_REVOKED = "secret_revoked"
+    OWNER_ADDED = "owner_added"
+    MEMBER_REMOVED = "member_removed"
 
 
 _PLACES = {
@@ -125,6 +142,43 @@ class Notices(Struct, frozen=True):
         for user in users:
             self._enqueue(tx, user, EmailKind.WEBHOOK_DISABLED, values, now)
 
+    def app_changed(
+        self,
+        tx: Transaction,
+        app: Client,
+        change: AppChange,
+        owners: Collection[Uid],
+        now: Instant,
+        *,
+        fields: Sequence[str] = (),
+        about: Uid | None = None,
+    ) -> None:
+        """Notify these owners of an app, at verified addresses, that an administrator changed it.
+
+        `fields` are the labels of what was edited, `about` is the user who joined or left the team.
+        """
+        user = None if about is None else tx.users.find(about)
+        said = {
+            "app": app.name or app.id,
+            "change": change.value,
+            "fields": _FIELD_SEPARATOR.join(fields),
+            "user": "" if user is None else user.name or user.username,
+            "time": _time(now),
+        }
+        for uid in sorted(owners):
+            owner = tx.users.find(uid)
+            if owner is None or owner.disabled_at is not None or owner.email_verified_at is None:
+                continue
+            has_page = tx.members.find(app.id, uid) is not None
+            place = f"{DEVELOPER}/apps/{quote(app.id, safe='')}" if has_page else DEVELOPER
+            values = {
+                **said,
+                "username": owner.username,
+                "page": "yes" if has_page else "",
+                "link": f"{self.issuer}{place}",
+            }
+            self.outbox.enqueue(tx, email_to(owner, EmailKind.APP_CHANGED, values), now)
+
     def _enqueue(
         self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
     ) -> None:
@@ -163,8 +217,12 @@ def origin_values(origin: Origin, now: Instant) -> Mapping[str, str]:
         "ip_address": origin.address,
         "browser": origin.browser,
         "system": origin.system,
-        "time": f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
+        "time": _time(now),
     }
+
+
+def _time(now: Instant) -> str:
+    return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def email_to(

@@ -38,6 +38,7 @@ class EmailKind(StrEnum):
     REMOVED = "removed"
     TEAM_INVITATION = "team_invitation"
     WEBHOOK_DISABLED = "webhook_disabled"
+    APP_CHANGED = "app_changed"
     TEST = "test"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.email.notices import AppChange
 from valetkey.authorization.model.event.clients import (
     ClientChanged,
     ClientSecretEnded,
@@ -17,7 +18,7 @@ from valetkey.authorization.operations.client_records import (
     SecretWanted,
     shown,
 )
-from valetkey.authorization.operations.clients import ONE, registrar
+from valetkey.authorization.operations.clients import ONE, registrar, with_notices
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
@@ -123,7 +124,7 @@ SECRET = Operation(
     f"{ONE}/secrets",
     Permission.CLIENTS,
     "Issue another secret, shown this once",
-    on_client(issue_secret),
+    on_client(with_notices(AppChange.SECRET_ISSUED, issue_secret)),
     takes=SecretWanted,
     gives=NewSecret,
     status=201,
@@ -151,7 +152,7 @@ END_SECRET = Operation(
     f"{ONE}/secrets/{{secret_id}}",
     Permission.CLIENTS,
     "Revoke one secret of a client now",
-    on_client(end_secret),
+    on_client(with_notices(AppChange.SECRET_REVOKED, end_secret)),
     status=204,
     event=ClientSecretEnded,
     recent=True,
@@ -175,7 +176,7 @@ ALLOW_GRANT = Operation(
     f"{ONE}/legacy/{{grant_type}}",
     Permission.CLIENTS,
     "Enable the implicit or the password grant",
-    on_client(allow_grant),
+    on_client(with_notices(AppChange.EDITED, allow_grant)),
     description="Requires the classic profile; `password` also requires a confidential client.",
     gives=ClientShown,
     tagged=True,
@@ -224,7 +225,7 @@ END_GRANT = Operation(
     f"{ONE}/legacy/{{grant_type}}",
     Permission.CLIENTS,
     "Disable the implicit or the password grant",
-    on_client(end_grant),
+    on_client(with_notices(AppChange.EDITED, end_grant)),
     gives=ClientShown,
     tagged=True,
     event=ClientChanged,

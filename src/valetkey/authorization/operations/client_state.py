@@ -3,6 +3,7 @@
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.developer.team import give_owner, remove_member
 from valetkey.authorization.actions.registrations import adopt
+from valetkey.authorization.email.notices import AppChange
 from valetkey.authorization.model.event.clients import (
     ClientAdopted,
     ClientDisabled,
@@ -14,7 +15,7 @@ from valetkey.authorization.model.event.clients import (
     TeamMemberRemoved,
 )
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.operations.clients import ONE, registrar
+from valetkey.authorization.operations.clients import ONE, registrar, with_notices
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import Button, Call, Operation, on, on_client
 from valetkey.authorization.operations.records import Done
@@ -113,7 +114,7 @@ ADD_OWNER = Operation(
     f"{ONE}/owners/{{uid}}",
     Permission.CLIENTS,
     "Make a user an owner of a client, who manages it in the developer portal",
-    on_client(add_owner),
+    on_client(with_notices(AppChange.OWNER_ADDED, add_owner)),
     gives=Done,
     event=TeamMemberAdded,
     commands=(
@@ -137,7 +138,7 @@ REMOVE_OWNER = Operation(
     f"{ONE}/owners/{{uid}}",
     Permission.CLIENTS,
     "Remove a user from the team of a client",
-    on_client(remove_owner),
+    on_client(with_notices(AppChange.MEMBER_REMOVED, remove_owner)),
     description="Webhooks and invitations that the user issued for it end. It may have no owner "
     "then: administrators manage it.",
     gives=Done,
@@ -213,7 +214,7 @@ DISABLE = Operation(
     f"{ONE}/disable",
     Permission.CLIENTS,
     "Disable a client: its tokens stop working within seconds",
-    on_client(disable_client),
+    on_client(with_notices(AppChange.DISABLED, disable_client)),
     gives=Done,
     event=ClientDisabled,
     buttons=(
@@ -244,7 +245,7 @@ ENABLE = Operation(
     f"{ONE}/enable",
     Permission.CLIENTS,
     "Enable a client; revoked tokens and grants stay revoked",
-    on_client(enable_client),
+    on_client(with_notices(AppChange.ENABLED, enable_client)),
     gives=Done,
     event=ClientEnabled,
     buttons=(
@@ -271,7 +272,7 @@ DELETE = Operation(
     ONE,
     Permission.CLIENTS,
     "Delete a client and everything issued to it; its id is never reused",
-    on_client(delete_client),
+    on_client(with_notices(AppChange.DELETED, delete_client)),
     status=204,
     event=ClientRemoved,
     recent=True,

@@ -1,13 +1,15 @@
 """Operations on clients: find, register, change."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.clients import Registrar, changed_labels
 from valetkey.authorization.actions.sectors import affects_sector
+from valetkey.authorization.email.notices import AppChange, Notices
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.clients import ClientChanged, ClientRegistered
 from valetkey.authorization.model.register.client import (
     DISCOURAGED,
@@ -81,6 +83,38 @@ def registrar(call: Call) -> Registrar:
     return call.services.registrar(channel)
 
 
+def with_notices(
+    change: AppChange, function: Callable[[Transaction, Call, Client], object]
+) -> Callable[[Transaction, Call, Client], object]:
+    """Notify the owners of the client, those before and after, of what the function changes."""
+
+    def run(tx: Transaction, call: Call, client: Client) -> object:
+        before = _owners(tx, client)
+        result = function(tx, call, client)
+        if result is False or isinstance(result, tuple):
+            return result
+        after = tx.clients.find(client.id) if change is AppChange.EDITED else None
+        fields = () if after is None else changed_labels(client, after)
+        if change is AppChange.EDITED and not fields:
+            return result
+        Notices(call.services.links.issuer, call.services.outbox).app_changed(
+            tx,
+            client,
+            change,
+            before | _owners(tx, client),
+            call.now,
+            fields=fields,
+            about=call.uid if "uid" in call.arguments else None,
+        )
+        return result
+
+    return run
+
+
+def _owners(tx: Transaction, client: Client) -> frozenset[Uid]:
+    return frozenset(each.uid for each in tx.members.team(client.id) if each.owns)
+
+
 def list_clients(tx: Transaction, call: Call) -> Result:
     """List clients, newest first."""
     query = call.query
@@ -145,7 +179,7 @@ async def _change(call: Call) -> Result:
     before = await call.services.store.read(lambda tx: tx.clients.find(call.named("client_id")))
     if before is not None:
         await _require_sector(call, changed_metadata(before, call.body), before)
-    return await on_client(partial(change_client, before))(call)
+    return await on_client(with_notices(AppChange.EDITED, partial(change_client, before)))(call)
 
 
 def change_client(
