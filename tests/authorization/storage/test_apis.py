@@ -1,6 +1,7 @@
 """APIs in both databases: endings in batches, the feed, and disabling against issuing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
@@ -65,6 +67,54 @@ def test_api_is_read_as_it_was_written(memory: Memory) -> None:
     assert memory.read(lambda tx: tx.apis.page("", 10)) == [CALENDAR]
     assert memory.read(lambda tx: tx.apis.has_machine_scope("sync"))
     assert not memory.read(lambda tx: tx.apis.has_machine_scope("see"))
+
+
+def test_apis_are_searched_and_paged_in_every_order(memory: Memory) -> None:
+    def declare(tx: Transaction) -> None:
+        for number, name in ((2, "calendar"), (3, "Files"), (4, "mail"), (5, "Archive")):
+            identifier = f"https://{name.lower()}.example"
+            made = Instant(NOW + number // 2)
+            api = replace(CALENDAR, id=f"api_{number}", name=name, identifier=identifier)
+            tx.apis.add(replace(api, created_at=made), identifier)
+
+    memory.write(declare)
+    # By identifier, and by name without regard to case; APIs made at once are in order of their id.
+    orders: dict[ListOrder | None, list[int]] = {
+        None: [5, 2, 3, 4, 1],
+        ListOrder.NAME: [5, 1, 2, 3, 4],
+        ListOrder.NAME_DESCENDING: [4, 3, 2, 1, 5],
+        ListOrder.OLDEST: [1, 2, 3, 4, 5],
+        ListOrder.NEWEST: [5, 4, 3, 2, 1],
+    }
+    for order, expected in orders.items():
+        found: list[str] = []
+        after = ""
+        while ids := memory.read(partial(_page, after, order)):
+            found += ids
+            last = memory.read(partial(_find, ids[-1]))
+            after = last.id if order else last.identifier
+        assert found == [f"api_{number}" for number in expected], order
+        parts = memory.read(partial(_named_calendar, order))
+        assert sorted(parts) == ["api_1", "api_2"], order
+    assert memory.read(lambda tx: tx.api_search.page("", 9, "mcp.example.com")) == ["api_1"]
+    assert memory.read(lambda tx: tx.api_search.count("calendar", 9)) == 2
+    assert memory.read(lambda tx: tx.api_search.count("", 4)) == 4
+    again = memory.read(lambda tx: tx.api_search.page("api_gone", 9, "", ListOrder.NAME_DESCENDING))
+    assert len(again) == 5
+
+
+def _page(after: str, order: ListOrder | None, tx: Transaction) -> Sequence[str]:
+    return tx.api_search.page(after, 2, "", order)
+
+
+def _named_calendar(order: ListOrder | None, tx: Transaction) -> Sequence[str]:
+    return tx.api_search.page("", 9, "CALENDAR", order)
+
+
+def _find(api_id: str, tx: Transaction) -> Api:
+    api = tx.apis.find(api_id)
+    assert api is not None
+    return api
 
 
 def test_disabling_ends_grants_in_batches_and_leaves_other_apis(

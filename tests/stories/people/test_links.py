@@ -71,6 +71,8 @@ BY_PROGRAMS = {
     ("/oauth/start", "GET"): "another site links to it",
     ("/admin/events/live", "GET"): "a script asks for new events: test_live",
     ("/admin/clients/selected/{act}", "GET"): "a change of the language on the page before",
+    ("/admin/apis/selected/{act}", "GET"): "a change of the language on the page before",
+    ("/admin/selected-groups/{act}", "GET"): "a change of the language on the page before",
     ("/account", "GET"): "people type it",
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
     ("/pictures/{name}", "GET"): "the profile of a user who uploaded a picture: test_picture",

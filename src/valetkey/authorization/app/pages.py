@@ -44,21 +44,21 @@ from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.sessions import Sessions
 from valetkey.authorization.site.admin.apis.api import ApiPages
-from valetkey.authorization.site.admin.apis.apis import Apis
+from valetkey.authorization.site.admin.apis.apis import SELECTED_APIS, Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
 from valetkey.authorization.site.admin.apis.roles import ApiRoleForms
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
 from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, KINDS
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
-from valetkey.authorization.site.admin.clients.clients import Clients, NewClient
+from valetkey.authorization.site.admin.clients.clients import SELECTED_APPS, Clients, NewClient
 from valetkey.authorization.site.admin.clients.edit import ClientForms
-from valetkey.authorization.site.admin.clients.selected import SelectedApps
 from valetkey.authorization.site.admin.events.events import Events
 from valetkey.authorization.site.admin.groups.group import GroupPages
-from valetkey.authorization.site.admin.groups.groups import GroupForm, Groups
+from valetkey.authorization.site.admin.groups.groups import SELECTED_GROUPS, GroupForm, Groups
 from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
+from valetkey.authorization.site.admin.selected import SelectedPages
 from valetkey.authorization.site.admin.server.keys import SigningKeys
 from valetkey.authorization.site.admin.server.provider_form import ProviderForms
 from valetkey.authorization.site.admin.server.providers import ProviderPages
@@ -72,9 +72,8 @@ from valetkey.authorization.site.admin.users.forms import UserForms
 from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolders
-from valetkey.authorization.site.admin.users.selected import SelectedUsers
 from valetkey.authorization.site.admin.users.user import UserPages
-from valetkey.authorization.site.admin.users.users import Users
+from valetkey.authorization.site.admin.users.users import SELECTED_USERS, Users
 from valetkey.authorization.site.app_form.registration import NewIds
 from valetkey.authorization.site.assets import (
     ASSETS,
@@ -339,21 +338,23 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *UserImports(store, settings.accounts, services.random).pages(),
         *UserAttributesPage(services).pages(),
         *ApiRoleForms(services).pages(),
-        *SelectedUsers(services).pages(),
+        *SelectedPages(services, SELECTED_USERS).pages(),
         *UserPages(services).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),
         *GroupPages(services).pages(),
+        *SelectedPages(services, SELECTED_GROUPS).pages(),
         *RoleHolders(store, services.roles).pages(),
         *declared[ATTRIBUTES],
         *ScimCredentials(services).pages(),
         *Clients(store).pages(),
         *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
-        *SelectedApps(services).pages(),
+        *SelectedPages(services, SELECTED_APPS).pages(),
         *ClientForms(services).pages(),
         *ClientPages(services).pages(),
         *Apis(services).pages(),
         *ProtectApi(services).pages(),
+        *SelectedPages(services, SELECTED_APIS).pages(),
         *ApiPages(services).pages(),
         *ClaimsPreviewPages(services).pages(),
         *declared[CLAIMS],

@@ -31,6 +31,7 @@ from valetkey.authorization.operations.client_records import NewSecret, SecretWa
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
+    SORT,
     Button,
     Call,
     Field,
@@ -44,6 +45,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -71,10 +73,19 @@ _OPTIONS = (
     Option("roles", help="A role that users and groups can have at the API."),
     Option("required_groups", help="A group; only members of one of them get tokens for the API."),
 )
-_AFTER = Parameter(
-    "after",
-    "The cursor: `next` of the previous page.",
-    {"type": "string", "minLength": 1, "maxLength": 500},
+_QUERY = (
+    PAGING[0],
+    Parameter(
+        "after",
+        "The cursor: `next` of the previous page.",
+        {"type": "string", "minLength": 1, "maxLength": 500},
+    ),
+    Parameter(
+        "q",
+        "Only APIs with this text in their name or identifier.",
+        {"type": "string", "minLength": 1, "maxLength": 80},
+    ),
+    SORT,
 )
 
 
@@ -84,12 +95,16 @@ def registrar(call: Call) -> ApiRegistrar:
 
 
 def list_apis(tx: Transaction, call: Call) -> Result:
-    """List APIs by identifier."""
-    limit = limit_of(call.query)
-    found = tx.apis.page(call.query.get("after", ""), limit + 1)
-    # As the list is sorted: with its slash an identifier comes after others that belong behind it.
-    after = canonical(found[limit - 1].identifier) if len(found) > limit else ""
-    return Result(ApiList([shown(api) for api in found[:limit]], after or None), next=after)
+    """List APIs by identifier, or in another order."""
+    limit, after = limit_of(call.query), call.query.get("after", "")
+    order = ListOrder(call.query["sort"]) if "sort" in call.query else None
+    ids = tx.api_search.page(after, limit + 1, call.query.get("q", ""), order)
+    found = [api for api_id in ids[:limit] if (api := tx.apis.find(api_id)) is not None]
+    after = ""
+    if len(ids) > limit:
+        # As the list is sorted: with its slash it comes after others that belong behind it.
+        after = found[-1].id if order else canonical(found[-1].identifier)
+    return Result(ApiList([shown(api) for api in found], after or None), next=after)
 
 
 def read_api(tx: Transaction, call: Call) -> Result:
@@ -196,7 +211,7 @@ LIST_APIS = Operation(
     "List declared APIs by identifier",
     reads(list_apis),
     gives=ApiList,
-    query=(PAGING[0], _AFTER),
+    query=_QUERY,
     lists=True,
     commands=(
         Command(

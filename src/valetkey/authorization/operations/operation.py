@@ -33,6 +33,7 @@ from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done, Upload
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import END, Cursor
+from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -367,6 +368,13 @@ PAGING: Sequence[Parameter] = (
 )
 
 
+SORT = Parameter(
+    "sort",
+    "The order; a minus sign for descending. Use a cursor only with the order that it is from.",
+    {"type": "string", "enum": [each.value for each in ListOrder]},
+)
+
+
 def limit_of(query: Mapping[str, str]) -> int:
     """Return the requested page size."""
     return int(query.get("limit", str(USUAL)))
@@ -377,10 +385,10 @@ def place_of(query: Mapping[str, str]) -> Cursor:
     return place_in(query.get("after"))
 
 
-def place_in(text: str | None) -> Cursor:
-    """Return the position of a cursor, None for the beginning."""
+def place_in(text: str | None, first: Cursor = END) -> Cursor:
+    """Return the position of a cursor; `first`, where the list begins, for None."""
     if text is None:
-        return END
+        return first
     match = _PLACE.fullmatch(text)
     if match is None:
         raise InvalidInput([MetadataError("after", "`next` of the previous page")])

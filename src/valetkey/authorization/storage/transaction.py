@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy, Event
 from valetkey.authorization.storage.administration.api_roles import ApiRoles
+from valetkey.authorization.storage.administration.api_search import ApiSearch
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.audit_chain import AuditChain, AuditExports
 from valetkey.authorization.storage.administration.client_search import ClientSearch
@@ -135,6 +136,7 @@ class Transaction(Struct, frozen=True):
     providers = _store(StoredProviders)
     api_tokens = _store(ApiTokens)
     client_search = _store(ClientSearch)
+    api_search = _store(ApiSearch)
     audit_chain = _store(AuditChain)
     audit_exports = _store(AuditExports)
     event_search = _store(EventSearch)

@@ -127,6 +127,12 @@ DOORS: Mapping[str, Door] = {
     "/admin/clients/selected/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/selected/disable"
     ),
+    "/admin/selected-groups/{act}": Door(
+        Need.ROLE, Permission.USERS, at="/admin/selected-groups/delete"
+    ),
+    "/admin/apis/selected/{act}": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/apis/selected/disable"
+    ),
     "/admin/clients/{client_id}/edit": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/edit", shown=False
     ),

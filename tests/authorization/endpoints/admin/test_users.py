@@ -69,14 +69,14 @@ def test_several_users_are_disabled_at_once_and_refusals_are_named(
         csrf = users.body.partition('name="csrf" value="')[2].partition('"')[0]
         uids = ["10001", "10002", "1001", "10001", "999999", "x", "-1"]
         asked = await browser.post(path, {"csrf": csrf, "uid": uids})
-        assert knows(asked, "This affects 3 users:")
+        assert knows(asked, "Selected: 3")
         done = await browser.submit(asked, "do")
-        assert knows(done, "Done for 2 users.")
-        assert knows(done, "Not done for 1 user; the reason is below.")
+        assert knows(done, "Done for 2 of 3.")
+        assert knows(done, "Not done for 1 of 3; the reasons are below.")
         assert knows(done, "this is your own account")
         disabled = await browser.get("/admin/users", show="disabled")
         assert set(listed(disabled)) == {f"/admin/users/{uid}" for uid in (10_000, 10_001, 10_002)}
-        assert knows(await browser.post(path, {"csrf": csrf}), "No users selected")
+        assert knows(await browser.post(path, {"csrf": csrf}), "Nothing selected")
         one = {"csrf": csrf, "uid": "10001"}
         assert (await browser.post("/admin/users/selected/delete", one)).status == 404
         assert (await browser.post(path, {**one, "csrf": "x"})).status == 403

@@ -2,15 +2,25 @@
 
 from collections.abc import Mapping
 
+from tests.authorization.pages.examples.account import HEADINGS
+from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.operations.api_records import ApiChange, ApiShown, ApiWanted
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.apis.api import ApiPage
-from valetkey.authorization.site.admin.apis.apis import API_WORDS, ApisPage, row_of
+from valetkey.authorization.site.admin.apis.apis import (
+    API_CHOICES,
+    API_GROUPS,
+    API_WORDS,
+    SELECTED_APIS,
+    ApisPage,
+    row_of,
+)
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page
 from valetkey.authorization.site.admin.clients.client import SecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
@@ -95,7 +105,9 @@ _TEXTS = {
 
 
 def _form(faults: tuple[MetadataError, ...] = ()) -> InputFormPage:
-    fields = input_fields(ApiWanted, API_WORDS, _TEXTS, faults)
+    fields = input_fields(
+        ApiWanted, API_WORDS, _TEXTS, faults, choices=API_CHOICES, groups=API_GROUPS
+    )
     return InputFormPage("/admin/apis/new", "/admin/apis", "APIs", "New API", "Create API", fields)
 
 
@@ -132,13 +144,23 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         shares_scopes=True,
         access_token_lifetime=None,
     )
-    page = ApisPage(tuple(map(row_of, rows)), own, "/admin/apis/new")
+    page = ApisPage(
+        "/admin/apis",
+        "",
+        tuple(row_of(each, _NOW) for each in rows),
+        HEADINGS,
+        own,
+        "/admin/apis/new",
+        ways=SELECTED_APIS.offers(permissions_of(Role.OWNER)),
+    )
     return {
         "admin_apis": page,
         "admin_apis_none": replace(page, listed=(), deleted=True),
+        "admin_apis_nothing_found": replace(page, listed=(), text="zzz"),
         "admin_apis_hostile": replace(
             page,
-            listed=(row_of(odd), row_of(replace(_SHOWN, name=long.name))),
+            text="a",
+            listed=(row_of(odd, _NOW), row_of(replace(_SHOWN, name=long.name), _NOW)),
             paging=Paging("/admin/apis", "/admin/apis", "/admin/apis?after=x", Figure(120)),
         ),
         "admin_apis_one": _PAGE,
@@ -174,6 +196,8 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
                 ApiChange,
                 {name: words for name, words in API_WORDS.items() if name != "identifier"},
                 _TEXTS,
+                choices=API_CHOICES,
+                groups=API_GROUPS,
             ),
             stale=True,
         ),

@@ -2,14 +2,22 @@
 
 from collections.abc import Mapping
 
+from tests.authorization.pages.examples.account import HEADINGS
+from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP
 from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
 from valetkey.authorization.site.admin.apis.roles import NO_ROLES, RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Impact, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
-from valetkey.authorization.site.admin.groups.groups import GroupRow, GroupsPage, Link
+from valetkey.authorization.site.admin.groups.groups import (
+    SELECTED_GROUPS,
+    GroupRow,
+    GroupsPage,
+    Link,
+)
 from valetkey.authorization.site.admin.users.users import UserLine
 from valetkey.authorization.site.paging import ONE_PAGE, Figure, Paging
 from valetkey.kernel.moment import Instant
@@ -58,10 +66,17 @@ def groups_examples(
 ) -> Mapping[str, PageContext]:
     """All of them."""
     rows = (
-        GroupRow("engineering", "", "staff", "/admin/groups/engineering"),
-        GroupRow("staff", "Everybody who works here", "", _PLACE),
+        GroupRow("engineering", "", "staff", _ago(60), "/admin/groups/engineering"),
+        GroupRow("staff", "Everybody who works here", "", _ago(90_000), _PLACE),
     )
-    page = GroupsPage("/admin/groups", "", rows, "/admin/groups/new")
+    page = GroupsPage(
+        "/admin/groups",
+        "",
+        rows,
+        HEADINGS,
+        "/admin/groups/new",
+        ways=SELECTED_GROUPS.offers(permissions_of(Role.OWNER)),
+    )
     delete, remove = DELETE_GROUP.buttons[0], REMOVE_GROUP_MEMBER.buttons[0]
     ask = ConfirmPage(
         f"{_PLACE}/delete",
@@ -86,9 +101,9 @@ def groups_examples(
             page,
             text="s",
             listed=(
-                GroupRow("x" * 80, hostile.name, "y" * 80, _PLACE),
-                GroupRow("l", long.name, "", _PLACE),
-                GroupRow("r", rtl.name, "", _PLACE),
+                GroupRow("x" * 80, hostile.name, "y" * 80, _ago(1), _PLACE),
+                GroupRow("l", long.name, "", _ago(1), _PLACE),
+                GroupRow("r", rtl.name, "", _ago(1), _PLACE),
             ),
             paging=Paging("/admin/groups", "/admin/groups", "/admin/groups?after=x", Figure(120)),
         ),

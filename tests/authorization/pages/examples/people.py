@@ -27,12 +27,12 @@ from valetkey.authorization.site.admin.overview import (
     OverviewPage,
     finding_line,
 )
+from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
 from valetkey.authorization.site.admin.users.owner import (
     NewOwner,
     OwnerPage,
 )
 from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
-from valetkey.authorization.site.admin.users.selected import SelectedPage, SelectedUser
 from valetkey.authorization.site.admin.users.user import (
     FactorLine,
     UserAppLine,
@@ -76,10 +76,13 @@ _BUTTONS = {b.slug: b for o in (*USERS, *USER_ACCESS, *ROLES) for b in o.buttons
 _DISABLE = _BUTTONS["disable"]
 _SELECTED = "/admin/users/selected/disable"
 _CHOSEN = (
-    SelectedUser(1002, "Bob", "bob", "/admin/users/1002"),
-    SelectedUser(
-        1001, HOSTILE.name, HOSTILE.username, "/admin/users/1001", "this is your own account"
+    SelectedEntry("1002", "Bob", "/admin/users/1002", "bob"),
+    SelectedEntry(
+        "1001", HOSTILE.name, "/admin/users/1001", HOSTILE.username, "this is your own account"
     ),
+)
+_CONFIRM_SELECTED = SelectedPage(
+    _SELECTED, "/admin/users", "Users", _DISABLE.title, _DISABLE.text, "uid", _CHOSEN[:1]
 )
 _WAYS = tuple(
     Offer(slug, button.title, f"{_USER}/{slug}", button.danger)
@@ -240,13 +243,9 @@ def people_examples() -> Mapping[str, PageContext]:
             new_url="/admin/users/new",
             ways=(("Disable account", _SELECTED),),
         ),
-        "admin_selected": SelectedPage(
-            _SELECTED, "/admin/users", _DISABLE.title, _DISABLE.text, _CHOSEN[:1]
-        ),
-        "admin_selected_done": SelectedPage(
-            _SELECTED, "/admin/users", _DISABLE.title, _DISABLE.text, _CHOSEN, is_done=True
-        ),
-        "admin_selected_none": SelectedPage(_SELECTED, "/admin/users", _DISABLE.title, "", ()),
+        "admin_selected": _CONFIRM_SELECTED,
+        "admin_selected_done": replace(_CONFIRM_SELECTED, entries=_CHOSEN, is_done=True, failed=1),
+        "admin_selected_none": replace(_CONFIRM_SELECTED, entries=()),
         "admin_users_one": UsersPage(
             "/admin/users",
             "ada",

@@ -8,8 +8,10 @@ from tests.authorization.pages.examples.claims import claims_examples
 from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
+from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.clients.client import (
@@ -19,9 +21,13 @@ from valetkey.authorization.site.admin.clients.client import (
     TeamLine,
     secret_page,
 )
-from valetkey.authorization.site.admin.clients.clients import BULK, SELECTED, ClientRow, ClientsPage
-from valetkey.authorization.site.admin.clients.selected import SelectedApp, SelectedAppsPage
+from valetkey.authorization.site.admin.clients.clients import (
+    SELECTED_APPS,
+    ClientRow,
+    ClientsPage,
+)
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
+from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
 from valetkey.authorization.site.admin.server.keys import (
     KeyLine,
     KeysOfAlgorithm,
@@ -128,29 +134,37 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
 
 
 def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
-    ways = tuple((_BUTTONS[slug].title, f"{SELECTED}/{slug}") for slug in BULK)
+    ways = SELECTED_APPS.offers(permissions_of(Role.OWNER))
     page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD), HEADINGS, ways=ways)
     chosen = tuple(
-        SelectedApp(row.client_id, row.name, row.url)
+        SelectedEntry(row.client_id, row.name, row.url, row.client_id)
         for row in (_ROW, replace(_ROW, name=hostile.name), replace(_ROW, name=long.name))
     )
     disable, delete = _BUTTONS["disable"], _BUTTONS["delete"]
-    selected = SelectedAppsPage(
-        f"{SELECTED}/disable", "/admin/clients", disable.title, disable.text, chosen, danger=True
+    selected = SelectedPage(
+        "/admin/clients/selected/disable",
+        "/admin/clients",
+        SELECTED_APPS.above,
+        disable.title,
+        disable.text,
+        SELECTED_APPS.field,
+        chosen,
+        danger=True,
     )
     odd = replace(_ROW, name=hostile.name, verified=False, self_registered=True, disabled=True)
     return {
         "admin_clients": page,
         "admin_apps_selected": selected,
-        "admin_apps_selected_none": replace(selected, apps=()),
+        "admin_apps_selected_none": replace(selected, entries=()),
         "admin_apps_selected_delete": replace(
             selected, title=delete.title, text=delete.text, confirms="3", fault="wrong"
         ),
         "admin_apps_selected_done": replace(selected, is_done=True),
         "admin_apps_selected_refused": replace(
             selected,
-            apps=(*chosen[:2], replace(chosen[2], fault="this client does not exist")),
+            entries=(*chosen[:2], replace(chosen[2], fault="this client does not exist")),
             is_done=True,
+            failed=1,
         ),
         "admin_clients_many": replace(
             page,

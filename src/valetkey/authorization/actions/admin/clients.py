@@ -11,10 +11,10 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
-    ClientOrder,
     ClientSearchResult,
     Cursor,
 )
+from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.register.clients import QueryCredentialUse
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -39,7 +39,7 @@ def search(
     wanted: ClientFilter,
     place: Cursor,
     limit: int,
-    order: ClientOrder = ClientOrder.NEWEST,
+    order: ListOrder = ListOrder.NEWEST,
 ) -> ClientSearchResult:
     """Return a page of the clients that match. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)

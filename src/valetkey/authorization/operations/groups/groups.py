@@ -9,13 +9,16 @@ from valetkey.authorization.model.event.groups import GroupChanged, GroupCreated
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
+    SORT,
     Button,
     Call,
     Operation,
     Parameter,
     Result,
+    cursor,
     limit_of,
     on,
+    place_in,
     reads,
     unchecked_write,
     writes,
@@ -29,6 +32,8 @@ from valetkey.authorization.operations.user_records import (
     group_shown,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.storage.administration.client_search import BEGINNING, Cursor
+from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -40,11 +45,23 @@ _PARENT = Option("parent", "--in", 'The group that contains it; "" for none.')
 
 
 def list_groups(tx: Transaction, call: Call) -> Result:
-    """List groups by name."""
-    limit = limit_of(call.query)
-    after, prefix = call.query.get("after", ""), call.query.get("prefix", "")
-    found = tx.groups.list(after, limit + 1, prefix, call.query.get("q", ""))
-    after = found[limit - 1].name if len(found) > limit else ""
+    """List groups by name, or in another order."""
+    limit, after = limit_of(call.query), call.query.get("after", "")
+    order, part = ListOrder(call.query.get("sort", "name")), call.query.get("q", "")
+    match order:
+        case ListOrder.NAME:
+            found = tx.groups.list(after, limit + 1, call.query.get("prefix", ""), part)
+        case ListOrder.NAME_DESCENDING:
+            found = tx.groups.list_descending(after, limit + 1, part)
+        case ListOrder.NEWEST:
+            found = tx.groups.newest(place_in(after or None), limit + 1, part)
+        case _:
+            found = tx.groups.oldest(place_in(after or None, BEGINNING), limit + 1, part)
+    last = found[limit - 1] if len(found) > limit else None
+    is_by_name = order in {ListOrder.NAME, ListOrder.NAME_DESCENDING}
+    after = ""
+    if last is not None:
+        after = last.name if is_by_name else cursor(Cursor(last.created_at, last.id))
     items = [group_shown(group) for group in found[:limit]]
     return Result(GroupList(items, after or None), next=after)
 
@@ -66,7 +83,7 @@ LIST_GROUPS = Operation(
         ),
         Parameter(
             "prefix",
-            "Only groups whose names begin with this text.",
+            "Only groups whose names begin with this text; only where they are sorted by name.",
             {"type": "string", "pattern": f"^{NAME}$"},
         ),
         Parameter(
@@ -74,6 +91,7 @@ LIST_GROUPS = Operation(
             "Only groups with this text in their name or description.",
             {"type": "string", "minLength": 1, "maxLength": 80},
         ),
+        SORT,
     ),
     lists=True,
 )

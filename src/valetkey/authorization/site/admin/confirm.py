@@ -1,6 +1,6 @@
 """The console's buttons and confirmation pages, derived from the table of operations."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 from urllib.parse import quote
 
@@ -220,14 +220,18 @@ class Buttons(Struct, frozen=True):
     by_slug: Mapping[str, Confirmed]
 
     @staticmethod
-    def below(path: str) -> "Buttons":
-        """Return the buttons of operations whose path is this one or below it."""
+    def below(path: str, only: Collection[str] | None = None) -> "Buttons":
+        """Return the buttons of operations whose path is this one or below it.
+
+        `only` are the slugs of those to return, None for all.
+        """
         return Buttons(
             {
                 button.slug: Confirmed(operation, button)
                 for operation in OPERATIONS
                 if operation.path == path or operation.path.startswith(f"{path}/")
                 for button in operation.buttons
+                if only is None or button.slug in only
             }
         )
 

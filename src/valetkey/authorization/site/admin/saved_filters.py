@@ -34,6 +34,8 @@ LISTS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
             ADDRESSES["admin_clients"],
             ("q", "state", "mark", "type", "profile", "origin", "legacy", "sort"),
         ),
+        "groups": (ADDRESSES["admin_groups"], ("q", "sort")),
+        "apis": (ADDRESSES["admin_apis"], ("q", "sort")),
     }
 )
 """The page of each list, and the parameters that are its filter."""

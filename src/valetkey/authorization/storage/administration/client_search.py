@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.register.client import DISCOURAGED, ClientType, ProfileName
+from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -16,15 +16,6 @@ MOST_LOOKED_AT = 2_000
 """Maximum number of clients examined in one search; the next call continues from there."""
 
 _BATCH = 200
-
-
-class ClientOrder(StrEnum):
-    """An order of clients; names are compared without regard to case."""
-
-    NEWEST = "newest"
-    OLDEST = "oldest"
-    NAME = "name"
-    NAME_DESCENDING = "-name"
 
 
 class Cursor(Struct, frozen=True):
@@ -36,6 +27,9 @@ class Cursor(Struct, frozen=True):
 
 END = Cursor(Instant(1 << 53), "")
 """The position before which every client lies."""
+
+BEGINNING = Cursor(Instant(-1), "")
+"""The position after which every client lies."""
 
 
 class ClientLine(Struct, frozen=True):
@@ -107,7 +101,7 @@ class ClientSearch(Struct, frozen=True):
         wanted: ClientFilter,
         place: Cursor,
         limit: int,
-        order: ClientOrder = ClientOrder.NEWEST,
+        order: ListOrder = ListOrder.NEWEST,
     ) -> ClientSearchResult:
         """Return at most `limit` clients; fewer, with a position, after too many were examined."""
         found: list[ClientLine] = []
@@ -126,7 +120,7 @@ class ClientSearch(Struct, frozen=True):
         """Count the matching clients, up to `most`; None if too many would be examined."""
         if wanted != ClientFilter():
             found = 0
-            for looked_at, line in enumerate(self._lines(END, ClientOrder.NEWEST)):
+            for looked_at, line in enumerate(self._lines(END, ListOrder.NEWEST)):
                 found += wanted.takes(line)
                 if found == most:
                     break
@@ -170,14 +164,14 @@ class ClientSearch(Struct, frozen=True):
         )
         return row is not None
 
-    def _lines(self, place: Cursor, order: ClientOrder) -> Iterator[ClientLine]:
+    def _lines(self, place: Cursor, order: ListOrder) -> Iterator[ClientLine]:
         # Every other order begins after nothing.
-        start = place if place != END or order is ClientOrder.NEWEST else Cursor(Instant(-1), "")
+        start = place if place != END or order is ListOrder.NEWEST else BEGINNING
         read = {
-            ClientOrder.NEWEST: self._newest,
-            ClientOrder.OLDEST: self._oldest,
-            ClientOrder.NAME: self._by_name,
-            ClientOrder.NAME_DESCENDING: self._by_name_descending,
+            ListOrder.NEWEST: self._newest,
+            ListOrder.OLDEST: self._oldest,
+            ListOrder.NAME: self._by_name,
+            ListOrder.NAME_DESCENDING: self._by_name_descending,
         }[order]
         while True:
             lines = read(start)

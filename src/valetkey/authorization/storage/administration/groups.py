@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.register.applied import Applied, AppliedKind, member_part
 from valetkey.authorization.storage.revision import change_memberships, touch
 from valetkey.database.engine import Connection
@@ -13,6 +14,9 @@ from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
 
 _SWEPT_AFTER = days(1)
+
+# Names are ASCII: all of them are before this letter.
+_AFTER_NAMES = "\x7f"
 
 
 class Groups(Struct, frozen=True):
@@ -65,10 +69,67 @@ class Groups(Struct, frozen=True):
             after=after,
             prefix=prefix,
             part=part,
-            # Names are ASCII: all of them are before this letter.
-            end=f"{prefix}\x7f",
+            end=f"{prefix}{_AFTER_NAMES}",
             limit=limit,
         )
+
+    def list_descending(self, before: str, limit: int, part: str = "") -> Sequence[Group]:
+        """Return at most `limit` groups whose names precede `before`, last first; "" for the end.
+
+        `part` as in `list`.
+        """
+        return GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE deleted_at IS NULL AND name < :before AND (:part = ''"
+            " OR replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(description), lower(:part), '') <> lower(description))"
+            " ORDER BY name DESC LIMIT :limit",
+            before=before or _AFTER_NAMES,
+            part=part,
+            limit=limit,
+        )
+
+    def newest(self, before: Cursor, limit: int, part: str = "") -> Sequence[Group]:
+        """Return at most `limit` groups, newest first, before a position; `part` as in `list`."""
+        return GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE deleted_at IS NULL"
+            " AND (created_at < :at OR (created_at = :at AND id < :id)) AND (:part = ''"
+            " OR replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(description), lower(:part), '') <> lower(description))"
+            " ORDER BY created_at DESC, id DESC LIMIT :limit",
+            at=before.at,
+            id=before.id,
+            part=part,
+            limit=limit,
+        )
+
+    def oldest(self, after: Cursor, limit: int, part: str = "") -> Sequence[Group]:
+        """Return at most `limit` groups, oldest first, after a position; `part` as in `list`."""
+        return GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE deleted_at IS NULL"
+            " AND (created_at > :at OR (created_at = :at AND id > :id)) AND (:part = ''"
+            " OR replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(description), lower(:part), '') <> lower(description))"
+            " ORDER BY created_at, id LIMIT :limit",
+            at=after.at,
+            id=after.id,
+            part=part,
+            limit=limit,
+        )
+
+    def count(self, part: str, most: int) -> int:
+        """Count the groups, up to `most`; `part` as in `list`."""
+        row = self.db.row(
+            "SELECT count(*) FROM (SELECT id FROM user_groups WHERE deleted_at IS NULL"
+            " AND (:part = '' OR replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(description), lower(:part), '') <> lower(description))"
+            " LIMIT :most) AS counted",
+            part=part,
+            most=most,
+        )
+        return 0 if row is None else int(row[0])
 
     def create(self, group: Group, parent_id: str) -> bool:
         """Create a group. False if the name is taken."""

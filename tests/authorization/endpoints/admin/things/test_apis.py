@@ -35,7 +35,8 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
         shown = await page(browser, place)
         for text in (MCP, "see your calendar", "calendar:sync", "every app", "jwt", "ES256"):
             assert text in shown.body, text
-        assert place in (await page(browser, "/admin/apis")).body
+        for query, listed in (("", True), ("?q=CALEN&sort=newest", True), ("?q=drive", False)):
+            assert (place in (await page(browser, f"/admin/apis{query}")).body) == listed, query
         form = await page(browser, f"{place}/edit")
         assert "calendar:read see your calendar\n" in form.body
         assert MCP not in form.body

@@ -1,5 +1,7 @@
 """Groups in the console: created, joined, left and deleted."""
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,8 +9,12 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
+from tests.support.plain_browser import Answer, Browser
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 
 
 def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
@@ -88,11 +94,14 @@ def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_groups_are_found_by_a_part_of_name_or_description(tmp_path: Path) -> None:
+def test_groups_are_searched_and_sorted(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for number in range(51):
-            await do(browser, "/admin/groups/new", name=f"g{number:02}")
+            group = Group(
+                f"gr_{number}", f"g{number:02}", "", "", Instant(it.clock.now - 60 + number)
+            )
+            await it.write(partial(_create, group))
         await do(browser, "/admin/groups/new", name="staff", description="Everyone here")
         for part in ("taf", "TAF", "one+h"):
             found = (await page(browser, f"/admin/groups?q={part}")).body
@@ -107,8 +116,46 @@ def test_groups_are_found_by_a_part_of_name_or_description(tmp_path: Path) -> No
         assert "/admin/groups/g50" in second
         assert "/admin/groups/staff" not in second
         assert "No group found" in (await page(browser, "/admin/groups?q=%C3%A4x")).body
+        names = [f"g{number:02}" for number in range(51)] + ["staff"]
+        orders = {
+            "": names,
+            "?sort=-name": names[::-1],
+            "?sort=oldest": names,
+            "?sort=newest": names[::-1],
+        }
+        for sort, expected in orders.items():
+            listed = await _listed_both_ways(browser, f"/admin/groups{sort}")
+            assert listed == expected, sort
+        shown = await page(browser, "/admin/groups?sort=-name&q=taf")
+        await browser.submit(shown, "save", name="Staff", do="save")
+        saved = (await page(browser, "/admin/groups")).body
+        assert "/admin/groups?q=taf&amp;sort=-name" in saved
 
-    run(tmp_path, story)
+    run(tmp_path, story, database_url)
+
+
+def _create(group: Group, tx: Transaction) -> bool:
+    return tx.groups.create(group, "")
+
+
+async def _listed_both_ways(browser: Browser, path: str) -> list[str]:
+    """Return the names on all pages of the list, checked on the way back."""
+    shown = await page(browser, path)
+    assert "Total: 52" in shown.body
+    pages = [_rows(shown)]
+    while following := shown.beside("next"):
+        shown = await page(browser, following)
+        pages.append(_rows(shown))
+    back = []
+    while previous := shown.beside("prev"):
+        shown = await page(browser, previous)
+        back.append(_rows(shown))
+    assert back == pages[-2::-1]
+    return [name for one in pages for name in one]
+
+
+def _rows(shown: Answer) -> list[str]:
+    return re.findall(r'name="group"\s+value="([^"]*)"', shown.body)
 
 
 def test_invalid_input_is_explained(tmp_path: Path) -> None:

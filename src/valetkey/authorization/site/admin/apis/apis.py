@@ -1,5 +1,6 @@
 """/admin/apis: list APIs by identifier, and declare one."""
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -7,8 +8,10 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown
-from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS
+from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS, ONE
 from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
@@ -16,10 +19,28 @@ from valetkey.authorization.site.admin.administrator import (
     actor_of,
     administrator,
 )
-from valetkey.authorization.site.admin.input_fields import Words
+from valetkey.authorization.site.admin.confirm import Buttons
+from valetkey.authorization.site.admin.input_fields import Choices, Words
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.saved_filters import (
+    NOTHING_SAVED,
+    SavedPart,
+    saved_part,
+)
+from valetkey.authorization.site.admin.selected import SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.paging import (
+    ONE_PAGE,
+    TIME,
+    Heading,
+    Paging,
+    at_most,
+    pages_beside,
+    sort_headings,
+)
+from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 APIS = ADDRESSES["admin_apis"]
@@ -27,7 +48,12 @@ NEW = "/admin/apis/new"
 LINES = ("scopes", "machine_scopes", "roles", "required_groups", "clients")
 """The fields with a value per line."""
 
+_SCOPES = translatable("Scopes and roles")
+_ACCESS = translatable("Access")
+_TOKENS = translatable("Tokens")
+
 API_WORDS: Words = {
+    "name": (translatable("Name"), translatable("Users see this name on the consent page.")),
     "identifier": (
         translatable("Identifier"),
         translatable(
@@ -35,7 +61,6 @@ API_WORDS: Words = {
             "the audience of its tokens. It cannot be changed later."
         ),
     ),
-    "name": (translatable("Name"), translatable("Users see this name on the consent page.")),
     "scopes": (
         translatable("Scopes"),
         translatable(
@@ -47,12 +72,20 @@ API_WORDS: Words = {
         translatable("Machine scopes"),
         translatable("One name per line, for apps that use client credentials."),
     ),
+    "shares_scopes": (
+        translatable("Other APIs may declare the same scope names"),
+        translatable("Both APIs must allow it."),
+    ),
     "roles": (
         translatable("Roles"),
         translatable(
             "One name per line, such as editor. Users and groups get them on their pages, and "
             "tokens contain them in the claim roles."
         ),
+    ),
+    "clients": (
+        translatable("Allowed apps"),
+        translatable("One client ID per line, or the word any."),
     ),
     "required_groups": (
         translatable("Required groups"),
@@ -67,21 +100,32 @@ API_WORDS: Words = {
         translatable("Signing algorithm"),
         translatable("An algorithm that the API's library can verify."),
     ),
-    "clients": (
-        translatable("Allowed apps"),
-        translatable("One client ID per line, or the word any."),
-    ),
-    "shares_scopes": (
-        translatable("Other APIs may declare the same scope names"),
-        translatable("Both APIs must allow it."),
-    ),
 }
 """Labels and hints of the fields of an API."""
 
-_TITLE = translatable("APIs")
-_LONGEST = 500
+API_GROUPS = {
+    **dict.fromkeys(("scopes", "machine_scopes", "shares_scopes", "roles"), _SCOPES),
+    **dict.fromkeys(("clients", "required_groups"), _ACCESS),
+    **dict.fromkeys(("access_token_format", "access_token_lifetime", "signing_algorithm"), _TOKENS),
+}
+"""The headings of its fields."""
 
-MOST_COUNTED = 1_000
+API_CHOICES: Mapping[str, Choices] = {
+    "access_token_format": (
+        (AccessTokenFormat.JWT.value, translatable("JWT: the API verifies it itself")),
+        (AccessTokenFormat.REFERENCE.value, translatable("Reference: the API introspects it")),
+    ),
+}
+"""Labels of its choices."""
+
+_TITLE = translatable("APIs")
+_LONGEST = 80
+_SORTS = {
+    "name": (ListOrder.NAME.value, ListOrder.NAME_DESCENDING.value),
+    TIME: (ListOrder.OLDEST.value, ListOrder.NEWEST.value),
+}
+
+MOST_COUNTED = 10_000
 """APIs that are counted for the total."""
 
 
@@ -90,24 +134,32 @@ class ApiRow(Struct, frozen=True):
 
     name: str
     identifier: str
+    api_id: str
     url: str
     scopes: int
     format: str
     disabled: bool
+    since: When
 
 
 class ApisPage(Struct, frozen=True):
-    """A page of the list of APIs."""
+    """A page of the list of APIs; the form uses GET with `q`."""
 
     template: ClassVar[str] = "admin/apis/apis.html"
 
+    action: str
+    text: str
     listed: tuple[ApiRow, ...]
+    headings: dict[str, Heading]
     #: The identifier of the server's own API.
     own: str
     #: "" where the role may not.
     new_url: str
     paging: Paging = ONE_PAGE
+    saved: SavedPart = NOTHING_SAVED
     deleted: bool = False
+    #: Title and address of what can be done with the selected APIs.
+    ways: tuple[tuple[str, str], ...] = ()
 
 
 class Apis(Struct, frozen=True):
@@ -139,28 +191,39 @@ class Apis(Struct, frozen=True):
                 self._made,
                 submit=translatable("Create API"),
                 opaque=LINES,
+                choices=API_CHOICES,
+                groups=API_GROUPS,
             ).page(),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show a page of the APIs."""
-        query = {"after": (request.query.get("after") or "")[:_LONGEST]}
-        call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
+        """Show a page of the APIs with the text in their name or identifier."""
+        query = request.query
+        text = (query.get("q") or "").strip()[:_LONGEST]
+        order = order_in(query.get("sort"), ListOrder.NAME)
+        said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
+        asked = {"q": text, "sort": order.value, "after": (query.get("after") or "")[:_LONGEST]}
+        call = call_of(self.services, LIST_APIS, request.actor, request.now, query=asked)
         found = await value_of(call, ApiList)
-        count = await self.services.store.scan(lambda tx: len(tx.apis.page("", MOST_COUNTED + 1)))
-        may = request.permissions.allow(Permission.CLIENTS)
+        count, saved = await self.services.store.scan(
+            lambda tx: (
+                tx.api_search.count(text, MOST_COUNTED + 1),
+                saved_part(tx, request, "apis", said),
+            )
+        )
         page = ApisPage(
-            listed=tuple(row_of(each) for each in found.items),
+            action=APIS,
+            text=text,
+            listed=tuple(row_of(each, request.now) for each in found.items),
+            headings=sort_headings(APIS, said, order, _SORTS),
             own=self.services.settings.audience,
-            new_url=NEW if may else "",
+            new_url=NEW if request.permissions.allow(Permission.CLIENTS) else "",
             paging=pages_beside(
-                APIS,
-                {},
-                request.query,
-                found.next or "",
-                total=at_most(count, MOST_COUNTED),
+                APIS, said, query, found.next or "", total=at_most(count, MOST_COUNTED)
             ),
-            deleted="deleted" in request.query,
+            saved=saved,
+            deleted="deleted" in query,
+            ways=SELECTED_APIS.offers(request.permissions),
         )
         return Show(page)
 
@@ -177,13 +240,36 @@ def api_address(api_id: str, act: str = "") -> str:
     return f"{place}/{act}" if act else place
 
 
-def row_of(api: ApiShown) -> ApiRow:
+def row_of(api: ApiShown, now: Instant) -> ApiRow:
     """Return the API as a row of the list."""
     return ApiRow(
         name=api.name,
         identifier=api.identifier,
+        api_id=api.api_id,
         url=api_address(api.api_id),
         scopes=len({*api.scopes, *api.machine_scopes}),
         format=api.access_token_format.value,
         disabled=api.disabled_at is not None,
+        since=When(Instant(api.created_at), now),
     )
+
+
+def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
+    found = (tx.apis.find(value) for value in values)
+    return [
+        SelectedEntry(each.id, each.name, api_address(each.id), each.identifier)
+        for each in found
+        if each is not None
+    ]
+
+
+SELECTED_APIS = Selection(
+    f"{APIS}/selected",
+    APIS,
+    _TITLE,
+    "api",
+    "api_id",
+    Buttons.below(ONE, ("disable", "enable", "delete")),
+    _selected,
+)
+"""What is offered for several APIs at once."""

@@ -1,6 +1,6 @@
 """/admin/clients: list, search and filter the apps; /new registers one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -35,6 +35,7 @@ from valetkey.authorization.site.admin.saved_filters import (
     SavedPart,
     saved_part,
 )
+from valetkey.authorization.site.admin.selected import SHOWN, SelectedEntry, Selection
 from valetkey.authorization.site.app_form.registration import (
     AppRegistration,
     NewIds,
@@ -54,9 +55,9 @@ from valetkey.authorization.site.paging import (
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
     ClientLine,
-    ClientOrder,
 )
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
@@ -64,10 +65,6 @@ from valetkey.web.form import Form, read_query
 
 CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"
-SELECTED = "/admin/clients/selected"
-
-BULK = ("disable", "enable", "delete")
-"""The operations that are offered for several apps at once, by their buttons."""
 
 
 class ClientRow(Struct, frozen=True):
@@ -98,7 +95,7 @@ class ClientsPage(Struct, frozen=True):
     chosen: dict[str, str]
     listed: tuple[ClientRow, ...]
     headings: dict[str, Heading]
-    order: str = ClientOrder.NEWEST.value
+    order: str = ListOrder.NEWEST.value
     #: The page that registers an app; "" if the role may not.
     new_url: str = ""
     narrowed: bool = False
@@ -108,9 +105,6 @@ class ClientsPage(Struct, frozen=True):
     #: Title and address of what can be done with the selected apps.
     ways: tuple[tuple[str, str], ...] = ()
 
-
-SHOWN = 50
-"""Maximum number of apps on a page."""
 
 MOST_COUNTED = 10_000
 """Apps that are counted for the total."""
@@ -123,8 +117,8 @@ _WORDS = {
     "legacy": {"yes": True, "no": False},
 }
 _SORTS = {
-    "name": (ClientOrder.NAME.value, ClientOrder.NAME_DESCENDING.value),
-    TIME: (ClientOrder.OLDEST.value, ClientOrder.NEWEST.value),
+    "name": (ListOrder.NAME.value, ListOrder.NAME_DESCENDING.value),
+    TIME: (ListOrder.OLDEST.value, ListOrder.NEWEST.value),
 }
 _TYPES = ("confidential", "public")
 _PROFILES = ("modern", "classic")
@@ -154,12 +148,11 @@ class Clients(Struct, frozen=True):
         query, actor = read_query(request.request.query, opaque=("q",)), request.actor
         text = (query.get("q") or "").strip()[:_LONGEST]
         chosen = _chosen(query)
-        sort = query.get("sort") or ""
-        order = ClientOrder(sort) if sort in set(ClientOrder) else ClientOrder.NEWEST
+        order = order_in(query.get("sort"), ListOrder.NEWEST)
         place = place_in(query.get("after"))
         wanted = _filter(text, chosen)
         said = {"q": text, **chosen}
-        if order is not ClientOrder.NEWEST:
+        if order is not ListOrder.NEWEST:
             said["sort"] = order.value
         found, count, saved = await self.store.scan(
             lambda tx: (
@@ -181,11 +174,7 @@ class Clients(Struct, frozen=True):
             deleted="deleted" in query,
             paging=pages_beside(CLIENTS, said, query, cursor(found.after), total=total),
             saved=saved,
-            ways=tuple(
-                (each.button.title, f"{SELECTED}/{slug}")
-                for slug, each in Buttons.below("/clients/{client_id}").by_slug.items()
-                if slug in BULK and request.permissions.allow(each.operation.permission)
-            ),
+            ways=SELECTED_APPS.offers(request.permissions),
         )
         return Show(page)
 
@@ -211,6 +200,27 @@ def row_of(line: ClientLine, now: Instant) -> ClientRow:
         legacy=line.is_legacy,
         changeable=line.id != RESOURCE_SERVER,
     )
+
+
+def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
+    found = (tx.clients.find(each) for each in values if each != RESOURCE_SERVER)
+    return [
+        SelectedEntry(each.id, each.name or each.id, client_address(each.id), each.id)
+        for each in found
+        if each is not None
+    ]
+
+
+SELECTED_APPS = Selection(
+    "/admin/clients/selected",
+    CLIENTS,
+    translatable("Apps"),
+    "client",
+    "client_id",
+    Buttons.below("/clients/{client_id}", ("disable", "enable", "delete")),
+    _selected,
+)
+"""What is offered for several apps at once."""
 
 
 def _chosen(query: Form) -> dict[str, str]:

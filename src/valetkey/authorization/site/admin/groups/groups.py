@@ -1,5 +1,6 @@
 """/admin/groups: list groups by name, create one, and edit one."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -7,10 +8,12 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.groups.groups import (
     CHANGE_GROUP,
     CREATE_GROUP,
     LIST_GROUPS,
+    ONE,
     READ_GROUP,
 )
 from valetkey.authorization.operations.operation import Services, call_of, value_of
@@ -25,10 +28,28 @@ from valetkey.authorization.site.admin.administrator import (
     actor_of,
     administrator,
 )
+from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.saved_filters import (
+    NOTHING_SAVED,
+    SavedPart,
+    saved_part,
+)
+from valetkey.authorization.site.admin.selected import SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.paging import (
+    ONE_PAGE,
+    TIME,
+    Heading,
+    Paging,
+    at_most,
+    pages_beside,
+    sort_headings,
+)
+from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 GROUPS = ADDRESSES["admin_groups"]
@@ -49,8 +70,12 @@ WORDS: Words = {
 }
 _TITLE = translatable("Groups")
 _LONGEST_NAME = 80
+_SORTS = {
+    "name": (ListOrder.NAME.value, ListOrder.NAME_DESCENDING.value),
+    TIME: (ListOrder.OLDEST.value, ListOrder.NEWEST.value),
+}
 
-MOST_COUNTED = 1_000
+MOST_COUNTED = 10_000
 """Groups that are counted for the total."""
 
 
@@ -60,6 +85,7 @@ class GroupRow(Struct, frozen=True):
     name: str
     description: str
     parent: str
+    since: When
     url: str
 
 
@@ -78,10 +104,14 @@ class GroupsPage(Struct, frozen=True):
     action: str
     text: str
     listed: tuple[GroupRow, ...]
+    headings: dict[str, Heading]
     #: "" where the role may not.
     new_url: str
     paging: Paging = ONE_PAGE
+    saved: SavedPart = NOTHING_SAVED
     deleted: bool = False
+    #: Title and address of what can be done with the selected groups.
+    ways: tuple[tuple[str, str], ...] = ()
 
 
 class Groups(Struct, frozen=True):
@@ -119,25 +149,33 @@ class Groups(Struct, frozen=True):
         """Show a page of the groups with the text in their name or description."""
         query = request.query
         text, after = _name(query.get("q")), _name(query.get("after"))
-        asked = {"q": text, "after": after}
+        order = order_in(query.get("sort"), ListOrder.NAME)
+        said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
+        asked = {"q": text, "after": after, "sort": order.value}
         call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=asked)
         found = await value_of(call, GroupList)
-        count = await self.services.store.scan(
-            lambda tx: len(tx.groups.list("", MOST_COUNTED + 1, part=text))
+        count, saved = await self.services.store.scan(
+            lambda tx: (
+                tx.groups.count(text, MOST_COUNTED + 1),
+                saved_part(tx, request, "groups", said),
+            )
         )
         page = GroupsPage(
             action=GROUPS,
             text=text,
-            listed=tuple(_row(each) for each in found.items),
+            listed=tuple(_row(each, request.now) for each in found.items),
+            headings=sort_headings(GROUPS, said, order, _SORTS),
             new_url=NEW if request.permissions.allow(Permission.USERS) else "",
             paging=pages_beside(
                 GROUPS,
-                {"q": text},
+                said,
                 query,
                 found.next or "",
                 total=at_most(count, MOST_COUNTED),
             ),
+            saved=saved,
             deleted="deleted" in query,
+            ways=SELECTED_GROUPS.offers(request.permissions),
         )
         return Show(page)
 
@@ -162,8 +200,33 @@ def _name(text: str | None) -> str:
     return (text or "").strip()[:_LONGEST_NAME]
 
 
-def _row(group: GroupShown) -> GroupRow:
-    return GroupRow(group.name, group.description, group.parent, group_address(group.name))
+def _row(group: GroupShown, now: Instant) -> GroupRow:
+    since = When(Instant(group.created_at), now)
+    return GroupRow(group.name, group.description, group.parent, since, group_address(group.name))
+
+
+def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
+    named = (tx.groups.find(value) for value in values if value.isascii())
+    found = [group for group in named if group is not None]
+    # Groups in others first: a group that contains groups is not deleted.
+    found.sort(key=lambda group: not group.parent)
+    return [
+        SelectedEntry(each.name, each.name, group_address(each.name), each.description)
+        for each in found
+    ]
+
+
+SELECTED_GROUPS = Selection(
+    # A group can be called "selected".
+    "/admin/selected-groups",
+    GROUPS,
+    _TITLE,
+    "group",
+    "group",
+    Buttons.below(ONE, ("delete",)),
+    _selected,
+)
+"""What is offered for several groups at once."""
 
 
 EDIT = "/admin/groups/{group}/edit"

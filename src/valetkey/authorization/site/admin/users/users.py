@@ -1,12 +1,17 @@
 """/admin/users: search, filter and list the users."""
 
-import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import count_users, find_users, uid_of
+from valetkey.authorization.actions.admin.search import (
+    count_users,
+    find_users,
+    is_gone,
+    uid_of,
+)
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User
@@ -22,6 +27,7 @@ from valetkey.authorization.site.admin.saved_filters import (
     SavedPart,
     saved_part,
 )
+from valetkey.authorization.site.admin.selected import SHOWN, SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.site.paging import (
     ONE_PAGE,
@@ -33,7 +39,7 @@ from valetkey.authorization.site.paging import (
     sort_headings,
 )
 from valetkey.authorization.storage.administration.user_directory import Filter, Order
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 from valetkey.web.form import read_query
@@ -41,10 +47,6 @@ from valetkey.web.form import read_query
 USERS = ADDRESSES["admin_users"]
 NEW = "/admin/users/new"
 IMPORT = "/admin/users/import"
-SELECTED = "/admin/users/selected"
-
-BULK = ("disable", "enable", "sign-out")
-"""The operations that are offered for several users at once, by their buttons."""
 
 
 class UserLine(Struct, frozen=True):
@@ -86,9 +88,6 @@ class UsersPage(Struct, frozen=True):
     ways: tuple[tuple[str, str], ...] = ()
 
 
-SHOWN = 50
-"""Maximum number of users on a page."""
-
 MOST_COUNTED = 10_000
 """Users that are counted for the total."""
 
@@ -98,7 +97,6 @@ _SORTS = {
     "name": (Order.USERNAME.value, Order.USERNAME_DESCENDING.value),
     TIME: (Order.OLDEST.value, Order.NEWEST.value),
 }
-_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
 class Users(Struct, frozen=True):
@@ -149,11 +147,7 @@ class Users(Struct, frozen=True):
             deleted=deleted,
             import_url=IMPORT if may else "",
             new_url=NEW if may else "",
-            ways=tuple(
-                (each.button.title, f"{SELECTED}/{slug}")
-                for slug, each in Buttons.below("/users/{uid}").by_slug.items()
-                if slug in BULK and request.permissions.allow(each.operation.permission)
-            ),
+            ways=SELECTED_USERS.offers(request.permissions),
         )
         return Show(page)
 
@@ -176,3 +170,24 @@ def line_of(user: User, now: Instant) -> UserLine:
         since=When(user.created_at, now),
         url=user_address(user.uid),
     )
+
+
+def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
+    uids = [uid for value in values if (uid := uid_of(value)) is not None]
+    return [
+        SelectedEntry(f"{it.uid}", it.name or it.username, user_address(it.uid), it.username)
+        for uid in uids
+        if (it := tx.users.find(uid)) is not None and not is_gone(it)
+    ]
+
+
+SELECTED_USERS = Selection(
+    "/admin/users/selected",
+    USERS,
+    translatable("Users"),
+    "uid",
+    "uid",
+    Buttons.below("/users/{uid}", ("disable", "enable", "sign-out")),
+    _selected,
+)
+"""What is offered for several users at once."""
