@@ -100,10 +100,9 @@ def list_apis(tx: Transaction, call: Call) -> Result:
     order = ListOrder(call.query["sort"]) if "sort" in call.query else None
     ids = tx.api_search.page(after, limit + 1, call.query.get("q", ""), order)
     found = [api for api_id in ids[:limit] if (api := tx.apis.find(api_id)) is not None]
-    after = ""
-    if len(ids) > limit:
-        # As the list is sorted: with its slash it comes after others that belong behind it.
-        after = found[-1].id if order else canonical(found[-1].identifier)
+    # As the list is sorted: with its slash it comes after others that belong behind it.
+    last = (found[-1].id if order else canonical(found[-1].identifier)) if found else ""
+    after = last if len(ids) > limit else ""
     return Result(ApiList([shown(api) for api in found], after or None), next=after)
 
 

@@ -91,24 +91,26 @@ def with_notices(
     def run(tx: Transaction, call: Call, client: Client) -> object:
         before = _owners(tx, client)
         result = function(tx, call, client)
-        if result is False or isinstance(result, tuple):
-            return result
         after = tx.clients.find(client.id) if change is AppChange.EDITED else None
         fields = () if after is None else changed_labels(client, after)
-        if change is AppChange.EDITED and not fields:
-            return result
-        Notices(call.services.links.issuer, call.services.outbox).app_changed(
-            tx,
-            client,
-            change,
-            before | _owners(tx, client),
-            call.now,
-            fields=fields,
-            about=call.uid if "uid" in call.arguments else None,
-        )
+        if _has_changed(result) and (fields or change is not AppChange.EDITED):
+            Notices(call.services.links.issuer, call.services.outbox).app_changed(
+                tx,
+                client,
+                change,
+                before | _owners(tx, client),
+                call.now,
+                fields=fields,
+                about=call.uid if "uid" in call.arguments else None,
+            )
         return result
 
     return run
+
+
+def _has_changed(result: object) -> bool:
+    """Return whether a function of an operation did what it is for: faults and False say no."""
+    return result is not False and not isinstance(result, tuple)
 
 
 def _owners(tx: Transaction, client: Client) -> frozenset[Uid]:

@@ -8,6 +8,7 @@ from tests.authorization.endpoints.admin_api.programs import Caller
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
 
 
 async def _in_german(browser: Browser, form: Answer, **typed: str) -> str:
@@ -57,7 +58,7 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
     async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         for words, effect in (
-            ("LIMITS requests", "A change takes effect after a reload."),
+            ("LIMITS requests", "A change there takes effect when you run"),
             ("authorization listen", "A change takes effect after a restart."),
             ("brand accent", "A change takes effect within seconds, without a restart."),
         ):
@@ -65,8 +66,13 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
             assert effect in " ".join(shown.body.split())
             assert "password_argon2" not in shown.body
         none = await browser.get("/admin/settings", q='"><script> nothing')
-        assert "No setting contains these words" in none.body
+        assert "No settings found" in none.body
         assert "<script> nothing" not in none.body
+        assert "No settings found" in (await browser.get("/admin/settings", show="set")).body
+        wanted = SettingWanted("open")
+        await it.perform(CHANGE_SETTING, {"setting": "registration.mode"}, wanted)
+        changed = (await browser.get("/admin/settings", show="set")).body
+        assert "1 setting, 1 changed" in " ".join(changed.split())
         german = await browser.get("/admin/settings", q="Zertifikat KETTE", ui_locales="de")
         assert "PEM-Datei mit dem Zertifikat und seiner Kette" in german.body
         assert "PEM file" not in german.body

@@ -24,7 +24,14 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.apis.apis import API_WORDS, APIS, LINES, api_address
+from valetkey.authorization.site.admin.apis.apis import (
+    API_CHOICES,
+    API_GROUPS,
+    API_WORDS,
+    APIS,
+    LINES,
+    api_address,
+)
 from valetkey.authorization.site.admin.clients.client import SecretLine, secret_lines, secret_page
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
@@ -107,6 +114,8 @@ class ApiPages(Struct, frozen=True):
                 self._edited,
                 self._changed,
                 opaque=LINES,
+                choices=API_CHOICES,
+                groups=API_GROUPS,
             ).page(),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )

@@ -74,6 +74,11 @@ class SettingSection(Struct, frozen=True):
     name: str
     settings: tuple[SettingLine, ...]
 
+    @property
+    def set_count(self) -> int:
+        """The number of settings that do not have their default."""
+        return sum(each.origin != "default" for each in self.settings)
+
 
 class SettingsPage(Struct, frozen=True):
     """The list of settings."""
@@ -87,6 +92,8 @@ class SettingsPage(Struct, frozen=True):
     done: str = ""
     #: The words that were searched for; "" shows all settings.
     text: str = ""
+    #: Whether only settings that do not have their default are shown.
+    only_set: bool = False
     action: str = SETTINGS
 
 
@@ -144,11 +151,14 @@ class SettingsPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the settings that contain every word of the search; secrets are masked."""
         text = (request.query.get("q") or "").strip()[:_LONGEST]
+        only_set = request.query.get("show") == "set"
         sections: dict[str, list[SettingLine]] = {}
         translate = translations(language_of(request.request, request.user)).gettext
         may = request.permissions.allow(Permission.SETTINGS)
         call = call_of(self.services, READ_SETTINGS, request.actor, request.now)
         for each in (await value_of(call, SettingsShown)).items:
+            if only_set and each.origin == "default":
+                continue
             if not _contains(each, translate(each.reason), text.casefold().split()):
                 continue
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each, may=may))
@@ -160,6 +170,7 @@ class SettingsPages(Struct, frozen=True):
             changed="changed" in request.query,
             done=BUTTONS.done(request.query.get("done"), _DONE),
             text=text,
+            only_set=only_set,
         )
         return Show(page)
 
