@@ -34,9 +34,9 @@ class Followed(ABC, Generic[T]):
         changed = store.engine.changed()
         if changed == self._changed:
             return
-        stored = await store.read(self.read)
+        self.apply(await store.read(self.read))
+        # Last: what could not be applied is read again.
         self._changed = changed
-        self.apply(stored)
 
     async def follow_changes(self, store: Store) -> None:
         """Follow changes by other processes, for as long as the server runs."""

@@ -20,6 +20,8 @@ from valetkey.authorization.operations.settings.stored import (
     SettingsShown,
     SettingWanted,
 )
+from valetkey.authorization.storage.followed import Followed
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Origin, RegistrationMode, Source
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -137,5 +139,28 @@ def test_reload_is_requested_once_and_not_after_the_value_is_reset(tmp_path: Pat
         for path in (MODE, "portal.apps_per_person"):
             await it.perform(RESET_SETTING, {"setting": path})
         assert await refresh() == [False, False]
+
+    run(tmp_path, story)
+
+
+def test_records_that_could_not_be_applied_are_read_again(tmp_path: Path) -> None:
+    class Failing(Followed[int]):
+        applied = 0
+
+        def read(self, tx: Transaction) -> int:
+            return len(tx.stored_settings.all())
+
+        def apply(self, stored: int) -> None:
+            self.applied += 1
+            if self.applied == 1:
+                raise ValueError(stored)
+
+    async def story(it: Harness) -> None:
+        followed = Failing()
+        with pytest.raises(ValueError, match="0"):
+            await followed.refresh(it.foundation.store)
+        for _ in range(2):
+            await followed.refresh(it.foundation.store)
+        assert followed.applied == 2
 
     run(tmp_path, story)
