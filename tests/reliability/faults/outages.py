@@ -200,7 +200,7 @@ def _engine(
         for number in range(times):
             fault = _FAULTS[number % len(_FAULTS)]
             # An address gets a few emails an hour.
-            user = f"user-{number}"
+            user = f"grace-{number}"
             email = ("--email", f"{user}@example.com", "--email-verified")
             _run(here, "user", "create", user, *email, "--generate-password", "--json")
             with acting(these):
