@@ -137,7 +137,6 @@ class ApiRow(Struct, frozen=True):
     api_id: str
     url: str
     scopes: int
-    format: str
     disabled: bool
     since: When
 
@@ -248,7 +247,6 @@ def row_of(api: ApiShown, now: Instant) -> ApiRow:
         api_id=api.api_id,
         url=api_address(api.api_id),
         scopes=len({*api.scopes, *api.machine_scopes}),
-        format=api.access_token_format.value,
         disabled=api.disabled_at is not None,
         since=When(Instant(api.created_at), now),
     )
