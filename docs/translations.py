@@ -103,10 +103,10 @@ def _sentences() -> Iterator[Found]:
     for preset in PRESETS.values():
         yield preset.label, "authorization/actions/developer/presets.toml", []
     for word in CLAIM_WORDS.values():
-        yield word, "authorization/site/consent/consent.py", ["It wants to …"]
+        yield word, "authorization/site/consent/consent.py", ["This app wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):
         if sentence:
-            yield sentence, "resource/scopes.py", ["It wants to …"]
+            yield sentence, "resource/scopes.py", ["This app wants to …"]
 
 
 def updated(tag: str, english: Catalog) -> Catalog:

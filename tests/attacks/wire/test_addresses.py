@@ -157,7 +157,7 @@ def test_api_page_is_found_without_its_slash(servers: Servers) -> None:
 def test_page_of_an_unknown_address_says_it_once(servers: Servers) -> None:
     text = ask(servers, "/nothing-here").text
     assert text.lower().count("page not found") + text.count("this page does not exist") == 2
-    assert "You can fix this yourself" not in text
+    assert "Go back to the app" not in text
 
 
 def test_address_of_the_account_leads_to_its_front_page(servers: Servers) -> None:

@@ -49,7 +49,8 @@ TYPED = {
 }
 
 REFUSALS = (
-    "this request was already answered",
+    "This request was already answered",
+    "Diese Anfrage wurde schon beantwortet",
     "This link is no longer valid",
     "redirect_uri is not registered for this app",
     "client_id names no app that is registered here",
@@ -118,7 +119,7 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
         if who == "visitor":
             starts = (*starts, REQUEST)
             # What was wrong is for the team of the app.
-            found.refusals += ("this refusal does not exist", "Diese Ablehnung gibt es nicht")
+            found.refusals += ("This refusal does not exist", "Diese Ablehnung gibt es nicht")
         if "visitor" not in who and (full or who != "holder of the link"):
             found.again = again
             await again()

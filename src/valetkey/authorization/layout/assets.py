@@ -17,7 +17,7 @@ CACHE_CONTROL = "public, max-age=31536000, immutable"
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _MARGIN = re.compile(r"\s*\n\s*")
-_SPACE = re.compile(r"(?<=[:,;{}])\s+|\s+(?=\{)|;\s*(?=\})")
+_SPACE = re.compile(r"(?<=[:,;{}>])\s+|\s+(?=[{>])|;\s*(?=\})|(?<=[\s:(,])0(?=\.\d)")
 
 LIGHT_CARD = "#ffffff"
 DARK_CARD = "#191c20"
@@ -131,7 +131,7 @@ def _asset(name: str, ending: str, content_type: str, text: str) -> Asset:
 
 
 def _minified(style: str) -> str:
-    """Return the style without comments and needless spaces: every page loads it."""
+    """Return the style without comments, needless spaces and zeros: every page loads it."""
     return _SPACE.sub("", _MARGIN.sub("\n", _COMMENT.sub("", style)))
 
 

@@ -257,6 +257,16 @@ def initial(name: str) -> str:
     return next((letter.upper()[0] for letter in name if letter.isalnum()), "·")
 
 
+def sentence(text: str) -> str:
+    """Return the description of an error as a sentence: with a capital letter and a full stop.
+
+    A name of the protocol such as `redirect_uri` keeps its first letter.
+    """
+    if text.partition(" ")[0].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) or not text else f"{text}."
+
+
 def _form_target(url: str) -> str:
     """Return the CSP source of a redirect URI: its origin, or its scheme if it has no host."""
     # A private scheme has no origin, and source expressions cannot name an IPv6 address.
@@ -311,6 +321,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.code_generator_class = page_compiler(said.gettext)
     environment.filters["initial"] = initial
     environment.filters["exact"] = exact
+    environment.filters["sentence"] = sentence
 
     def translated(text: str) -> str:
         # The translation of the empty text is the header of the catalogue.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, same
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Headers
 
 _OWN = frozenset({"same-origin", "none"})
@@ -28,7 +29,9 @@ def check_csrf_token(expected: str, presented: Sequence[str]) -> None:
         return
     raise _refused(
         "token",
-        "this form has expired or was opened in another browser; go back and try again",
+        translatable(
+            "this form has expired or was opened in another browser; go back and try again"
+        ),
         "the token of the form",
         "another token" if presented else "nothing",
     )
@@ -54,7 +57,7 @@ def check_origin(headers: Headers, own: str) -> None:
 def _foreign(header: str, received: str) -> Refused:
     return _refused(
         "origin",
-        "this form was sent from another site; open the page here and try again",
+        translatable("this form was sent from another site; open the page here and try again"),
         "a request from a page of this server",
         f"{header}: {received[:100]!a}",
     )

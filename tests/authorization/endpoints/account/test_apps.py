@@ -233,12 +233,12 @@ def test_last_use_of_each_permission_is_shown(
         said = {" ".join(k.split()): plain(v) for k, v in rows.items()}
         assert said["read your notes"] == "Used 3 minutes ago"
         assert said["read everything of yours"] == "Never used"
-        assert said["change everything of yours"] == "Use unknown"
+        assert said["change everything of yours"] == "Usage unknown"
         assert "Shared when you sign in" in said.values()
         assert knows(page, "Other APIs do not report")
         listed = await browser.get("/account/apps")
         assert knows(listed, "Never used")
-        assert "Use unknown" not in listed.body
+        assert "Usage unknown" not in listed.body
         other = await browser.get("/account/apps/app", app="nat1")
         assert knows(other, "Not used since <time")
         assert "not known" not in other.body.partition("<table")[2].partition("</table>")[0]

@@ -180,11 +180,11 @@ def test_cross_site_request_signs_no_user_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("methods", "words"),
     [
-        (("pwd",), "Signed in with a password<"),
-        (("pwd", "otp", "mfa"), "Signed in with a password and a second factor"),
-        (("pwd", "swk", "mfa"), "Signed in with a password and a second factor"),
-        (("hwk", "user", "mfa"), "Signed in with a passkey"),
-        ((), "Signed in with a linked account"),
+        (("pwd",), "a password"),
+        (("pwd", "otp", "mfa"), "a password and a second factor"),
+        (("pwd", "swk", "mfa"), "a password and a second factor"),
+        (("hwk", "user", "mfa"), "a passkey"),
+        ((), "a linked account"),
     ],
 )
 def test_a_session_says_how_it_was_begun(
@@ -195,6 +195,6 @@ def test_a_session_says_how_it_was_begun(
         said = " ".join(methods)
         await it.store.write(lambda tx: tx.db.run("UPDATE sessions SET methods = :m", m=said))
         page = await browser.get("/account/sessions")
-        assert words in re.sub(r"\s+", " ", page.body).replace(" </span>", "</span>")
+        assert re.search(rf"Signed in <time[^<]+</time> with {words}(?! and)", page.body)
 
     run(tmp_path, story)

@@ -168,7 +168,7 @@ def test_higher_role_cannot_be_administered(tmp_path: Path, database_url: str) -
             assert (await browser.get(f"{PAGE}/{act}")).status == 403
             refused = await browser.post(f"{PAGE}/{act}", fields)
             assert refused.status == 403
-            assert knows(refused, "this user has a higher role than yours")
+            assert knows(refused, "This user has a higher role than yours.")
         assert "session.ended" not in await it.events()
 
     run(tmp_path, story, database_url)
@@ -219,10 +219,10 @@ def test_admins_cannot_disable_themselves_or_the_last_owner(tmp_path: Path) -> N
         mine = f"/admin/users/{ALICE.uid}"
         answer = await do(browser, f"{mine}/disable")
         assert answer.status == 409
-        assert knows(answer, "this is your own account")
+        assert knows(answer, "This is your own account")
         answer = await do(browser, f"{mine}/role", role="none")
         assert answer.status == 409
-        assert knows(answer, "this is the last owner")
+        assert knows(answer, "This is the last owner")
         assert "user.disabled" not in await it.events()
 
     run(tmp_path, story)

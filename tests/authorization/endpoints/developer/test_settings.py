@@ -74,7 +74,7 @@ def test_settings_outside_the_form_are_kept(tmp_path: Path) -> None:
         alice = await developer(it)
         page = await alice.get("/developer/apps/web1/settings")
         assert "Implicit grant On" in text_of(page)
-        assert "Delete this app" not in text_of(page)
+        assert "Delete app" not in text_of(page)
         done = await alice.submit(page, "save", do="save", description="Prints better")
         assert done.status == 303, done.body
         client = await found(it, "web1")

@@ -227,7 +227,7 @@ def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> 
         await it.password(WORD)
         here = await signed_in(it)
         page = await here.get("/account/email")
-        assert "Not confirmed" in page.body
+        assert "Not verified" in page.body
         assert (await here.submit(page, "verify", verify="1")).status == 200
         assert (await ada(it)).email_verified_at is None
         link = link_of(await only(it, EmailKind.VERIFY_EMAIL))
@@ -236,7 +236,7 @@ def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> 
         assert (await here.submit(page, "confirm")).status == 200
         assert (await ada(it)).email_verified_at == NOON
         assert (await here.submit(page, "confirm")).status == 410
-        assert "Not confirmed" not in (await here.get("/account/email")).body
+        assert "Not verified" not in (await here.get("/account/email")).body
 
     run(tmp_path, story)
 

@@ -350,6 +350,6 @@ def test_changes_are_not_told_where_the_record_of_the_looks_is_of_another_shape(
         await it.store.write(lambda tx: tx.consents.save(replace(before, appearance="older")))
         page = await alice.ask()
         assert page.status == 200
-        assert "Since you last" not in page.body
+        assert "since you last" not in page.body
 
     run(tmp_path, story)

@@ -41,7 +41,7 @@ def test_people_get_a_page_where_nothing_is_and_programs_get_json(tmp_path: Path
         page = await browser(it).send("GET", "/nowhere/profile", headers=READS_HTML)
         assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")
         assert "Page not found" in page.body
-        assert "The developers of the app need to fix this" not in page.body
+        assert "Go back to the app" not in page.body
         for method, headers in (("GET", {}), ("GET", {"accept": "*/*"}), ("POST", READS_HTML)):
             answer = await browser(it).send(method, "/nowhere/profile", headers=headers)
             assert (answer.status, answer.header("content-type")) == (404, "application/json")

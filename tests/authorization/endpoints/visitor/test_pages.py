@@ -65,7 +65,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
     response = refuse(Request("GET", "/oauth/authorize"), refusal)
     assert response.status == code.status
     body = response.body.decode()
-    assert "it &lt;b&gt;was&lt;/b&gt; wrong" in body
+    assert "It &lt;b&gt;was&lt;/b&gt; wrong." in body
     assert "expected" not in body
     assert "received" not in body
     (decision,) = decisions.drain()

@@ -5,7 +5,7 @@ import pytest
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.render import render
+from valetkey.authorization.layout.render import render, sentence
 
 
 def _read(name: str) -> Reading:
@@ -22,9 +22,8 @@ def test_says_what_is_wrong_with_code_and_reference() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("developer", "The developers of the app need to fix this"),
-        ("operator", "The operators of Valetkey need to fix this"),
-        ("visitor", "You can fix this yourself"),
+        ("developer", "send this page to the developers of the app"),
+        ("operator", "send this page to the operators of Valetkey"),
     ],
 )
 def test_error_page_says_who_can_fix_it(name: str, said: str) -> None:
@@ -45,4 +44,22 @@ def test_shows_no_reference_where_there_is_no_record() -> None:
 
 
 def test_says_plainly_that_an_address_leads_nowhere() -> None:
-    assert _read("not_found").the("h1").text == "Page not found"
+    page = _read("not_found")
+
+    assert page.the("h1").text == "Page not found"
+    assert "not_found" not in page.the("main").text
+    assert page.links() == ["/"]
+
+
+def test_wrong_host_leads_to_the_configured_address() -> None:
+    page = _read("wrong_host")
+
+    assert "You opened login.internal:8000" in page.the("main").text
+    assert page.links() == ["https://auth.example/"]
+    assert "Reference VK-7F3K-9QXM-2RTD" in page.the("main").text
+
+
+def test_descriptions_are_shown_as_sentences_and_names_of_the_protocol_as_they_are() -> None:
+    assert sentence("this page does not exist") == "This page does not exist."
+    assert sentence("redirect_uri is not registered") == "redirect_uri is not registered."
+    assert [sentence("Gone."), sentence("")] == ["Gone.", ""]

@@ -202,6 +202,14 @@ EXAMPLES: Mapping[str, PageContext] = {
     "problem_not_found": ProblemPage(
         ErrorCode.NOT_FOUND, "Nothing is served at this address.", Reader.VISITOR
     ),
+    "problem_wrong_host": ProblemPage(
+        ErrorCode.INVALID_REQUEST,
+        "this server does not answer for that Host",
+        Reader.OPERATOR,
+        "VK-7F3K-9QXM-2RTD",
+        wrong_host="login.internal:8000",
+        issuer="https://auth.example",
+    ),
     "query_string": QueryStringPage("https://auth.example/oauth/token"),
     "index": error_index(),
     "explanation_of_one": _explanation(ErrorCode.INVALID_GRANT, "VK-7F3K-9QXM-2RTD"),

@@ -64,7 +64,7 @@ def test_self_registered_app_is_shown_as_unchecked() -> None:
 def test_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
     text = _read(consent(scopes=scopes(12))).the("main").text
 
-    assert "It wants to" in text
+    assert "This app wants to" in text
     assert "read your notes" in text
     assert "notes:read" not in text
 
@@ -94,7 +94,7 @@ def test_says_how_long_access_lasts(lasts: int, said: str) -> None:
 def test_says_where_access_can_be_ended() -> None:
     reading = _read(consent(account_url="/account/applications"))
 
-    assert "You can revoke it earlier in your account. You will" in reading.the("main").text
+    assert "You can revoke it at any time in your account. You will" in reading.the("main").text
     assert "/account/applications" in [a.attributes["href"] for a in reading.all("a")]
 
 

@@ -54,13 +54,14 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.words import translatable
 
 NONCE_KEPT = days(1)
 """How long a client's nonce counts as used, so that a request cannot be replayed."""
 
 _ANSWERED = Refusal(
     ErrorCode.INVALID_REQUEST,
-    "this request was already answered; go back to the app",
+    translatable("this request was already answered; go back to the app"),
     "interaction.answered",
     "a request that is still open",
     "one that was answered",
@@ -74,7 +75,7 @@ _NONCE_USED = Refusal(
 )
 _SIGNED_OUT = Refusal(
     ErrorCode.INVALID_REQUEST,
-    "you have been signed out; go back to the app and start again",
+    translatable("you have been signed out; go back to the app and start again"),
     "interaction.signed_out",
     "a session that has not ended",
     "one that ended",

@@ -32,6 +32,7 @@ from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, Request
 from valetkey.web.form import read_query
 
@@ -92,7 +93,7 @@ def open_interaction(server: Server, request: Request, sealed: str) -> Interacti
     if interaction.browser and not bound:
         raise Refused.because(
             ErrorCode.FORBIDDEN,
-            (
+            translatable(
                 "this request was started in another browser, or cookies are disabled; start "
                 "again here"
             ),

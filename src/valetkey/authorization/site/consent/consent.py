@@ -72,7 +72,7 @@ CLAIM_WORDS: Mapping[str, str] = MappingProxyType(
         "groups": "know which groups you are in",
     }
 )
-"""Descriptions of single claims that an app requests: each continues "It wants to …"."""
+"""Descriptions of single claims that an app requests: each continues "This app wants to …"."""
 
 
 class ChangedPart(StrEnum):

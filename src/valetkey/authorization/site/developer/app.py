@@ -36,6 +36,11 @@ from valetkey.kernel.words import translatable
 APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; the paths of its other pages are below it."""
 
+CONFIGURATION = translatable("Configuration")
+INTEGRATION = translatable("Integration")
+MONITORING = translatable("Monitoring")
+"""The headings of the navigation of an app."""
+
 
 class AppHead(Struct, frozen=True):
     """The app's name and state on each of its pages; `app` in templates."""
@@ -227,7 +232,7 @@ class DeleteApp(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
-        act, title = Act(self.delete), translatable("Delete this app")
+        act, title = Act(self.delete), translatable("Delete app")
         under = f"{APP}/settings"
         return (Page(f"{APP}/delete", _may_delete, self.show, act, title=title, under=under),)
 

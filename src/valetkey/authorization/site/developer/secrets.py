@@ -16,6 +16,7 @@ from valetkey.authorization.actions.developer.secrets import (
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.developer.app import (
     APP,
+    CONFIGURATION,
     AppHead,
     AppRequest,
     confirmed_at,
@@ -133,7 +134,7 @@ class Secrets(Struct, frozen=True):
         title = translatable("Secrets")
         issue, revoke = Act(self.issue), Act(self.revoke)
         return (
-            Page(f"{APP}/secrets", _may_manage, self.show, issue, title=title, nav=True),
+            Page(f"{APP}/secrets", _may_manage, self.show, issue, title=title, nav=CONFIGURATION),
             Page(f"{APP}/secrets/end", _may_manage, self.ask_to_revoke, revoke, title=title),
         )
 

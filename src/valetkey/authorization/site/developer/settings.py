@@ -37,6 +37,7 @@ from valetkey.authorization.site.app_form.registration import (
 )
 from valetkey.authorization.site.developer.app import (
     APP,
+    CONFIGURATION,
     AppHead,
     AppRequest,
     head_of,
@@ -121,7 +122,7 @@ class Settings(Struct, frozen=True):
         title, save, drop = translatable("Settings"), Act(self.save), Act(self.drop)
         path, legacy = f"{APP}/settings", f"{APP}/legacy"
         return (
-            Page(path, member_of_app, self.show, save, title=title, nav=True, docs=_DOCS),
+            Page(path, member_of_app, self.show, save, title=title, nav=CONFIGURATION, docs=_DOCS),
             Page(legacy, member_of_app, self.ask_to_drop, drop, title=title, under=path),
         )
 

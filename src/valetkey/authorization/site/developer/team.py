@@ -15,6 +15,7 @@ from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.site.developer.app import (
     APP,
+    CONFIGURATION,
     AppHead,
     AppRequest,
     confirmed_at,
@@ -109,7 +110,7 @@ class Team(Struct, frozen=True):
         title, change = translatable("Team"), Act(self.change, requires=_may_change)
         remove = Act(self.remove)
         return (
-            Page(f"{APP}/team", _may_see, self.show, change, title=title, nav=True),
+            Page(f"{APP}/team", _may_see, self.show, change, title=title, nav=CONFIGURATION),
             Page(f"{APP}/team/remove", _confirmed_member, self.ask_to_remove, remove, title=title),
         )
 

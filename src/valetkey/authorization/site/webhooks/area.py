@@ -25,6 +25,7 @@ from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.input_fields import Words
 from valetkey.authorization.site.developer.app import (
     APP,
+    CONFIGURATION,
     AppHead,
     AppRequest,
     confirmed_at,
@@ -142,4 +143,5 @@ PORTAL: Area[AppRequest] = Area(
     lambda request: TeamMember(request.user.uid, request.client.id),
     lambda request: _OF_OWNER if request.app.membership.owns else NOTHING,
     lambda request: request.head,
+    CONFIGURATION,
 )

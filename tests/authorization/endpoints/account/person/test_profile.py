@@ -68,7 +68,7 @@ def test_profile_is_saved_and_shown(tmp_path: Path, database_url: str) -> None:
         browser = await signed_in(it)
         page = await browser.get(PATH)
         assert shown(page)["username"] == "alice"
-        assert knows(page, "Not verified yet")
+        assert knows(page, "Not verified")
         it.clock.forward(minutes(10))
         answer = await save(page, browser, **said)
         assert answer.location == f"{PATH}?saved=1", answer.body

@@ -136,7 +136,7 @@ def test_they_follow_each_other_without_gap_and_can_be_filtered(
         one = await browser.get(f"{WEB1}/requests", code="invalid_scope")
         assert one.body.count('<th scope="row">') == 1
         none = await browser.get(f"{WEB1}/requests", code="invalid_client")
-        assert knows(none, "No request matches this filter")
+        assert knows(none, "No matching requests")
 
     run(tmp_path, story, database_url)
 

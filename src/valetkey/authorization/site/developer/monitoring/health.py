@@ -8,7 +8,13 @@ from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.health import Finding, Fix, apply_fix, findings_of
 from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
+from valetkey.authorization.site.developer.app import (
+    APP,
+    MONITORING,
+    AppHead,
+    AppRequest,
+    member_of_app,
+)
 from valetkey.authorization.site.developer.monitoring.requests import FIXING_PAGES
 from valetkey.authorization.site.page import (
     Act,
@@ -73,7 +79,7 @@ class Health(Struct, frozen=True):
         """Return the pages of this feature."""
         title, path, fix = translatable("Health"), f"{APP}/health", Act(self.fix)
         return (
-            Page(path, member_of_app, self.show, title=title, nav=True),
+            Page(path, member_of_app, self.show, title=title, nav=MONITORING),
             Page(f"{path}/{{fix}}", member_of_app, self.ask_to_fix, fix, title=title),
         )
 

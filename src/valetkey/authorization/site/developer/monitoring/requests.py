@@ -25,7 +25,13 @@ from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
+from valetkey.authorization.site.developer.app import (
+    APP,
+    MONITORING,
+    AppHead,
+    AppRequest,
+    member_of_app,
+)
 from valetkey.authorization.site.developer.monitoring.advice import Advice, advice_on
 from valetkey.authorization.site.errors.refuse import TEXTS, ErrorText
 from valetkey.authorization.site.page import (
@@ -67,7 +73,7 @@ class Shown(StrEnum):
 class RequestLine(Struct, frozen=True):
     """One request: refused if it has a `reference`, else successful.
 
-    `description` is the fixed text of its error.
+    `description` is the fixed text of its error. The status of a refused one is not recorded.
     """
 
     when: When
@@ -87,6 +93,7 @@ class RequestsPage(Struct, frozen=True):
     """The context of requests.html, newest first. `code` filters by an error code, "" for all."""
 
     template: ClassVar[str] = "developer/monitoring/requests.html"
+    scripts: ClassVar[tuple[str, ...]] = ("times.js",)
 
     app: AppHead
     lines: tuple[RequestLine, ...]
@@ -115,7 +122,7 @@ class Requests(Struct, frozen=True):
                 member_of_app,
                 self.show,
                 title=title,
-                nav=True,
+                nav=MONITORING,
                 docs="how-to/apps/find-out-why-a-request-failed.html",
             ),
         )
@@ -212,7 +219,7 @@ class FailurePage(Struct, frozen=True):
     """The context of failure.html. `expected` and `received` may contain text from anyone."""
 
     template: ClassVar[str] = "developer/monitoring/failure.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js", "times.js")
 
     app: AppHead
     line: RequestLine

@@ -17,7 +17,13 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.protocol.resource import ScopeText, described
-from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
+from valetkey.authorization.site.developer.app import (
+    APP,
+    MONITORING,
+    AppHead,
+    AppRequest,
+    member_of_app,
+)
 from valetkey.authorization.site.developer.monitoring.requests import unknown_place
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
@@ -98,7 +104,7 @@ class Usage(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         title = translatable("Usage")
-        return (Page(f"{APP}/usage", member_of_app, self.show, title=title, nav=True),)
+        return (Page(f"{APP}/usage", member_of_app, self.show, title=title, nav=MONITORING),)
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show the usage of the last days, as many as `days` names."""
@@ -203,7 +209,7 @@ class AppUsers(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         title = translatable("Connected users")
-        return (Page(f"{APP}/people", member_of_app, self.show, title=title, nav=True),)
+        return (Page(f"{APP}/people", member_of_app, self.show, title=title, nav=MONITORING),)
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show a page of the users; `before` is the encrypted position of the previous page's end.

@@ -11,7 +11,13 @@ from valetkey.authorization.actions.developer.snippets import Snippet, snippets_
 from valetkey.authorization.actions.developer.trial import claims_in, shortened
 from valetkey.authorization.layout.addresses import AUTHORIZE
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
+from valetkey.authorization.site.developer.app import (
+    APP,
+    INTEGRATION,
+    AppHead,
+    AppRequest,
+    member_of_app,
+)
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
@@ -50,7 +56,9 @@ class Start(Struct, frozen=True):
         """Return the page of this feature."""
         title = translatable("First request")
         docs = "how-to/people/sign-in-with-valetkey.html"
-        return (Page(f"{APP}/start", member_of_app, self.show, title=title, nav=True, docs=docs),)
+        return (
+            Page(f"{APP}/start", member_of_app, self.show, title=title, nav=INTEGRATION, docs=docs),
+        )
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show the example program in the language that `in` names, or the first."""
@@ -65,7 +73,7 @@ class Start(Struct, frozen=True):
                 snippets,
                 chosen=wanted if wanted in ids else next(iter(ids), ""),
                 addresses=(
-                    ("Server", issuer),
+                    ("Issuer", issuer),
                     ("Authorization endpoint", f"{issuer}{AUTHORIZE}"),
                     ("Token endpoint", f"{issuer}{_TOKEN}"),
                     ("Metadata", f"{issuer}{_METADATA}"),
@@ -102,7 +110,14 @@ class QuickstartPages(Struct, frozen=True):
         title = translatable("Quickstart")
         docs = "how-to/people/sign-in-with-valetkey.html"
         return (
-            Page(f"{APP}/quickstart", member_of_app, self.show, title=title, nav=True, docs=docs),
+            Page(
+                f"{APP}/quickstart",
+                member_of_app,
+                self.show,
+                title=title,
+                nav=INTEGRATION,
+                docs=docs,
+            ),
         )
 
     async def show(self, request: AppRequest) -> Outcome:

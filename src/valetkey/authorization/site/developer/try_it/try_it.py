@@ -24,6 +24,7 @@ from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.developer.app import (
     APP,
+    INTEGRATION,
     AppHead,
     AppRequest,
     member_of,
@@ -177,7 +178,7 @@ class TryIt(Struct, frozen=True):
             return Page(f"{path}/{name}", member_of_app, act=act, title=title)
 
         return (
-            Page(path, member_of_app, self.show, begin, title=title, nav=True, docs=_DOCS),
+            Page(path, member_of_app, self.show, begin, title=title, nav=INTEGRATION, docs=_DOCS),
             step("answer", Act(self.read_pasted, opaque=("landed",))),
             step("exchange", exchange),
             Page(CALLBACK, _app_of_answer, self.catch, title=title, under=path),
