@@ -111,7 +111,7 @@ def test_older_copy_of_a_database_is_refused_until_an_operator_decides(tmp_path:
         ran = valetkey(*command, here=tmp_path)
         assert ran.code == 2, command
     ran = valetkey("serve", here=tmp_path)
-    assert "older than what its server last saw" in ran.err
+    assert "older than its last state" in ran.err
     assert "valetkey database restore" in ran.err
 
 

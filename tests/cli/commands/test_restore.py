@@ -110,7 +110,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
 
         def replace_database() -> Ran:
             run("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(saved))
-            assert "older than what its server last saw" in valetkey("serve", here=tmp_path).err
+            assert "older than its last state" in valetkey("serve", here=tmp_path).err
             return valetkey("database", "restore", "--yes", here=tmp_path)
 
     (tmp_path / "nothing.toml").touch()
