@@ -33,6 +33,7 @@ _SMALL = frozenset(
         "user_imports",
         "providers",
         "stored_settings",
+        "apis",
     }
 )
 
@@ -42,6 +43,12 @@ _WHOLE = (
     "SELECT count(*) FROM outbox",
     "SELECT max(number) FROM audit_blocks GROUP BY keep",
     "SELECT id FROM clients WHERE replace(openid, :quoted, '') <> openid",
+    "SELECT count(*) FROM (SELECT id FROM user_groups WHERE deleted_at IS NULL AND (:part",
+    (
+        "SELECT user_groups.id, user_groups.name, user_groups.description, coalesce((SELECT p.name"
+        " FROM user_groups p WHERE p.id = user_groups.parent_id), ''), user_groups.created_at"
+        " FROM user_groups WHERE deleted_at IS NULL AND (created_at"
+    ),
 )
 
 # Runs while the servers are stopped, and has to touch every row.

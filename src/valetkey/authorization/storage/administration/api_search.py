@@ -44,9 +44,9 @@ class ApiSearch(Struct, frozen=True):
             "SELECT count(*) FROM (SELECT id FROM apis WHERE :part = ''"
             " OR replace(lower(name), lower(:part), '') <> lower(name)"
             " OR replace(lower(identifier), lower(:part), '') <> lower(identifier)"
-            " LIMIT :most) AS counted",
+            " LIMIT :limit) AS counted",
             part=part,
-            most=most,
+            limit=most,
         )
         return 0 if row is None else int(row[0])
 

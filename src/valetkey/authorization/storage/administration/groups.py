@@ -125,9 +125,9 @@ class Groups(Struct, frozen=True):
             "SELECT count(*) FROM (SELECT id FROM user_groups WHERE deleted_at IS NULL"
             " AND (:part = '' OR replace(lower(name), lower(:part), '') <> lower(name)"
             " OR replace(lower(description), lower(:part), '') <> lower(description))"
-            " LIMIT :most) AS counted",
+            " LIMIT :limit) AS counted",
             part=part,
-            most=most,
+            limit=most,
         )
         return 0 if row is None else int(row[0])
 
