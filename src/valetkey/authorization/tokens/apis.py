@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.resource import (
     with_audience,
     wrong_target,
 )
-from valetkey.authorization.storage.revision import is_revision
+from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
 from valetkey.kernel.moment import Instant
@@ -192,6 +192,8 @@ class ApiDirectory:
         known = self._known
         # What was read in a transaction that was lost is dropped, as it may be of no revision.
         if known.failures != self._store.engine.failures():
+            # Shares the lock of the register, as a comparison does.
+            revision(tx.db)
             return None
         # Mostly without waiting: a round trip only after something changed.
         return known if is_revision(tx.db, known.number) else None

@@ -132,11 +132,13 @@ class TokenClaims:
         failures = self._store.engine.failures()
         # Mostly without waiting: a round trip only after something changed.
         if failures != known.failures or not is_revision(tx.db, known.number):
+            # Before the claims: they may be newer than their number, but never older.
+            number = revision(tx.db)
             claims = tuple(tx.declarations.claims())
             providers = self._of_settings
             if any(each.kind is Source.UPSTREAM for each in claims):
                 providers = {**tx.providers.enabled(), **providers}
-            known = self._known = _CachedClaims(revision(tx.db), failures, claims, providers)
+            known = self._known = _CachedClaims(number, failures, claims, providers)
         return known
 
     def _access_token(
