@@ -19,6 +19,8 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Navigation, Viewer, navigation_of
+from valetkey.authorization.site.device.device import DevicePages
+from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.page import AnyPage
 from valetkey.kernel.replace import replace
 
@@ -39,6 +41,12 @@ AREAS: Mapping[str, Sequence[AnyPage]] = {
     "developer": developer_pages(_UNUSED, _UNUSED, _UNUSED),
     "admin": admin_pages(_UNUSED),
 }
+
+_ELSEWHERE: Sequence[AnyPage] = (
+    *DevicePages(_UNUSED, _UNUSED).pages(),
+    *Connections(_UNUSED).pages(),
+)
+"""Pages outside these areas that are named by their declaration."""
 
 SERVER = "https://auth.example"
 _LOGO = (
@@ -77,7 +85,7 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
 
 def navigation_for(page: PageContext) -> Navigation:
     """Return the navigation of its area: the page of its template's name, or of its module."""
-    pages: Sequence[AnyPage] = AREAS.get(area_of(page), ())
+    pages: Sequence[AnyPage] = AREAS.get(area_of(page), _ELSEWHERE)
     name = page.template.removesuffix(".html").rpartition("/")[2]
     named = [each for each in pages if each.path.rpartition("/")[2] == name]
     beside = [each for each in pages if _module_of(each) == type(page).__module__ and each.title]
