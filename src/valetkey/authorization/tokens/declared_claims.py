@@ -127,10 +127,8 @@ class TokenClaims:
         return replace(identity, stored=self._id_token(tx, identity, values))
 
     def _at(self, tx: Transaction) -> "_CachedClaims":
-        known = self._known
-        # Values that were read in a transaction that was lost are dropped.
-        failures = self._store.engine.failures()
-        # Mostly without waiting: a round trip only after something changed.
+        known, failures = self._known, self._store.engine.failures()
+        # Mostly without waiting. Values that were read in a transaction that was lost are dropped.
         if failures != known.failures or not is_revision(tx.db, known.number):
             # Before the claims: they may be newer than their number, but never older.
             number = revision(tx.db)
