@@ -6,10 +6,13 @@ import shutil
 import stat
 from pathlib import Path
 
+import apsw
 import pytest
 
+from valetkey.database import sqlite_writer
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.sqlite import SQLite
+from valetkey.database.sqlite_connection import open_writer
 from valetkey.kernel.refusal import OperatorError
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
@@ -81,6 +84,66 @@ def test_nothing_is_read_or_written_while_a_file_is_gone_or_another(
         assert engine.check_identity() == ""
         await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (2)"))
         assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == [(2,)]
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_log_may_be_deleted_while_the_database_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last connection of another process is closed in that moment, and deletes the log."""
+
+    async def story() -> None:
+        last = SQLite(tmp_path / "a.db")
+        await last.write(lambda db: db.run(_TABLE))
+        log = (tmp_path / "a.db-wal").stat().st_ino
+        # Keeps the number of the deleted file from being used again.
+        os.link(tmp_path / "a.db-wal", tmp_path / "aside")
+
+        def open_late(path: Path, *, patience: float) -> apsw.Connection:
+            last._close()
+            assert not (tmp_path / "a.db-wal").exists()
+            return open_writer(path, patience=patience)
+
+        with monkeypatch.context() as then:
+            then.setattr(sqlite_writer, "open_writer", open_late)
+            engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (1)"))
+        assert (tmp_path / "a.db-wal").stat().st_ino != log
+        assert engine.check_identity() == ""
+        assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == [(1,)]
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_an_open_database_keeps_its_log(tmp_path: Path) -> None:
+    """Before its first transaction, too: closing another connection does not delete the log."""
+
+    async def story() -> None:
+        first = SQLite(tmp_path / "a.db")
+        await first.write(lambda db: db.run(_TABLE))
+        engine = SQLite(tmp_path / "a.db")
+        await first.close()
+        assert (tmp_path / "a.db-wal").exists()
+        assert engine.check_identity() == ""
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_writer_that_lost_its_connection_opens_another(tmp_path: Path) -> None:
+    """It was the only one, so the log is deleted with it."""
+
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        await engine.write(lambda db: db.run(_TABLE))
+        with pytest.raises(DatabaseUnavailable):
+            await engine.write(lambda _: engine._writer._raw.close())
+        await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (1)"))
+        assert engine.check_identity() == ""
+        assert await engine.read(lambda db: db.rows("SELECT id FROM a")) == [(1,)]
         await engine.close()
 
     asyncio.run(story())

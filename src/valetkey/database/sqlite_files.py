@@ -62,12 +62,21 @@ class OpenFiles:
     __slots__ = ("_due", "_known", "_path", "_refused", "lost")
 
     def __init__(self, path: Path) -> None:
-        """Record the files of the open database at `path`."""
+        """Record the file at `path`, which is to be opened; call `opened` after that."""
         self._path = path
-        self._known: dict[str, tuple[int, int]] = {}
+        file = path.stat()
+        self._known = {"": (file.st_dev, file.st_ino)}
         self._refused = ""
         self._due = 0.0
         self.lost = ""
+
+    def opened(self) -> None:
+        """Record the log and its index, which a connection now keeps in place.
+
+        Before that, another process may delete them: SQLite does so when its last connection to the
+        database is closed.
+        """
+        self._known = {"": self._known[""]}
         self.compare_files()
 
     def compare_files(self) -> str:
@@ -84,11 +93,6 @@ class OpenFiles:
         """Refuse the database for another reason; "" ends that."""
         self._refused = why
         self.compare_files()
-
-    def reopened(self) -> None:
-        """Accept a new log and index: the last connection was closed meanwhile."""
-        for end in _ENDS[1:]:
-            self._known.pop(end, None)
 
     def _compare(self) -> str:
         for end in _ENDS:

@@ -141,6 +141,8 @@ class Writer:
         self._timeouts = timeouts
         self._checkpoints = Checkpoints(path, patience=timeouts.lock)
         self._raw = open_writer(path, patience=timeouts.lock)
+        self._is_open = True
+        files.opened()
         self._queue: SimpleQueue[QueuedWork | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
         # The results of `once` in the current transaction.
@@ -256,6 +258,11 @@ class Writer:
         IMMEDIATE, because a read that later turns into a write would fail with
         SQLITE_BUSY_SNAPSHOT, with any timeout.
         """
+        if not self._is_open:
+            self._raw = open_writer(self._path, patience=self._timeouts.lock)
+            self._files.opened()
+            # A connection to a file that took the place of the database is not kept.
+            self._is_open = not self._files.lost
         if lost := self._files.compare_occasionally():
             raise DatabaseUnavailable(lost)
         deadline = time.monotonic() + self._timeouts.lock
@@ -264,10 +271,6 @@ class Writer:
         while True:
             try:
                 self._raw.execute("BEGIN IMMEDIATE")
-            except apsw.ConnectionClosedError:
-                # The connection was closed by an earlier failure.
-                self._files.reopened()
-                self._raw = open_writer(self._path, patience=self._timeouts.lock)
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise
@@ -324,4 +327,5 @@ class Writer:
                 self._raw.execute("ROLLBACK")
         except apsw.Error:
             # A connection that cannot roll back is closed, which releases its lock.
+            self._is_open = False
             self._raw.close()
