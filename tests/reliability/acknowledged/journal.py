@@ -211,12 +211,20 @@ def wait_for_actions(these: Sequence[Client], count: int) -> None:
     )
 
 
-def wait_for_recovery(these: Sequence[Client]) -> float:
-    """Wait until an action of each client began after now and succeeded; return the seconds."""
+def wait_for_recovery(
+    these: Sequence[Client], supervise: Callable[[], object] = lambda: None
+) -> float:
+    """Wait until an action of each client began after now and succeeded; return the seconds.
+
+    `supervise` is called again and again meanwhile.
+    """
     began = time.monotonic()
-    wait_until(
-        lambda: all(each.done and each.done[-1] > began for each in these), "it does not recover"
-    )
+
+    def is_recovered() -> bool:
+        supervise()
+        return all(each.done and each.done[-1] > began for each in these)
+
+    wait_until(is_recovered, "it does not recover")
     return time.monotonic() - began
 
 

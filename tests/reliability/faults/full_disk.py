@@ -48,7 +48,8 @@ def full_disk(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Fill the disk under load, and free it; every second time PostgreSQL needs a new log file."""
     verdict = Verdict()
     recovered: list[float] = []
-    started, unread = 0, 0
+    started: list[float] = []
+    unread = 0
     with mounted("160m") as disk, _server(disk) as url:
         address = f"127.0.0.1:{free_port()}"
         node = Node(folder / "node")
@@ -70,18 +71,15 @@ def full_disk(folder: Path, times: int, chance: random.Random) -> Outcome:
                     if not number:
                         _doctor_names_it(node.here)
                     filler.unlink()
-                    began = time.monotonic()
-                    started += _start_if_it_ended(disk)
-                    wait_for_recovery(these)
-                    recovered.append(time.monotonic() - began)
+                    recovered.append(wait_for_recovery(these, lambda: _supervise(disk, started)))
                 verdict.judge(these)
         indexes = _sound_indexes(url)
     wrong = set(verdict.answers) - _FINE
     counts = (
         f"{times} times full; {verdict}; {verdict.answers['503']} answers 503; all served again "
         f"{max(recovered):.1f} s after there was room at most; PostgreSQL ended itself and was "
-        f"started again {started} times; {unread} reads failed while it ran; {indexes} indexes "
-        f"match their tables{f'; others: {sorted(wrong)}' if wrong else ''}"
+        f"started again {len(started)} times; {unread} reads failed while it ran; {indexes} "
+        f"indexes match their tables{f'; others: {sorted(wrong)}' if wrong else ''}"
     )
     return Outcome(
         "E18 full disk, PostgreSQL",
@@ -178,12 +176,14 @@ def _is_running(disk: Path) -> bool:
     return False
 
 
-def _start_if_it_ended(disk: Path) -> bool:
-    """Start PostgreSQL if it gave up, as its service manager would."""
-    if _is_running(disk):
-        return False
-    postgres.start(disk / "data", disk)
-    return True
+def _supervise(disk: Path, started: list[float]) -> None:
+    """Start PostgreSQL if it gave up, as its service manager would, and note the time.
+
+    It may give up after there is room again: its recovery failed just before.
+    """
+    if not _is_running(disk):
+        postgres.start(disk / "data", disk)
+        started.append(time.monotonic())
 
 
 def _wait_for_refusals(these: Sequence[Client]) -> None:
