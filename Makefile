@@ -7,6 +7,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# The tests start hundreds of processes, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 # Playwright's own Node needs a library that a plain Debian lacks; the one in .venv does not.
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
