@@ -4,7 +4,7 @@ A broken template is reported with its file and line then, and not to the first 
 """
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from functools import cache
@@ -47,8 +47,9 @@ def check_theme(brand: Brand) -> None:
         if name.endswith(".html"):
             _parse(theme, name)
     touched = set(theme.templates)
+    parsed: dict[str, Sequence[str]] = {}
     for kind in page_kinds():
-        if not _uses(brand, kind.template) & touched:
+        if not _uses(brand, kind.template, parsed) & touched:
             continue
         for full in (False, True):
             page = example(kind, full=full)
@@ -163,22 +164,30 @@ def _parse(theme: Theme, name: str) -> None:
         raise _broken(str(file), error.lineno, error.message) from error
 
 
-def _uses(brand: Brand, template: str) -> AbstractSet[str]:
-    environment = environment_of(Viewer().language, brand.theme)
+def _uses(
+    brand: Brand, template: str, parsed: MutableMapping[str, Sequence[str]]
+) -> AbstractSet[str]:
+    """Return the templates that render this one; `parsed` has what each refers to itself."""
     found: set[str] = set()
     waiting = [template]
     while waiting:
         name = waiting.pop()
-        if name in found:
-            continue
-        found.add(name)
-        try:
-            source, _, _ = loader_of(brand.theme).get_source(environment, name)
-        except TemplateNotFound:
-            continue  # which is reported where it is rendered
-        used: Iterator[str | None] = find_referenced_templates(environment.parse(source))
-        waiting.extend(each for each in used if each is not None)
+        if name not in found:
+            found.add(name)
+            if name not in parsed:
+                parsed[name] = _references(brand, name)
+            waiting.extend(parsed[name])
     return found
+
+
+def _references(brand: Brand, template: str) -> Sequence[str]:
+    environment = environment_of(Viewer().language, brand.theme)
+    try:
+        source, _, _ = loader_of(brand.theme).get_source(environment, template)
+    except TemplateNotFound:
+        return ()  # which is reported where it is rendered
+    used = find_referenced_templates(environment.parse(source))
+    return [each for each in used if each is not None]
 
 
 def _viewer(brand: Brand) -> Viewer:
