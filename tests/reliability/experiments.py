@@ -30,7 +30,7 @@ from tests.reliability.floods.overload import overload
 from tests.reliability.floods.password_flood import password_flood
 from tests.reliability.floods.slow_clients import slow_clients
 from tests.reliability.load import asking
-from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
+from tests.reliability.nodes import DRAIN, Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
 from tests.reliability.revocation import revocation_everywhere, revocation_without_stream
@@ -59,6 +59,7 @@ def restarts_on_a_kept_socket(folder: Path, times: int, chance: random.Random) -
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         node = Node(folder / "node", listening)
+        node.drain = DRAIN
         configure(
             node.here, url=f"http://{address}", listen=address, database="sqlite:///a/auth.db"
         )

@@ -63,6 +63,8 @@ class Node:
         self.process: subprocess.Popen[str] | None = None
         self.source: Path | None = None
         """The folder of another version's source; None for this one's."""
+        self.drain = 0
+        """Seconds in which its clients notice that it stops; `DRAIN` where none may fail then."""
         self.environment: Mapping[str, str] = {}
         """Variables beside those of a clean environment."""
         self.under: Sequence[str] = ()
@@ -109,7 +111,7 @@ class Node:
 
     def _environment(self) -> Mapping[str, str]:
         source = {"PYTHONPATH": str(self.source)} if self.source else {}
-        drain = {"VALETKEY__SERVING__DRAIN": str(DRAIN)}
+        drain = {"VALETKEY__SERVING__DRAIN": f"{self.drain}"}
         return {**clean_environment(), **source, **drain, **self.environment}
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from bench.ports import free_port
 from tests.deploy.nginx import running
 from tests.documents.pages import blocks
 from tests.reliability.load import Load, asking
-from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
+from tests.reliability.nodes import DRAIN, Node, configure, register, stopped_in_the_end
 from tests.support import postgres
 
 _NGINX = """
@@ -64,6 +64,7 @@ def two_nodes(folder: Path) -> Generator[tuple[Sequence[Node], Load]]:
     assert program is not None, "nginx is missing"
     with postgres.database() as url:
         for node, listen in zip(nodes, listens, strict=True):
+            node.drain = DRAIN
             configure(node.here, url=f"http://127.0.0.1:{port}", listen=listen, database=url)
         register(nodes[0].here)
         for name in ("valetkey.keyring", "authorization.last-seen"):
