@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from shutil import disk_usage
 from types import MappingProxyType
 
 import psycopg
@@ -22,6 +23,7 @@ import psycopg
 _FOLDER = "VALETKEY_TEST_POSTGRES"
 USER = "valetkey"
 _PLACES = "/usr/lib/postgresql/15/bin"
+_ROOM = 4 << 30
 _numbers = count(1)
 
 # Nothing here has to survive a power cut; it has to be quick, and private.
@@ -55,8 +57,14 @@ def binaries() -> Path | None:
 def begin() -> None:
     """Name the folder of this run. Called once, by the process that began the run."""
     # Not pytest's own temporary folder: a socket's path is limited to about 100 bytes.
-    os.environ[_FOLDER] = tempfile.mkdtemp(prefix="vk-pg-", dir="/tmp")
+    os.environ[_FOLDER] = tempfile.mkdtemp(prefix="vk-pg-", dir=_place())
     os.environ[f"{_FOLDER}_RUN"] = str(os.getpid())
+
+
+def _place() -> str:
+    """Return a folder in memory if there is room: each test creates hundreds of files."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and disk_usage(memory).free > _ROOM else "/tmp"
 
 
 def end() -> None:
@@ -70,13 +78,17 @@ def end() -> None:
 @contextmanager
 def database() -> Generator[str]:
     """The URL of a fresh, empty database; it is dropped afterwards, whoever still uses it."""
-    folder = server()
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(url(folder, "postgres"), autocommit=True) as raw:
+    with administrator() as raw:
         raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-    yield url(folder, name)
-    with psycopg.connect(url(folder, "postgres"), autocommit=True) as raw:
+    yield url(server(), name)
+    with administrator() as raw:
         raw.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def administrator() -> psycopg.Connection:
+    """Connect to the run's server to create and drop databases."""
+    return psycopg.connect(url(server(), "postgres"), autocommit=True)
 
 
 @contextmanager
@@ -151,6 +163,11 @@ def _stop_if_running(data: Path) -> None:
 def url(folder: Path, name: str) -> str:
     """How to reach database `name` of the server that lives in `folder`."""
     return f"postgresql://{USER}@/{name}?host={folder}"
+
+
+def folder() -> Path:
+    """Return the folder of the run's server, whether or not it runs."""
+    return Path(os.environ[_FOLDER])
 
 
 def server() -> Path:

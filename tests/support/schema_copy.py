@@ -1,59 +1,49 @@
-"""Create all tables of an empty database at once, instead of by one migration after another.
+"""Copy the tables of an empty database instead of making them by one migration after another.
 
-The result is the same: the statements are read from a database that was migrated for real, once
-per process on SQLite and once per run on PostgreSQL. Only databases of this process: commands and
-servers that tests start apply the migrations themselves, as do tests of migrations.
+The result is the same: what is copied was migrated for real, once per process on SQLite and once
+per run on PostgreSQL, where a database is copied as a whole. Only databases of this process:
+commands and servers that tests start apply the migrations themselves, as do tests of migrations.
 """
 
 import asyncio
 import fcntl
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import psycopg
 
 from tests.support import postgres
 from valetkey.database import migrate
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection
-from valetkey.database.postgres_connection import PostgresConnection
+from valetkey.database.engine import Connection, Engine
+from valetkey.database.postgres import Postgres
 from valetkey.database.sqlite_connection import SQLiteConnection
-from valetkey.database.statement import split
 
 PACKAGES = frozenset({"valetkey.authorization.storage.schema", "valetkey.resource.storage.schema"})
 
 migrated = migrate.apply_missing
 """How a server applies migrations."""
-_known: dict[tuple[type, str], Sequence[str]] = {}
+_migrate = migrate.migrate
+_known: dict[str, Sequence[str]] = {}
+_IS_EMPTY = b"SELECT NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = 'public')"
 
 
 def use() -> None:
     """Copy tables from now on."""
     migrate.apply_missing = _apply
+    migrate.migrate = _copy_or_migrate
 
 
 def _apply(db: Connection, package: str) -> None:
-    if package not in PACKAGES or not _is_empty(db):
+    is_empty = isinstance(db, SQLiteConnection) and not db.rows("SELECT 1 FROM sqlite_master")
+    if package not in PACKAGES or not is_empty:
         migrated(db, package)
-    elif isinstance(db, SQLiteConnection) and (SQLiteConnection, package) not in _known:
-        migrated(db, package)
-        _known[SQLiteConnection, package] = _statements_of(db)
-    else:
-        for statement in _statements(type(db), package):
+    elif package in _known:
+        for statement in _known[package]:
             db.send(statement)
-
-
-def _is_empty(db: Connection) -> bool:
-    if isinstance(db, SQLiteConnection):
-        return not db.rows("SELECT 1 FROM sqlite_master LIMIT 1")
-    sql = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() LIMIT 1"
-    return db.row("SELECT current_schema()") == ("public",) and not db.rows(sql)
-
-
-def _statements(kind: type, package: str) -> Sequence[str]:
-    if (kind, package) not in _known:
-        assert kind is PostgresConnection, kind
-        _known[kind, package] = _statements_of_postgresql(package)
-    return _known[kind, package]
+    else:
+        migrated(db, package)
+        _known[package] = _statements_of(db)
 
 
 def _statements_of(db: Connection) -> Sequence[str]:
@@ -74,24 +64,45 @@ def _literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
-def _statements_of_postgresql(package: str) -> Sequence[str]:
-    folder = postgres.server()
-    file = folder / f"{package}.sql"
-    with (folder / "schema-lock").open("w") as lock:
+async def _copy_or_migrate(engine: Engine, package: str) -> None:
+    if package in PACKAGES and migrate.apply_missing is _apply and isinstance(engine, Postgres):
+        await asyncio.to_thread(_replace_if_empty, engine._pool._parameters, package)
+    await _migrate(engine, package)
+
+
+def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:
+    """Put a copy of the migrated database in place of an empty one that nobody uses."""
+    known = {"host": str(postgres.folder()), "user": postgres.USER}
+    if "options" in parameters or {**parameters, **known} != parameters:
+        return
+    name = parameters["dbname"]
+    with psycopg.connect(postgres.url(postgres.folder(), name)) as raw:
+        if raw.execute(_IS_EMPTY).fetchone() != (True,):
+            return
+    template = _template(package)
+    with postgres.administrator() as raw:
+        try:
+            raw.execute(f"DROP DATABASE {name}".encode())
+        except psycopg.errors.ObjectInUse:
+            return
+        raw.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+
+
+def _template(package: str) -> str:
+    """Return the name of a migrated database, which the first who asks makes."""
+    name = package.replace(".", "_")
+    folder = postgres.folder()
+    with (folder / "template-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not file.exists():
-            with postgres.database() as url:
-                # In another thread: this one may belong to an engine, or run an event loop.
-                with ThreadPoolExecutor(1) as thread:
-                    thread.submit(asyncio.run, _migrate(url, package)).result()
-                postgres.dump(url, file)
-    lines = file.read_text().splitlines()
-    # What pg_dump sets for its own session, and commands of psql.
-    left_out = ("SET ", "SELECT pg_catalog.set_config", "\\")
-    return split("\n".join(line for line in lines if not line.startswith(left_out)))
+        if not (folder / name).exists():
+            with postgres.administrator() as raw:
+                raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+            asyncio.run(_make(postgres.url(folder, name), package))
+            (folder / name).touch()
+    return name
 
 
-async def _migrate(url: str, package: str) -> None:
+async def _make(url: str, package: str) -> None:
     engine = connect(url, directory=Path("/"))
-    await engine.change_schema(lambda db: migrated(db, package))
+    await _migrate(engine, package)
     await engine.close()

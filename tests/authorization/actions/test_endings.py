@@ -85,9 +85,7 @@ async def _finish(it: Harness) -> list[int]:
     return wrote
 
 
-def test_many_grants_of_a_client_end_at_once_in_batches(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_many_grants_of_a_client_end_at_once_in_batches(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         client = await it.client("web")
         token = (await it.tokens("web")).text("access_token")
@@ -146,9 +144,7 @@ def test_disabling_a_user_ends_all_access_and_reports_it_in_the_feed(
     run(tmp_path, story, database_url)
 
 
-def test_many_grants_of_one_app_end_at_once_in_batches(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_many_grants_of_one_app_end_at_once_in_batches(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("other")
