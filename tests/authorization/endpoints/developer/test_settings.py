@@ -1,5 +1,6 @@
 """Changing an app: what was not asked about stays, what others changed meanwhile is told."""
 
+import re
 from pathlib import Path
 
 from tests.authorization.endpoints.developer.developers import (
@@ -14,7 +15,7 @@ from tests.authorization.endpoints.developer.developers import (
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.actions.clients import changed_fields
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.model.register.client import ProfileName, TeamRole
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -166,6 +167,28 @@ def test_modern_profile_requires_removal_of_legacy_grants(tmp_path: Path) -> Non
         page = await alice.get("/developer/apps/web1/settings")
         answer = await alice.submit(page, "save", do="save", profile="modern")
         assert "Disable the implicit grant below first" in text_of(answer)
+
+    run(tmp_path, story)
+
+
+def test_legacy_options_are_folded_unless_one_is_set(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        modern = replace(PRINTER, profile_name=ProfileName.MODERN, requires_pkce=True)
+        await it.change(modern)
+        await join(it, "web1", ALICE)
+        alice = await developer(it)
+        for app, is_open in (
+            (modern, False),
+            (replace(modern, requires_pkce=False), True),
+            (replace(modern, profile_name=ProfileName.CLASSIC), True),
+            (replace(PRINTER, grant_types=WEB.grant_types | {"password"}), True),
+        ):
+            await it.change(app)
+            page = await alice.get("/developer/apps/web1/settings")
+            details = re.findall(r'<details id="legacy" (open)?', page.body)
+            assert details == ["open" if is_open else ""], app
+        form = await alice.get("/developer/new", kind="server")
+        assert re.findall(r'<details id="legacy" (open)?', form.body) == [""]
 
     run(tmp_path, story)
 

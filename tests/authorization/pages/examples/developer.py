@@ -103,12 +103,20 @@ FAULTY = replace(
         "logo_uri": Sentence(SENTENCES["link.form"]),
     },
 )
+CLASSIC = replace(
+    FORM,
+    app=replace(
+        FORM.app,
+        profile="classic",
+        requires_pkce=False,
+        grant_types=(*FORM.app.grant_types, GrantTypeName.IMPLICIT),
+    ),
+)
 LEGACY = (
     LegacySwitch("implicit", on=True),
     LegacySwitch("password", on=False),
-    LegacySwitch("no_pkce", on=True),
-    LegacySwitch("query", on=False),
 )
+OFF = (LegacySwitch("implicit", on=False), LegacySwitch("password", on=False))
 
 
 def ago(seconds: int) -> When:
@@ -271,7 +279,8 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "registered_public": registered(HEAD, ""),
         "registered_hostile": registered(head(hostile), SECRET),
         "registered_console": replace(registered(HEAD, SECRET), frame=ADMIN, app=None),
-        "app_settings": settings(FORM, legacy=LEGACY, saved=True, verified=True),
+        "app_settings": settings(FORM, legacy=OFF, saved=True, verified=True),
+        "app_settings_long": settings(CLASSIC, legacy=LEGACY),
         "app_settings_faulty": settings(FAULTY),
         "app_settings_others": settings(FORM, others=("name", "redirect_uris", "other")),
         "app_settings_hostile": settings(odd, head(hostile)),

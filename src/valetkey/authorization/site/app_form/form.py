@@ -10,7 +10,12 @@ from msgspec import Struct, field
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import AppKind, Preset, kind_of, new_app
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.register.client import (
+    DISCOURAGED,
+    Client,
+    GrantTypeName,
+    ProfileName,
+)
 from valetkey.authorization.model.register.fields import Editor, Field, Kind
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.authorization.protocol.register.client_metadata import (
@@ -156,7 +161,17 @@ class AppForm(Struct, frozen=True):
     @property
     def is_advanced_wrong(self) -> bool:
         """Whether any of the advanced options is invalid."""
-        return bool(self.faults.keys() - {"form", "redirect_uris", "scopes", *_FIRST})
+        return bool(self.faults.keys() - {"form", "redirect_uris", "scopes", "profile", *_FIRST})
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether a legacy option is set or invalid: Classic, optional PKCE, a legacy grant."""
+        return (
+            self.app.profile == ProfileName.CLASSIC
+            or (self.kind is AppKind.SERVER and not self.app.requires_pkce)
+            or any(name in DISCOURAGED for name in self.app.grant_types)
+            or "profile" in self.faults
+        )
 
     @property
     def has_groups(self) -> bool:

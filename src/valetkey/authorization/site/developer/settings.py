@@ -67,7 +67,7 @@ _DOCS = "reference/client-fields.html"
 
 
 class LegacySwitch(Struct, frozen=True):
-    """A legacy option: `name` is implicit, password, query or no_pkce."""
+    """A legacy grant: `name` is implicit or password."""
 
     name: str
     on: bool
@@ -229,15 +229,10 @@ def _legacy(client: Client, said: Form) -> GrantTypeName:
 
 
 def _switches(client: Client) -> Iterator[LegacySwitch]:
-    kind = kind_of(client)
-    if kind is not AppKind.MACHINE:
+    if kind_of(client) is not AppKind.MACHINE:
         for name in DISCOURAGED:
             if name is GrantTypeName.IMPLICIT or not client.is_public:
                 yield LegacySwitch(name.value, on=client.may_use(name))
-        if not client.is_public:
-            yield LegacySwitch("no_pkce", on=not client.needs_pkce)
-    if client.has_secret:
-        yield LegacySwitch("query", on=client.profile.token_parameters_in_query)
 
 
 class RegisterApp(Struct, frozen=True):
