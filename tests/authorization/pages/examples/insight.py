@@ -148,13 +148,15 @@ def _usage(*, used: bool) -> UsagePage:
 
 
 CALENDAR = ScopeText("api_1#calendar:read", "calendar:read", "<b>Calendar", "see your calendar")
+OPENID, READ, WRITE = (
+    ScopeText(name, name, "", "") for name in ("openid", "notes:read", "notes:write")
+)
 
 
 def _person(uid: int, name: str = "", email: str = "") -> UserLine:
-    scope = ("openid", "notes:read") if uid % 2 else ("notes:read", "notes:write", "files:read")
     last = When(Instant(NOW - hours(uid % 70)), NOW) if uid % 3 else None
-    texts = (*(ScopeText(name, name, "", "") for name in scope), CALENDAR)
-    return UserLine(str(uid), texts, When(Instant(NOW - days(uid % 30)), NOW), last, name, email)
+    since = When(Instant(NOW - days(uid % 30)), NOW)
+    return UserLine(str(uid), since, last, name, email)
 
 
 def _finding(finding: Finding) -> FindingLine:
@@ -239,12 +241,20 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
         ),
         **{f"fix_{line.fix}": _fixing(line) for line in _FINDINGS if line.fix},
         "people_none": PeoplePage(HEAD, (), 0, 0),
-        "people_one": PeoplePage(HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1),
+        "people_one": PeoplePage(
+            HEAD, (_person(1001, "Ada Lovelace", "ada@example.com"),), 1, 1, (OPENID, READ)
+        ),
         "people": PeoplePage(
             HEAD,
-            tuple(_person(each) for each in range(1001, 1026)),
+            (
+                replace(_person(1028), missing=(OPENID,)),
+                replace(_person(1027), more=(WRITE,), missing=(OPENID, CALENDAR)),
+                replace(_person(1026), more=(CALENDAR,)),
+                *(_person(each) for each in range(1025, 1003, -1)),
+            ),
             9_104,
             1_204,
+            (OPENID, READ, CALENDAR),
             paging=Paging(next=older),
         ),
         "people_pairwise": PeoplePage(
@@ -254,7 +264,9 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
             0,
             pairwise=True,
         ),
-        "people_hostile": PeoplePage(head(hostile), (_person(1001, _ODD, _ODD),), 1, 1),
+        "people_hostile": PeoplePage(
+            head(hostile), (_person(1001, _ODD, _ODD),), 1, 1, (CALENDAR,)
+        ),
         "failure": _failure(
             0,
             "redirect_uri.unknown",

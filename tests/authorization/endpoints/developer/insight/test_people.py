@@ -40,6 +40,46 @@ def test_names_and_addresses_are_there_only_where_they_were_allowed(
     run(tmp_path, story, database_url)
 
 
+def test_permissions_that_all_users_allowed_are_listed_once(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await team(it)
+        for user in (ALICE, BOB):
+            await grant_of(it, "web1", Scope.of("notes:read"), user=user)
+        page = await (await signed_in(it)).get(f"{WEB1}/people")
+        assert knows(page, "Permissions of all users on this page")
+        assert page.body.count("<code>notes:read</code>") == 1
+        assert "Differences" not in page.body
+
+    run(tmp_path, story)
+
+
+def test_only_permissions_that_differ_are_listed_with_their_user(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await team(it)
+
+        def connect(tx: Transaction) -> None:
+            for each in range(2):
+                user = _another(2_000 + each)
+                assert tx.users.register(user)
+                scope = Scope.of("notes:read", "openid")
+                tx.consents.save(Consent(user.uid, "web1", scope, "", it.clock.now))
+
+        await it.store.write(connect)
+        await grant_of(it, "web1", Scope.of("notes:read", "notes:write"))
+        page = await (await signed_in(it)).get(f"{WEB1}/people")
+        assert knows(page, "Most common permissions on this page")
+        above, _, listed = page.body.partition("<tbody>")
+        assert "<code>openid</code>" in above
+        rows = [re.sub(r"<[^>]*>|\s+", " ", row) for row in listed.split("</tr>")[:-1]]
+        differing = [" ".join(row.split()) for row in rows if "Also" in row]
+        assert len(differing) == 1
+        assert "Also notes:write Without openid" in differing[0]
+        assert "1001" in differing[0]
+        assert "notes:read" not in listed
+
+    run(tmp_path, story)
+
+
 def test_pairwise_apps_see_their_own_subjects(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)

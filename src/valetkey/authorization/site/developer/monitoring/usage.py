@@ -176,12 +176,14 @@ class UserLine(Struct, frozen=True):
     """One user as the app knows them; `name` and `email` if the app may read those."""
 
     subject: str
-    scope: tuple[ScopeText, ...]
     since: When
     #: None if the app has a consent but no live grant.
     last_used: When | None
     name: str = ""
     email: str = ""
+    #: What this user allowed beyond the most common scopes, and which of those they did not.
+    more: tuple[ScopeText, ...] = ()
+    missing: tuple[ScopeText, ...] = ()
 
 
 class PeoplePage(Struct, frozen=True):
@@ -194,6 +196,8 @@ class PeoplePage(Struct, frozen=True):
     total: int
     #: How many used it in the last 30 days.
     active: int
+    #: The scopes that most of the listed users allowed; the lines have only what differs.
+    common: tuple[ScopeText, ...] = ()
     #: The app has pairwise subject identifiers (OpenID Connect Core 8.1).
     pairwise: bool = False
     paging: Paging = ONE_PAGE
@@ -232,12 +236,14 @@ class AppUsers(Struct, frozen=True):
         if len(crowd.people) > SHOWN:
             place_of_last = f"{shown[-1].since}.{shown[-1].uid}".encode()
             sealed = self.keyring.sealer.seal(place_of_last, _sealed_for(client.id), self.random)
+        common, lines = _lines(shown, apis, now)
         return Show(
             PeoplePage(
                 head,
-                tuple(_line(each, apis, now) for each in shown),
+                lines,
                 crowd.total,
                 active,
+                common,
                 pairwise=client.openid.is_pairwise,
                 paging=pages_beside(head.at("people"), {}, request.query, sealed, name="before"),
             )
@@ -251,14 +257,24 @@ class AppUsers(Struct, frozen=True):
         return Instant(int(match[1])), int(match[2])
 
 
-def _line(person: ConnectedUser, apis: Sequence[Api], now: Instant) -> UserLine:
-    return UserLine(
-        person.subject,
-        tuple(described(person.scope, apis, {})),
-        When(person.since, now),
-        None if person.last_used_at is None else When(person.last_used_at, now),
-        person.name,
-        person.email,
+def _lines(
+    people: Sequence[ConnectedUser], apis: Sequence[Api], now: Instant
+) -> tuple[tuple[ScopeText, ...], tuple[UserLine, ...]]:
+    """Return the most common scopes, and each user with what differs from them."""
+    scopes = [tuple(described(each.scope, apis, {})) for each in people]
+    counted = Counter(map(frozenset, scopes))
+    common = max(scopes, key=lambda each: counted[frozenset(each)], default=())
+    return common, tuple(
+        UserLine(
+            person.subject,
+            When(person.since, now),
+            None if person.last_used_at is None else When(person.last_used_at, now),
+            person.name,
+            person.email,
+            more=tuple(each for each in scope if each not in common),
+            missing=tuple(each for each in common if each not in scope),
+        )
+        for person, scope in zip(people, scopes, strict=True)
     )
 
 
