@@ -46,7 +46,9 @@ def test_failed_attempt_is_counted_and_server_that_takes_nothing_is_warned_of(
         log.set_up("warning", "json")
     lines = [json.loads(line) for line in told.getvalue().splitlines()]
     found = {(each["level"], each.get("reason", each.get("cause"))) for each in lines}
-    assert found == {("info", "message 451") if is_there else ("warning", "no connection")}
+    assert found == {
+        ("info", "message rejected with 451") if is_there else ("warning", "no connection")
+    }
 
 
 def _attempts() -> dict[str, float]:

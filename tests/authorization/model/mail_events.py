@@ -25,7 +25,7 @@ _SETTINGS = MailSettings(host="mail.example", from_address="no-reply@auth.exampl
 async def letters(it: Harness) -> None:
     """The post takes one letter, and refuses another for good."""
     outbox = MailOutbox(_SETTINGS, it.foundation.keyring, SYSTEM.random)
-    answers = [None, NotDelivered("recipient 550", for_good=True)]
+    answers = [None, NotDelivered("recipient rejected with 550", for_good=True)]
 
     async def send(message: EmailMessage) -> None:
         if failure := answers.pop():

@@ -36,6 +36,7 @@ def test_a_mail_server_that_answers_is_good() -> None:
 
 def test_mail_problems_are_reported() -> None:
     with mail_server() as server:
-        assert "lacks" in found(mail_settings(server.port, tls=MailTls.STARTTLS)).found
+        without_tls = found(mail_settings(server.port, tls=MailTls.STARTTLS))
+        assert "no support for STARTTLS" in without_tls.found
     assert "no connection" in found(mail_settings(1)).found
     assert found(mail_settings(1, password_file="nowhere", user="me")).level is Level.ERROR

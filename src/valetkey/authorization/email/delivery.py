@@ -72,10 +72,10 @@ class MailDelivery(Struct, frozen=True):
     async def _attempt(self, mail: QueuedEmail) -> None:
         email = self.outbox.open(mail)
         if email is None:
-            await self._give_up(mail, "not ours to open")
+            await self._give_up(mail, "encrypted with another keyring")
             return
         if mail.expires_at <= self.runtime.now():
-            await self._give_up(mail, "too late")
+            await self._give_up(mail, "expired before delivery")
             return
         try:
             await self._send(mail, email)
@@ -107,7 +107,7 @@ class MailDelivery(Struct, frozen=True):
                 at=mail.created_at,
             )
         except ValueError as error:
-            raise NotDelivered("address", for_good=True) from error
+            raise NotDelivered("invalid address", for_good=True) from error
         await self.send(message)
 
     async def _again(self, mail: QueuedEmail, because: str) -> None:

@@ -29,7 +29,7 @@ _PERMANENT = range(500, 600)
 
 
 class NotDelivered(Exception):
-    """The mail server did not accept the email; `reason` is one word for the log.
+    """The mail server did not accept the email; `reason` is a few words without text from it.
 
     `for_good` says that a retry is useless, `of_server` that no email can be sent now.
     """
@@ -79,10 +79,10 @@ class MailServer:
         except aiosmtplib.SMTPRecipientsRefused as error:
             codes = [refused.code for refused in error.recipients]
             for_good = all(code in _PERMANENT for code in codes)
-            raise NotDelivered(f"recipient {codes[0]}", for_good=for_good) from error
+            raise NotDelivered(f"recipient rejected with {codes[0]}", for_good=for_good) from error
         except aiosmtplib.SMTPDataError as error:
             raise NotDelivered(
-                f"message {error.code}", for_good=error.code in _PERMANENT
+                f"message rejected with {error.code}", for_good=error.code in _PERMANENT
             ) from error
         except (aiosmtplib.SMTPException, OSError, ValueError, TimeoutError) as error:
             raise NotDelivered(reason_of(error), of_server=True) from error
@@ -116,20 +116,20 @@ class MailServer:
 def reason_of(error: BaseException) -> str:
     """Name the reason why an email was not sent, without text from the mail server."""
     if isinstance(error, aiosmtplib.SMTPAuthenticationError):
-        return f"sign-in refused with {error.code}"
+        return f"sign-in rejected with {error.code}"
     # That STARTTLS is missing the library says with its most general class.
     if isinstance(error, aiosmtplib.SMTPNotSupported) or type(error) is aiosmtplib.SMTPException:
-        return "it lacks what is needed: TLS, or a way to sign in"
+        return "no support for STARTTLS or the sign-in method"
     if isinstance(error, aiosmtplib.SMTPResponseException):
         return f"answered {error.code}"
     cause = error.__cause__ or error
     if isinstance(error, ssl.SSLError) or isinstance(cause, ssl.SSLError):
-        return "its certificate or TLS is not right"
+        return "invalid certificate, or TLS failed"
     if isinstance(error, TimeoutError | aiosmtplib.SMTPTimeoutError):
         return "no answer in time"
     if isinstance(error, aiosmtplib.SMTPConnectError | OSError):
         return "no connection"
-    return "the connection ended" if isinstance(error, aiosmtplib.SMTPException) else "address"
+    return "connection closed" if isinstance(error, aiosmtplib.SMTPException) else "invalid address"
 
 
 async def _leave(server: "aiosmtplib.SMTP") -> None:
