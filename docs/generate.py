@@ -16,6 +16,7 @@ from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, P
 from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.actions.developer.quickstart import STACKS
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
@@ -84,6 +85,10 @@ def events() -> Iterator[str]:
         "the authorization server (`account`, `client`, `authorizations`) have their events there."
     )
     yield _events(OBJECT_EVENTS)
+    yield "## Kinds of email"
+    yield "The `kind` of `mail.dispatched` and `mail.given_up`, and its name in the console."
+    kinds = (f"| `{kind.value}` | {kind.label} |" for kind in EmailKind)
+    yield "\n".join(["| kind | name |", "|---|---|", *kinds])
 
 
 def _events(events: Iterable[type[Event | ObjectEvent]]) -> str:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 from msgspec import Struct, field
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant, days, minutes
+from valetkey.kernel.words import translatable
 
 LEASE = minutes(2)
 """How long one process may hold a message: longer than the longest attempt to send it."""
@@ -17,29 +19,47 @@ LIFETIME = days(1)
 
 
 class EmailKind(StrEnum):
-    """The kinds of messages; their texts are in email/templates/<kind>.txt."""
+    """The kinds of messages, each with its name; their texts are in email/templates/<kind>.txt."""
 
-    SIGN_UP = "sign_up"
-    SIGN_UP_TAKEN = "sign_up_taken"
-    INVITATION = "invitation"
-    VERIFY_EMAIL = "verify_email"
-    PASSWORD_RESET = "password_reset"
-    ACCOUNT_CREATED = "account_created"
-    PASSWORD_CHANGED = "password_changed"
-    EMAIL_CHANGE = "email_change"
-    EMAIL_CHANGED = "email_changed"
-    EMAIL_VERIFIED = "email_verified"
-    NEW_DEVICE = "new_device"
-    RECOVERY_CODE_USED = "recovery_code_used"
-    WAY_IN_ADDED = "way_in_added"
-    ROLE_CHANGED = "role_changed"
-    FACTORS_RESET = "factors_reset"
-    REMOVAL_PLANNED = "removal_planned"
-    REMOVED = "removed"
-    TEAM_INVITATION = "team_invitation"
-    WEBHOOK_DISABLED = "webhook_disabled"
-    APP_CHANGED = "app_changed"
-    TEST = "test"
+    SIGN_UP = "sign_up", translatable("Sign-up confirmation")
+    SIGN_UP_TAKEN = "sign_up_taken", translatable("Sign-up with a registered address")
+    INVITATION = "invitation", translatable("Invitation to create an account")
+    VERIFY_EMAIL = "verify_email", translatable("Email verification")
+    PASSWORD_RESET = "password_reset", translatable("Password reset")
+    ACCOUNT_CREATED = "account_created", translatable("Account created by an administrator")
+    PASSWORD_CHANGED = "password_changed", translatable("Password changed")
+    EMAIL_CHANGE = "email_change", translatable("New email address to confirm")
+    EMAIL_CHANGED = "email_changed", translatable("Email address changed")
+    EMAIL_VERIFIED = "email_verified", translatable("Email address marked as verified")
+    NEW_DEVICE = "new_device", translatable("Sign-in from a new browser")
+    RECOVERY_CODE_USED = "recovery_code_used", translatable("Recovery code used")
+    WAY_IN_ADDED = "way_in_added", translatable("Sign-in method added")
+    ROLE_CHANGED = "role_changed", translatable("Role changed")
+    FACTORS_RESET = "factors_reset", translatable("Second factors removed")
+    REMOVAL_PLANNED = "removal_planned", translatable("Account deletion scheduled")
+    REMOVED = "removed", translatable("Account deleted")
+    TEAM_INVITATION = "team_invitation", translatable("Invitation to a team")
+    WEBHOOK_DISABLED = "webhook_disabled", translatable("Webhook disabled")
+    APP_CHANGED = "app_changed", translatable("App changed by an administrator")
+    TEST = "test", translatable("Test email")
+
+    label: str
+    """The name that people read, marked for translation."""
+
+    def __new__(cls, code: str, label: str) -> Self:
+        """Return the member that is stored as `code`; without a label, there is none."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.label = label
+        return member
+
+
+def label_of(kind: str) -> str:
+    """Return the name of a stored kind, marked for translation; "" if unknown."""
+    return _LABELS.get(kind, "")
+
+
+_LABELS = {each.value: each.label for each in EmailKind}
 
 
 class Email(Struct, frozen=True):

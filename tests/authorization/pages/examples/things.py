@@ -12,6 +12,7 @@ from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.clients.client import (
@@ -247,8 +248,19 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "accounts@example.com",
         "ada@example.com",
         2,
-        (EmailLine("verify_email", _ago(300), 1), EmailLine("password_reset", _ago(86_000), 3)),
-        (EmailLine("new_device", _ago(9_000), 12, "the mail server does not answer"),),
+        (
+            EmailLine("verify_email", EmailKind.VERIFY_EMAIL.label, _ago(300), 1),
+            EmailLine("password_reset", EmailKind.PASSWORD_RESET.label, _ago(86_000), 3),
+        ),
+        (
+            EmailLine(
+                "new_device",
+                EmailKind.NEW_DEVICE.label,
+                _ago(9_000),
+                12,
+                "recipient rejected with 550",
+            ),
+        ),
     )
     registration = RegistrationPage(
         action="/admin/registration",
@@ -328,7 +340,13 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         ),
         "admin_mail": mail,
         "admin_mail_tested": replace(mail, tested="queued", waiting=1, sent=(), given_up=()),
-        "admin_mail_refused": replace(mail, tested="refused", transport="mailbox", may_test=False),
+        "admin_mail_refused": replace(
+            mail,
+            transport="mailbox",
+            sent=(EmailLine("<i>", "", _ago(9), 1),),
+            may_test=False,
+            tested="refused",
+        ),
         "admin_mail_off": replace(mail, transport="off"),
         "admin_registration": registration,
         "admin_registration_wrong": replace(

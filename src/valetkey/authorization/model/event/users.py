@@ -145,9 +145,9 @@ class IdentityUnlinked(ByUser, frozen=True):
 
 
 class MailDispatched(BySystem, frozen=True):
-    """The mail server accepted a message; `kind` is its subject."""
+    """The mail server accepted an email; `kind` is its purpose."""
 
-    sentence = translatable("The email %(kind)s was sent.")
+    sentence = translatable("An email was sent: %(kind)s.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -156,9 +156,9 @@ class MailDispatched(BySystem, frozen=True):
 
 
 class MailGivenUp(BySystem, frozen=True):
-    """Delivery of a message was abandoned; `because` says why."""
+    """Delivery of an email was abandoned; `because` says why."""
 
-    sentence = translatable("The email %(kind)s could not be delivered.")
+    sentence = translatable("An email could not be delivered: %(kind)s.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None

@@ -9,13 +9,20 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.authorization.endpoints.admin.things.desk import administrator, page
+from tests.authorization.endpoints.developer.developers import text_of
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.model.account.user import Role, Uid, User
+from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.clients import ClientDisabled, ClientRegistered
 from valetkey.authorization.model.event.event import by_cli, by_token
-from valetkey.authorization.model.event.users import RemovalPlanned, UserDisabled
+from valetkey.authorization.model.event.users import (
+    MailDispatched,
+    MailGivenUp,
+    RemovalPlanned,
+    UserDisabled,
+)
 from valetkey.authorization.site.admin.events.lines import KINDS
 from valetkey.authorization.site.paging import pages_beside
 from valetkey.authorization.storage.transaction import Transaction
@@ -111,6 +118,27 @@ def test_every_event_has_a_sentence_that_its_fields_fill() -> None:
         assert kind.sentence.endswith("."), f"{kind.name} needs a sentence"
         assert named <= set(kind.__struct_fields__), kind.name
     assert len({kind.sentence for kind in KINDS.values()}) == len(KINDS)
+
+
+def test_events_of_email_name_its_kind_in_the_language_of_the_page(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        now = it.clock.now
+
+        def happen(tx: Transaction) -> None:
+            tx.events.add(MailDispatched(None, EmailKind.NEW_DEVICE, 1), now)
+            tx.events.add(MailGivenUp(1001, "of_another_version", 9, "no connection"), now)
+
+        await it.write(happen)
+        browser = await administrator(it)
+        sent = text_of(await page(browser, "/admin/events?name=mail.dispatched"))
+        assert "An email was sent: Sign-in from a new browser." in sent
+        assert "kind new_device" in sent
+        lost = text_of(await page(browser, "/admin/events?name=mail.given_up"))
+        assert "An email could not be delivered: of_another_version." in lost
+        german = await browser.get("/admin/events", name="mail.dispatched", ui_locales="de")
+        assert "Anmeldung in einem neuen Browser" in german.body
+
+    run(tmp_path, story)
 
 
 def test_events_are_told_in_sentences_with_their_actor_and_fields(tmp_path: Path) -> None:

@@ -8,7 +8,11 @@ from tests.authorization.endpoints.admin_api.programs import Caller
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
 from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.sections.mail import MailSettings, MailTransport
 
 
 async def _in_german(browser: Browser, form: Answer, **typed: str) -> str:
@@ -123,6 +127,27 @@ def test_mail_that_is_off_says_so(tmp_path: Path) -> None:
         assert "Email is disabled" in shown.body
 
     run(tmp_path, story)
+
+
+def test_emails_are_listed_by_the_names_of_their_kinds(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        now = it.clock.now
+
+        def happen(tx: Transaction) -> None:
+            tx.events.add(MailDispatched(None, EmailKind.VERIFY_EMAIL, 1), now)
+            tx.events.add(MailGivenUp(1001, "of_another_version", 9, "no connection"), now)
+
+        await it.write(happen)
+        browser = await administrator(it)
+        shown = (await page(browser, "/admin/mail")).body
+        assert "Email verification" in shown
+        assert "verify_email" not in shown
+        assert "<code>of_another_version</code>" in shown
+        german = await browser.get("/admin/mail", ui_locales="de")
+        assert "Bestätigung der E-Mail-Adresse" in german.body
+
+    box = MailSettings(transport=MailTransport.MAILBOX)
+    run(tmp_path, story, mail=box)
 
 
 def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.search import is_gone
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.email import label_of
 from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.users.users import user_address
@@ -23,6 +25,7 @@ KINDS: Mapping[str, type[Event]] = MappingProxyType({kind.name: kind for kind in
 
 _EMPTY = "\u2013"
 _MOMENTS = ("_at", "_until")
+_OF_EMAIL = frozenset({MailDispatched.name, MailGivenUp.name})
 _COLUMNS = frozenset({"uid", "client_id", "grant_id"})
 
 
@@ -58,6 +61,8 @@ class EventRow(Struct, frozen=True):
     actor: Actor
     fields: tuple[tuple[str, str], ...]
     ip_address: str = ""
+    #: The name of the kind of an email, marked for translation: shown in place of its code.
+    email: str = ""
 
 
 class Names(Struct, frozen=True):
@@ -120,6 +125,7 @@ def _row(event: EventRecord, names: Names, now: Instant) -> EventRow:
         actor=_actor(event, names),
         fields=tuple(_fields(event, said)),
         ip_address="" if event.origin is None else event.origin.address,
+        email=label_of(said.get("kind", "")) if event.name in _OF_EMAIL else "",
     )
 
 

@@ -14,6 +14,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
 from valetkey.authorization.layout.language_choice import language_of
+from valetkey.authorization.model.email import label_of
 from valetkey.authorization.operations.operation import (
     InvalidInput,
     Services,
@@ -239,9 +240,13 @@ MAIL = ADDRESSES["admin_mail"]
 
 
 class EmailLine(Struct, frozen=True):
-    """The outcome of an email; `because` is "" if the mail server accepted it."""
+    """The outcome of an email; `because` is "" if the mail server accepted it.
+
+    `label` is the name of its kind, marked for translation; "" for a kind of another version.
+    """
 
     kind: str
+    label: str
     when: When
     attempts: int
     because: str = ""
@@ -327,5 +332,6 @@ class Mail(Struct, frozen=True):
 def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[EmailLine, ...]:
     read = [(each, msgspec.json.decode(each.data, type=_EventData)) for each in found]
     return tuple(
-        EmailLine(said.kind, When(each.at, now), said.attempts, said.because) for each, said in read
+        EmailLine(said.kind, label_of(said.kind), When(each.at, now), said.attempts, said.because)
+        for each, said in read
     )
