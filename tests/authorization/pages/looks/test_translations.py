@@ -37,6 +37,12 @@ _LETTERS = re.compile(r"[A-Za-z]{2,}")
 _SAID = re.compile(r"""\b(?:title|alt|placeholder|aria-label)=["']([^"']*)["']""")
 # What these hold is for machines, or the same in every language.
 _SILENT = {"code", "pre", "script", "style"}
+# Another term, or another form of address, than the rest of the catalogue.
+_AVOIDED = {
+    "de": r"geheimnis|\b(?:du|dich|dir|dein\w*)\b",
+    "es": r"\busted(?:es)?\b|^(?:elija|escriba|haga|inicie|introduzca)\b",
+    "fr": r"secrets? de client\b|\b(?:tu|tes)\b",
+}
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +110,12 @@ def test_no_sentence_of_another_language_is_english(tag: str) -> None:
     same = {re.sub(r"[(%].*", "", text) for text, said in _pairs(read(tag)) if text == said}
 
     assert {text for text in same if len(re.findall(r"[A-Za-z]{2,}", text)) > 3} == set()
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_a_catalogue_has_one_term_and_one_form_of_address(tag: str) -> None:
+    avoided = re.compile(_AVOIDED[tag], re.IGNORECASE)
+    assert [said for _, said in _pairs(read(tag)) if avoided.search(said)] == []
 
 
 def test_plural_forms_follow_the_rule_of_the_language() -> None:
