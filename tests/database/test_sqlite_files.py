@@ -118,15 +118,21 @@ def test_log_may_be_deleted_while_the_database_is_opened(
     asyncio.run(story())
 
 
-def test_an_open_database_keeps_its_log(tmp_path: Path) -> None:
-    """Before its first transaction, too: closing another connection does not delete the log."""
+@pytest.mark.parametrize("opens_first", [False, True])
+def test_an_open_database_keeps_its_log(tmp_path: Path, *, opens_first: bool) -> None:
+    """Before its first transaction, too: closing another connection does not delete the log.
+
+    A new database gets its log from the first that opens it.
+    """
 
     async def story() -> None:
-        first = SQLite(tmp_path / "a.db")
-        await first.write(lambda db: db.run(_TABLE))
-        engine = SQLite(tmp_path / "a.db")
-        await first.close()
+        engine = SQLite(tmp_path / "a.db") if opens_first else None
+        other = SQLite(tmp_path / "a.db")
+        await other.write(lambda db: db.run(_TABLE))
+        engine = engine or SQLite(tmp_path / "a.db")
+        await other.close()
         assert (tmp_path / "a.db-wal").exists()
+        await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (1)"))
         assert engine.check_identity() == ""
         await engine.close()
 

@@ -55,6 +55,9 @@ def open_writer(path: Path, *, patience: float) -> apsw.Connection:
     """
     raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
     _keep_a_log(raw, patience)
+    # A database that is new or a backup got its log just now, and no lock on it before the first
+    # read: another process whose last connection is closed would delete the log.
+    raw.pragma("data_version")
     # FULL: a commit is on disk before it is confirmed. NORMAL could lose the latest commits.
     raw.pragma("synchronous", "FULL")
     raw.pragma("foreign_keys", "ON")
