@@ -11,8 +11,10 @@ import pytest
 
 from valetkey.database import sqlite_writer
 from valetkey.database.engine import DatabaseUnavailable
+from valetkey.database.migrate import migrate
 from valetkey.database.sqlite import SQLite
-from valetkey.database.sqlite_connection import open_writer
+from valetkey.database.sqlite_connection import open_writer, replace_with_backup
+from valetkey.database.sqlite_files import create_file, files_of, require_private
 from valetkey.kernel.refusal import OperatorError
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
@@ -159,3 +161,85 @@ def test_a_missing_file_is_made_only_by_who_begins(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable):
         SQLite(tmp_path / "a.db", begins=False)
     assert not list(tmp_path.iterdir())
+
+
+def test_log_may_be_deleted_while_modes_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process closes its last connection when the file was just seen."""
+    log, state = tmp_path / "a.db-wal", Path.stat
+    create_file(tmp_path / "a.db")
+
+    def seen_and_deleted(file: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = state(file, follow_symlinks=follow_symlinks)
+        if file == log:
+            file.unlink()
+        return found
+
+    def list_files(path: Path) -> None:
+        assert [str(file) for file, _ in files_of(path)] == [str(path), str(log)]
+
+    for ask in (require_private, list_files):
+        log.touch(0o600)
+        with monkeypatch.context() as then:
+            then.setattr(Path, "stat", seen_and_deleted)
+            ask(tmp_path / "a.db")
+        assert not log.exists()
+
+
+_PACKAGE = "valetkey.resource.storage.schema"
+
+
+@pytest.mark.parametrize("process", ["begins", "ends"])
+def test_restore_beside_a_process_that_begins_or_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: str
+) -> None:
+    """Its log is neither taken for that of the restored database, nor missed."""
+
+    async def made(path: Path, row: int) -> SQLite:
+        engine = SQLite(path)
+        await migrate(engine, _PACKAGE)
+        await engine.write(lambda db: db.run(_TABLE))
+        await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (:id)", id=row))
+        return engine
+
+    async def story() -> None:
+        path, rename = tmp_path / "a.db", Path.rename
+        backed_up = await made(tmp_path / "b.db", 1)
+        await backed_up.backup(str(tmp_path / "backup.db"))
+        await backed_up.close()
+        engines = [await made(path, 2)]
+        if process == "begins":
+            await engines.pop().close()
+        loop = asyncio.get_running_loop()
+
+        async def begin_or_end() -> None:
+            if process == "ends":
+                await engines.pop().close()
+            else:
+                engines.append(SQLite(path))
+                await engines[0].write(lambda db: db.run("INSERT INTO a (id) VALUES (3)"))
+
+        def renamed(file: Path, target: str) -> Path:
+            if file == path:
+                asyncio.run_coroutine_threadsafe(begin_or_end(), loop).result()
+            return rename(file, target)
+
+        with monkeypatch.context() as then:
+            then.setattr(Path, "rename", renamed)
+            await asyncio.to_thread(
+                replace_with_backup, tmp_path / "backup.db", path, package=_PACKAGE, aside=".old"
+            )
+        assert not (tmp_path / "a.db-wal").exists()
+        for engine in engines:
+            assert "was replaced" in engine.check_identity()
+            with pytest.raises(DatabaseUnavailable):
+                await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (4)"))
+            await engine.close()
+        for file, rows in (("a.db", [(1,)]), ("a.db.old", [(2,), (3,)][: 1 + len(engines)])):
+            restored = SQLite(tmp_path / file)
+            assert await restored.read(lambda db: db.rows("SELECT id FROM a ORDER BY id")) == rows
+            assert await restored.read(lambda db: db.rows("PRAGMA integrity_check")) == [("ok",)]
+            await restored.close()
+
+    asyncio.run(story())

@@ -195,8 +195,8 @@ class SQLite:
     async def sizes(self) -> Mapping[str, int]:
         """See `Engine.sizes`; tables in files of up to 1 GiB, now and then, as far as possible."""
         files = {
-            str(file).removeprefix(str(self._path)).removeprefix("-") or "main": file.stat().st_size
-            for file in files_of(self._path)
+            str(file).removeprefix(str(self._path)).removeprefix("-") or "main": state.st_size
+            for file, state in files_of(self._path)
         }
         if self._tables.is_due(files.get("main", 0)):
             with suppress(DatabaseUnavailable, Overloaded):

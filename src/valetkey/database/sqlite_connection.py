@@ -21,7 +21,7 @@ from valetkey.database.engine import (
     Row,
     UnstorableValue,
 )
-from valetkey.database.sqlite_files import files_of, sync
+from valetkey.database.sqlite_files import rename_files, sync
 from valetkey.database.statement import storable
 from valetkey.kernel.refusal import OperatorError
 
@@ -334,7 +334,6 @@ def replace_with_backup(backup: Path, path: Path, *, package: str, aside: str) -
         shutil.copyfileobj(source, target)
         target.flush()
         os.fsync(descriptor)
-    for file in list(files_of(path)):
-        file.rename(f"{path}{aside}{str(file).removeprefix(str(path))}")
+    rename_files(path, aside)
     draft.rename(path)
     sync(path.parent)

@@ -4,6 +4,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from valetkey.kernel.refusal import OperatorError
@@ -13,23 +14,39 @@ _ENDS = ("", "-wal", "-shm")
 _LOOK_EVERY = 0.1  # seconds
 
 
-def files_of(path: Path) -> Iterator[Path]:
-    """Return those that exist of the database file, its write-ahead log and the log's index."""
+def files_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Return those that exist of the database file, its write-ahead log and the log's index.
+
+    Another process may delete the last two at any moment, when it closes its last connection: what
+    `stat` says comes with each, because asking again could fail.
+    """
     for end in _ENDS:
         file = Path(f"{path}{end}")
-        if file.exists():
-            yield file
+        with suppress(FileNotFoundError):
+            yield file, file.stat()
 
 
 def require_private(path: Path) -> None:
     """Raise OperatorError if group or others may read or write one of the files."""
-    open_to_others = [str(file) for file in files_of(path) if file.stat().st_mode & _OTHERS]
+    open_to_others = [str(file) for file, state in files_of(path) if state.st_mode & _OTHERS]
     if open_to_others:
         files = " ".join(open_to_others)
         message = (
             f"{path} holds a server's database and other users can read it; run: chmod 600 {files}"
         )
         raise OperatorError(message)
+
+
+def rename_files(path: Path, ending: str) -> None:
+    """Rename the database file and the files beside it: `ending` follows the database's name.
+
+    The database is renamed first: from then on no process opens it and makes a log, which would be
+    taken for the log of the next database of this name. A process that ends meanwhile may delete
+    its log.
+    """
+    for end in ("", "-journal", *_ENDS[1:]):
+        with suppress(FileNotFoundError):
+            Path(f"{path}{end}").rename(f"{path}{ending}{end}")
 
 
 def create_file(path: Path) -> None:
