@@ -169,3 +169,55 @@ def test_sqlite_writer_that_is_stuck_is_refused_in_time(tmp_path: Path) -> None:
         await engine.close()
 
     asyncio.run(story())
+
+
+def test_sqlite_schema_change_waits_for_that_of_another_process(tmp_path: Path) -> None:
+    """For longer than a write waits for the lock: a migration of a large database takes minutes."""
+
+    async def story() -> None:
+        one, other = (SQLite(tmp_path / "a.db", timeouts=_SHORT) for _ in range(2))
+        begun, gate = threading.Event(), threading.Event()
+
+        def long(db: Connection) -> None:
+            db.run("CREATE TABLE a (id BIGINT PRIMARY KEY)")
+            begun.set()
+            gate.wait()
+
+        first = asyncio.create_task(one.change_schema(long))
+        await asyncio.to_thread(begun.wait)
+        second = asyncio.create_task(other.change_schema(_insert(1)))
+        with pytest.raises(DatabaseUnavailable, match="no answer within 1 s"):
+            await other.write(_insert(2))
+        assert not second.done()
+        gate.set()
+        await first
+        assert await second == 1
+        assert await other.write(_insert(3)) == 1
+        assert await _count(other) == 2
+        for engine in (one, other):
+            await engine.close()
+
+    asyncio.run(story())
+
+
+def test_sqlite_closes_while_another_process_changes_the_schema(tmp_path: Path) -> None:
+    async def story() -> None:
+        one, other = (SQLite(tmp_path / "a.db", timeouts=_SHORT) for _ in range(2))
+        begun, gate = threading.Event(), threading.Event()
+
+        def long(_: Connection) -> None:
+            begun.set()
+            gate.wait()
+
+        first = asyncio.create_task(one.change_schema(long))
+        await asyncio.to_thread(begun.wait)
+        second = asyncio.create_task(other.change_schema(_insert(1)))
+        with pytest.raises(DatabaseUnavailable, match="no answer within 1 s"):
+            await other.write(_insert(2))
+        second.cancel()
+        await other.close()
+        gate.set()
+        await first
+        await one.close()
+
+    asyncio.run(story())

@@ -16,10 +16,21 @@ Work = Callable[[Connection], Any]
 class QueuedWork:
     """A transaction that a caller waits for: its function, the caller's future, and the outcome."""
 
-    __slots__ = ("_caller", "_late", "future", "loop", "problem", "result", "since", "work")
+    __slots__ = (
+        "_caller",
+        "_late",
+        "_limited",
+        "future",
+        "loop",
+        "problem",
+        "result",
+        "since",
+        "work",
+    )
 
-    def __init__(self, work: Work) -> None:
-        """Create one to be awaited on the running event loop."""
+    def __init__(self, work: Work, *, limited: bool = True) -> None:
+        """Create one to be awaited on the running event loop, `limited` in time or not."""
+        self._limited = limited
         self._caller = CALLER.get()
         self.since = monotonic()
         self._late = False
@@ -28,6 +39,11 @@ class QueuedWork:
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.problem: BaseException | None = None
+
+    @property
+    def waits_for_lock(self) -> bool:
+        """Whether its caller waits for a lock for as long as it takes; any thread may ask."""
+        return not self._limited and not self.future.done()
 
     async def answer(self, longest: float | None) -> Any:
         """Wait at most `longest` seconds for the outcome of the work; return it or raise it.

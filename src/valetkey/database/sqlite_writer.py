@@ -158,9 +158,10 @@ class Writer:
     async def write(self, work: Work, *, limited: bool = True) -> Any:
         """Run `work` in a transaction; if `limited`, for at most `Timeouts.answer`.
 
-        Raises `Overloaded` when 2,000 are already waiting.
+        Otherwise it waits for other processes for as long as they write. Raises `Overloaded` when
+        2,000 are already waiting.
         """
-        asked = QueuedWork(work)
+        asked = QueuedWork(work, limited=limited)
         # The lock keeps work from being queued behind the entry that ends the thread.
         with self._queue_turn:
             if self._closed:
@@ -228,7 +229,7 @@ class Writer:
 
     def _transact(self, batch: Sequence[QueuedWork]) -> None:
         try:
-            self._begin()
+            self._begin(batch)
             if len(batch) == 1 or not self._all(batch):
                 for asked in batch:
                     self._one(asked, grouped=len(batch) > 1)
@@ -252,8 +253,8 @@ class Writer:
             for asked in batch:
                 asked.problem = DatabaseUnavailable(f"SQLite: {problem}")
 
-    def _begin(self) -> None:
-        """Take the write lock up front, waiting for other processes.
+    def _begin(self, batch: Sequence[QueuedWork]) -> None:
+        """Take the write lock for `batch` up front, waiting for other processes.
 
         IMMEDIATE, because a read that later turns into a write would fail with
         SQLITE_BUSY_SNAPSHOT, with any timeout.
@@ -272,7 +273,8 @@ class Writer:
             try:
                 self._raw.execute("BEGIN IMMEDIATE")
             except apsw.BusyError:
-                if time.monotonic() > deadline:
+                patient = any(asked.waits_for_lock for asked in batch)
+                if time.monotonic() > deadline and not patient:
                     raise
                 time.sleep(_ATTEMPT_EVERY)
             else:
@@ -286,7 +288,7 @@ class Writer:
                 self.failures += 1
                 for each in batch:
                     each.again()
-                self._begin()
+                self._begin(batch)
                 return False
         return True
 
