@@ -62,3 +62,23 @@ def test_transactions_that_deadlock_again_and_again_are_all_written(postgres_url
             await engine.close()
 
     asyncio.run(story())
+
+
+def test_schema_change_that_is_repeated_still_waits_without_a_limit(postgres_url: str) -> None:
+    """Running servers hold locks for a moment, and a migration that gives up stops the start."""
+
+    async def story() -> None:
+        engine, limits = Postgres(postgres_url, size=1), list[str]()
+
+        def work(db: Connection) -> None:
+            row = db.row("SELECT current_setting('lock_timeout')")
+            assert row is not None
+            limits.append(row[0])
+            if len(limits) == 1:
+                db.run("DO 'BEGIN RAISE EXCEPTION ''x'' USING ERRCODE = ''40P01''; END'")
+
+        await engine.change_schema(work)
+        assert limits == ["0", "0"]
+        await engine.close()
+
+    asyncio.run(story())

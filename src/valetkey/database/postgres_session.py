@@ -299,7 +299,11 @@ class Session:
         if not channel.prepares:
             first, *rest = begin or Kind.READ.begin
             begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
-        for statement in (*begin, *(_ONE_AFTER_THE_OTHER if was_deadlocked else ())):
+        again: Sequence[bytes] = _ONE_AFTER_THE_OTHER if was_deadlocked else ()
+        if kind is Kind.SCHEMA:
+            # It keeps waiting for locks without a limit.
+            again = again[:-1]
+        for statement in (*begin, *again):
             channel.send(statement, self._values(statement))
         return bool(begin)
 
