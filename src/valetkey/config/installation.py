@@ -80,7 +80,8 @@ async def forget_missing(settings: Settings, server: ServerSettings) -> bool:
     else:
         missing = not file.exists()
     if missing:
-        note.unlink()
+        # Another process that begins at the same time may have removed it.
+        note.unlink(missing_ok=True)
     return missing
 
 

@@ -18,7 +18,7 @@ from valetkey.database.engine import (
     Overloaded,
     TablesMissing,
 )
-from valetkey.kernel.keyring import create_or_read_secret_file, replace_secret_file
+from valetkey.kernel.keyring import read_secret_file, replace_secret_file
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 
@@ -52,9 +52,11 @@ def last_seen(file: Path) -> Seen | None:
 
     Raises OperatorError for an invalid one.
     """
-    if not file.exists():
+    # `serve --new` in another process may remove the file at any moment.
+    text = read_secret_file(file)
+    if text is None:
         return None
-    match = _LINE.fullmatch(create_or_read_secret_file(file, str).split("\n", 1)[-1].strip())
+    match = _LINE.fullmatch(text.split("\n", 1)[-1].strip())
     if match is None:
         message = f"{file} does not say what was last seen of the database; run: "
         raise OperatorError(f"{message}valetkey database restore")

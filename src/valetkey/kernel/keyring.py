@@ -134,6 +134,15 @@ def create_or_read_secret_file(
         return _read(path, largest)
 
 
+def read_secret_file(path: Path) -> str | None:
+    """Return the content of the file; None if it is missing. Raises OperatorError as above."""
+    with _explained(path):
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            return None
+
+
 def replace_secret_file(path: Path, text: str) -> None:
     """Replace the content of the file atomically and synced, with mode 0600."""
     with _explained(path):
