@@ -59,12 +59,21 @@ def main(descriptor: int) -> int:
         return supervisor.run()
     finally:
         for note in plan["notes"]:
-            with suppress(OSError):
-                Path(note).unlink()
+            remove_note(Path(note))
         folder = Path(plan["folder"])
         for file in folder.iterdir():
             file.unlink()
         folder.rmdir()
+
+
+def remove_note(note: Path) -> None:
+    """Remove the file with this process's id.
+
+    While the last requests are answered the next supervisor may be ready: then the file is its.
+    """
+    with suppress(OSError):
+        if note.read_text(encoding="ascii") == f"{os.getpid()}\n":
+            note.unlink()
 
 
 def _server(file: str, told: Mapping[str, Any]) -> Server:
