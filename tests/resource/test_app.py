@@ -226,6 +226,8 @@ def test_a_database_that_was_not_prepared_is_an_operator_error(tmp_path: Path) -
         await engine.close()
         with pytest.raises(OperatorError, match="was not prepared"):
             await build(settings, SYSTEM)
+        # Its connections are closed: a start may be tried again for minutes.
+        assert not (tmp_path / "r.db-wal").exists()
 
     asyncio.run(story())
 

@@ -90,7 +90,12 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
     require_file(settings, settings.resource, begins=False)
     engine = connect_to(settings, settings.resource, begins=False)
     now = runtime.now()
-    page_key, memory = await engine.scan(lambda db: _remember(db, engine, now))
+    try:
+        page_key, memory = await engine.scan(lambda db: _remember(db, engine, now))
+    except BaseException:
+        # The start is tried again each second.
+        await engine.close()
+        raise
     auth_url = issuer_url(settings)
     url = settings.resource.url.rstrip("/")
     tls = _trust(settings, auth_url)
