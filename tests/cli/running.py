@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 PROGRAM = Path(sys.executable).with_name("valetkey")
 _PRELOADED = Path(__file__).with_name("preloaded.py")
+# Without it one thread could receive the exit code of the other's command.
+_TURN = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ def valetkey(
         stdin.write(typed.encode())
         stdin.seek(0)
         streams = [stdin.fileno(), out.fileno(), err.fileno()]
-        socket.send_fds(requests, [json.dumps(request).encode()], streams)
-        code = json.loads(requests.recv(64))
+        with _TURN:
+            socket.send_fds(requests, [json.dumps(request).encode()], streams)
+            code = json.loads(requests.recv(64))
         for stream in (out, err):
             stream.seek(0)
         return Ran(code, out.read().decode(), err.read().decode())
