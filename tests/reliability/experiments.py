@@ -35,7 +35,7 @@ from tests.reliability.outcome import Outcome
 from tests.reliability.pair import two_nodes
 from tests.reliability.revocation import revocation_everywhere, revocation_without_stream
 from tests.reliability.sync import sync_before_answer
-from tests.reliability.tables import bounded_tables
+from tests.reliability.tables.expiry import bounded_tables
 from tests.reliability.upgrade import rolling_upgrades
 from tests.reliability.virtual_day import soak
 from tests.reliability.webhooks import webhook_delivery

@@ -1,0 +1,1 @@
+"""What becomes of tables and files while rows expire and others come."""
