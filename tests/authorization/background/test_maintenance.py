@@ -9,7 +9,14 @@ import pytest
 from tests.support.harness import ADA, Harness, run
 from tests.support.wait import until_found
 from valetkey.authorization.background import maintenance as module
-from valetkey.authorization.background.maintenance import BATCH, SWEEPS, Maintenance, sweep_all
+from valetkey.authorization.background.maintenance import (
+    BATCH,
+    QUEUED_BATCH,
+    SWEEPS,
+    Maintenance,
+    pause_after,
+    sweep_all,
+)
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.voucher import DeviceCode
 from valetkey.authorization.storage.decisions import DecisionQueue
@@ -153,6 +160,64 @@ def test_what_ended_goes_in_batches(tmp_path: Path, database_url: str) -> None:
     run(tmp_path, story, database_url)
 
 
+@pytest.mark.parametrize(
+    ("took", "hurried", "pause"),
+    [(0.001, False, 0.009), (0.1, False, 0.02), (0.001, True, 0.001), (0.1, True, 0.006)],
+)
+def test_sweep_pauses_for_longer_than_its_transactions_unless_it_hurries(
+    took: float, hurried: bool, pause: float
+) -> None:
+    assert pause_after(took, hurried=hurried) == pytest.approx(pause)
+
+
+@pytest.mark.parametrize(("unhurried", "transactions"), [(60.0, 6), (0.0, 2)])
+def test_sweep_that_is_not_done_in_time_hurries(
+    tmp_path: Path, database_url: str, unhurried: float, transactions: int
+) -> None:
+    async def story(it: Harness) -> None:
+        def many(tx: Transaction) -> None:
+            for number in range(5 * BATCH):
+                tx.revocations.add(RevokedKind.TOKEN, f"at_{number}", it.clock.now)
+
+        await it.write(many)
+        it.clock.forward(days(3))
+        begun: list[Transaction] = []
+
+        def watched(tx: Transaction, now: Instant) -> int:
+            if not any(tx is each for each in begun):
+                begun.append(tx)
+            return tx.revocations.sweep(now, BATCH)
+
+        store, now = it.foundation.store, it.clock.now
+        assert await sweep_all(store, now, (watched,), unhurried=unhurried) == 5 * BATCH
+        assert len(begun) == transactions
+
+    run(tmp_path, story, database_url)
+
+
+def test_sweep_pauses_after_each_transaction_but_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, asked = [BATCH, BATCH, 1], list[tuple[float, bool]]()
+
+    def sweep(_tx: Transaction, _now: Instant) -> int:
+        return left.pop(0)
+
+    def pause(took: float, *, hurried: bool) -> float:
+        asked.append((took, hurried))
+        return 0.0
+
+    monkeypatch.setattr(module, "pause_after", pause)
+
+    async def story(it: Harness) -> None:
+        swept = await sweep_all(it.foundation.store, it.clock.now, (sweep,))
+        assert swept == 2 * BATCH + 1
+        assert [hurried for _, hurried in asked] == [False, False]
+        assert all(took > 0 for took, _ in asked)
+
+    run(tmp_path, story)
+
+
 def test_a_refusal_can_be_looked_up_for_a_week(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
@@ -185,7 +250,7 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         references = [
             queue.enqueue(_REFUSAL, endpoint=f"/{number}", at=it.clock.now)
-            for number in range(BATCH + 1)
+            for number in range(QUEUED_BATCH + 1)
         ]
         away = Maintenance(_Broken(store.engine, store.random), queue, it.foundation.keys, runtime)
         with pytest.raises(DatabaseUnavailable):

@@ -50,16 +50,29 @@ async def written_or(
         raise
 
 
-BATCH = 50
-"""Rows deleted in one transaction, which blocks other SQLite writers for a millisecond or two.
+BATCH = 20
+"""Rows deleted at once, which blocks other SQLite writers for less than a millisecond.
 
 This also holds for a table of ten million rows.
 """
 
+HURRIED_BATCH = 50
+"""Rows deleted in one transaction by a sweep that falls behind: a millisecond or two."""
+
 _COUNTED_BATCH = 500
 """Batch size of sweeps that count up to 200,000 rows each time, which takes 5 ms."""
 
-_LONGEST_REST = 0.006
+QUEUED_BATCH = 50
+"""Refusals or samples written in one transaction."""
+
+_UNHURRIED = 5.0
+"""Seconds of a sweep before it hurries: half of the time until the next one."""
+
+_FOR_REQUESTS = 9
+"""Durations of a transaction for which an unhurried sweep pauses after it."""
+
+_LONGEST_PAUSE = 0.02
+_LONGEST_HURRIED_PAUSE = 0.006
 _WRITE_EVERY = 0.1
 _SAMPLES_EVERY = 20  # rounds
 _SWEEP_EVERY = 10.0
@@ -162,7 +175,7 @@ class Maintenance(Struct, frozen=True):
 
         Refusals that could not be written are queued again.
         """
-        while waiting := self.decisions.drain(BATCH):
+        while waiting := self.decisions.drain(QUEUED_BATCH):
             await written_or(
                 partial(self.decisions.give_back, waiting),
                 self.store.write(partial(_write_down, waiting), done_by=SYSTEM),
@@ -170,7 +183,7 @@ class Maintenance(Struct, frozen=True):
 
     async def flush_samples(self) -> None:
         """Write every queued sample of a request, as `flush` does."""
-        while waiting := self.samples.drain(BATCH):
+        while waiting := self.samples.drain(QUEUED_BATCH):
             await written_or(
                 partial(self.samples.give_back, waiting),
                 self.store.write(
@@ -245,28 +258,48 @@ def _index_users(tx: Transaction, now: Instant) -> int:
     return tx.user_directory.index_more(BATCH)
 
 
-def _sweep(sweep: Sweep, now: Instant, tx: Transaction) -> int:
-    return sweep(tx, now)
+def _sweep(sweep: Sweep, now: Instant, least: int, tx: Transaction) -> tuple[int, bool]:
+    """Delete batches until `least` rows are gone; return the count and whether some may be left."""
+    swept = 0
+    while True:
+        gone = sweep(tx, now)
+        swept += gone
+        if gone < BATCH or swept >= least:
+            return swept, gone >= BATCH
 
 
-async def sweep_all(store: Store, now: Instant, sweeps: Sequence[Sweep]) -> int:
-    """Delete everything that expired, one transaction for each batch; return the count.
+def pause_after(took: float, *, hurried: bool) -> float:
+    """Return the seconds for which a sweep pauses after a transaction that took `took`.
 
-    The tables take turns: a table with a million expired rows does not delay the others.
+    Requests have nine tenths of the time, or half of it if the sweep is `hurried`. The maxima are
+    for a slow database, where it would never end.
+    """
+    if hurried:
+        return min(_LONGEST_HURRIED_PAUSE, took)
+    return min(_LONGEST_PAUSE, _FOR_REQUESTS * took)
+
+
+async def sweep_all(
+    store: Store, now: Instant, sweeps: Sequence[Sweep], *, unhurried: float = _UNHURRIED
+) -> int:
+    """Delete everything that expired, in transactions of a few rows; return the count.
+
+    The tables take turns: a table with a million expired rows does not delay the others. A sweep
+    that is not done after `unhurried` seconds hurries: the next one is due soon.
     """
     swept = 0
     clock = asyncio.get_running_loop().time
-    due = list(sweeps)
+    due, hurry_at = list(sweeps), clock() + unhurried
     while due:
         more: list[Sweep] = []
         for sweep in due:
             began = clock()
-            gone = await store.write(partial(_sweep, sweep, now), done_by=USUAL_ACTOR)
+            hurried = began >= hurry_at
+            work = partial(_sweep, sweep, now, HURRIED_BATCH if hurried else BATCH)
+            gone, is_left = await store.write(work, done_by=USUAL_ACTOR)
             swept += gone
-            if gone >= BATCH:
+            if is_left:
                 more.append(sweep)
-                # Requests first: half of the time is reserved for them, unless they are so many
-                # that the sweep would never end.
-                await asyncio.sleep(min(_LONGEST_REST, clock() - began))
+                await asyncio.sleep(pause_after(clock() - began, hurried=hurried))
         due = more
     return swept
