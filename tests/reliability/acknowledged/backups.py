@@ -30,6 +30,7 @@ from tests.support import postgres
 from valetkey.kernel.runtime import SYSTEM
 
 _LEFT_OUT = shutil.ignore_patterns("auth.db*", "saved", "*.dump")
+_PAUSE = 0.02  # seconds before each action; without pauses clients and server use both cores
 _BETWEEN = 5  # acknowledged actions of each client between two backups
 _ENOUGH = 10  # backups, below which a percentile is only the worst
 _FILLED = 100_000  # tokens, and as many codes, of a database whose backups are measured
@@ -125,7 +126,7 @@ def _made(
             fill(raw, engine.name, _FILLED, SYSTEM.now() + _LASTS, 1)
     node.start()
     these, beside = clients(url), _Beside()
-    with acting(these):
+    with acting(these, pause=_PAUSE):
         for number in range(times):
             wait_for_actions(these, _BETWEEN)
             if measured:

@@ -64,9 +64,9 @@ class Client:
     def act(self) -> bool:
         raise NotImplementedError
 
-    def run(self, over: threading.Event) -> None:
-        """Act until it is over."""
-        while not over.wait(_PAUSE):
+    def run(self, over: threading.Event, pause: float) -> None:
+        """Act until it is over, with a pause of so many seconds before each action."""
+        while not over.wait(pause):
             began = time.monotonic()
             if self.act():
                 self.done.append(began)
@@ -186,12 +186,12 @@ def clients(url: str) -> Sequence[Client]:
 
 
 @contextmanager
-def acting(these: Sequence[Client]) -> Generator[None]:
+def acting(these: Sequence[Client], *, pause: float = _PAUSE) -> Generator[None]:
     """Have the clients act, with empty journals, until the block ends."""
     for each in these:
         each.journal, each.done, each.asked = Journal(), [], []
     over = threading.Event()
-    threads = [threading.Thread(target=each.run, args=(over,)) for each in these]
+    threads = [threading.Thread(target=each.run, args=(over, pause)) for each in these]
     for thread in threads:
         thread.start()
     try:
