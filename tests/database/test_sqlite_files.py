@@ -1,20 +1,28 @@
 """The files of a SQLite database: who may read them, and what happens when they vanish."""
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
+import threading
 from pathlib import Path
 
 import apsw
 import pytest
 
+from tests.support.wait import CEILING
 from valetkey.database import sqlite_writer
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.migrate import migrate
 from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import open_writer, replace_with_backup
-from valetkey.database.sqlite_files import create_file, files_of, require_private
+from valetkey.database.sqlite_files import (
+    create_file,
+    files_of,
+    require_private,
+    sync_while_written,
+)
 from valetkey.kernel.refusal import OperatorError
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"
@@ -243,3 +251,30 @@ def test_restore_beside_a_process_that_begins_or_ends(
             await restored.close()
 
     asyncio.run(story())
+
+
+def test_file_is_flushed_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: flushed.set())
+    file = tmp_path / "copy.db"
+    file.touch()
+    with sync_while_written(file):
+        assert flushed.wait(CEILING)
+
+
+def test_failure_to_flush_a_file_meanwhile_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def fail(_descriptor: int) -> None:
+        tried.set()
+        raise OSError(errno.EIO, "the disk")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    file = tmp_path / "copy.db"
+    file.touch()
+    with pytest.raises(OSError, match="the disk"), sync_while_written(file):
+        assert tried.wait(CEILING)

@@ -21,7 +21,7 @@ from valetkey.database.engine import (
     Row,
     UnstorableValue,
 )
-from valetkey.database.sqlite_files import rename_files, sync
+from valetkey.database.sqlite_files import rename_files, sync, sync_while_written
 from valetkey.database.statement import storable
 from valetkey.kernel.refusal import OperatorError
 
@@ -147,7 +147,8 @@ def copy(path: Path, target: Path, *, patience: float) -> None:
     try:
         raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
         try:
-            raw.execute("VACUUM INTO ?", (str(target),))
+            with sync_while_written(target):
+                raw.execute("VACUUM INTO ?", (str(target),))
         finally:
             raw.close()
         sync(target)

@@ -2,9 +2,11 @@
 
 import os
 import stat
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from valetkey.kernel.refusal import OperatorError
@@ -12,6 +14,7 @@ from valetkey.kernel.refusal import OperatorError
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _ENDS = ("", "-wal", "-shm")
 _LOOK_EVERY = 0.1  # seconds
+_SYNC_EVERY = 0.01  # seconds
 
 
 def files_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -65,6 +68,32 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def sync_while_written(path: Path) -> Generator[None]:
+    """Flush what is written to the file all the time while the block runs, on another thread.
+
+    Flushing a large file only once it is complete delays every commit on the same disk meanwhile.
+    """
+    over = threading.Event()
+    descriptor = os.open(path, os.O_RDONLY)
+
+    def sync_often() -> None:
+        while not over.wait(_SYNC_EVERY):
+            os.fsync(descriptor)
+
+    try:
+        with ThreadPoolExecutor(1, "valetkey-sync") as thread:
+            syncing = thread.submit(sync_often)
+            try:
+                yield
+            finally:
+                over.set()
+        # The kernel reports a failure once: a later flush of this file may succeed.
+        syncing.result()
     finally:
         os.close(descriptor)
 
