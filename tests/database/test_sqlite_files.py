@@ -257,7 +257,11 @@ def test_file_is_flushed_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed = threading.Event()
-    monkeypatch.setattr(os, "fsync", lambda _descriptor: flushed.set())
+
+    def flush(_: int) -> None:
+        flushed.set()
+
+    monkeypatch.setattr(os, "fsync", flush)
     file = tmp_path / "copy.db"
     file.touch()
     with sync_while_written(file):
