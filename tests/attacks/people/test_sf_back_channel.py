@@ -49,7 +49,10 @@ def inside() -> Iterator[Inside]:
                 return
             with connection:
                 connection.settimeout(CEILING)
-                found.knocks.append(connection.recv(4_096))
+                heard = connection.recv(4_096)
+                # A test beside this one may have an API whose issuer had this port before.
+                if not heard.startswith(b"GET /oauth/jwks "):
+                    found.knocks.append(heard)
                 connection.sendall(_ANSWER)
 
     thread = threading.Thread(target=listen, daemon=True)
