@@ -75,30 +75,30 @@ def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:
     known = {"host": str(postgres.folder()), "user": postgres.USER}
     if "options" in parameters or {**parameters, **known} != parameters:
         return
-    name = parameters["dbname"]
-    with psycopg.connect(postgres.url(postgres.folder(), name)) as raw:
-        if raw.execute(_IS_EMPTY).fetchone() != (True,):
-            return
-    template = _template(package)
-    with postgres.administrator() as raw:
-        try:
-            raw.execute(f"DROP DATABASE {name}".encode())
-        except psycopg.errors.ObjectInUse:
-            return
-        raw.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
-
-
-def _template(package: str) -> str:
-    """Return the name of a migrated database, which the first who asks makes."""
-    name = package.replace(".", "_")
-    folder = postgres.folder()
+    name, folder = parameters["dbname"], postgres.server()
+    # Of several that migrate one database at once, one copies.
     with (folder / "template-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / name).exists():
-            with postgres.administrator() as raw:
-                raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-            asyncio.run(_make(postgres.url(folder, name), package))
-            (folder / name).touch()
+        with psycopg.connect(postgres.url(folder, name)) as raw:
+            if raw.execute(_IS_EMPTY).fetchone() != (True,):
+                return
+        template = _template(folder, package)
+        with postgres.administrator() as raw:
+            try:
+                raw.execute(f"DROP DATABASE {name}".encode())
+            except psycopg.errors.ObjectInUse:
+                return
+            raw.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+
+
+def _template(folder: Path, package: str) -> str:
+    """Return the name of a migrated database, which the first who asks makes."""
+    name = package.replace(".", "_")
+    if not (folder / name).exists():
+        with postgres.administrator() as raw:
+            raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+        asyncio.run(_make(postgres.url(folder, name), package))
+        (folder / name).touch()
     return name
 
 
