@@ -19,6 +19,7 @@ from valetkey.authorization.model.event.administration import WebhookDisabled
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.webhook import (
     APP_EVENTS,
+    EVENT_EXPIRED,
     FULL,
     GONE,
     LEASE,
@@ -57,7 +58,6 @@ _BATCH = 500
 _ACCEPTED = range(200, 300)
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _EXCERPT = 200
-_MISSING = "event_expired"
 _SEALED = "keyring"
 _MOST_TOLD = 50
 
@@ -76,7 +76,7 @@ class _Answer(Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        return self.is_accepted or self.outcome == _MISSING
+        return self.is_accepted or self.outcome == EVENT_EXPIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class WebhookDelivery:
     async def _send(self, webhook: Webhook, message: WebhookMessage, now: Instant) -> _Answer:
         body = await self.store.read(lambda tx: self._body(tx, webhook, message))
         if message.expires_at <= now or body is None:
-            return _Answer(_MISSING)
+            return _Answer(EVENT_EXPIRED)
         signatures = [
             webhook_signature(secret, message.event_id, now, body)
             for secret in self._secrets(webhook, now)

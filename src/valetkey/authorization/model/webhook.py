@@ -34,6 +34,9 @@ LONGEST_PAUSE = minutes(30)
 TEST = "webhook.test"
 """The type of a test message, which is no event."""
 
+EVENT_EXPIRED = "event_expired"
+"""The outcome for an event that was deleted before it was delivered: it cannot be sent again."""
+
 MOST_WEBHOOKS = 20
 MOST_EVENTS = 200
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.webhooks import app_of, require_access
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.webhook import TEST, Webhook, WebhookAttempt
+from valetkey.authorization.model.webhook import EVENT_EXPIRED, TEST, Webhook, WebhookAttempt
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.server_records import (
     WebhookSecretShown,
@@ -150,7 +150,7 @@ def attempt_line(
         attempt.outcome.startswith("2"),
         attempt.milliseconds,
         attempt.excerpt if whole else "",
-        "" if attempt.name == TEST else again,
+        "" if attempt.name == TEST or attempt.outcome == EVENT_EXPIRED else again,
     )
 
 

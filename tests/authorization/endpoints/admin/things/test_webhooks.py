@@ -44,8 +44,14 @@ def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
             "wa_1", one[16:], event.id, event.name, it.clock.now, 1, "500", 9, "s3cret"
         )
         await it.write(lambda tx: tx.webhooks.log(attempt))
+        expired = WebhookAttempt(
+            "wa_2", one[16:], "ev_gone", event.name, it.clock.now, 1, "event_expired", 0, ""
+        )
+        await it.write(lambda tx: tx.webhooks.log(expired))
         shown = (await page(browser, one)).body
         assert "Mirror" in shown
+        assert "ev_gone" in shown
+        assert "event=ev_gone" not in shown
         again = f"{one}/replay?event={event.id}"
         assert again in shown
         assert (await do(browser, again)).location == f"{one}?done=replay"
