@@ -165,14 +165,14 @@ def url(folder: Path, name: str) -> str:
     return f"postgresql://{USER}@/{name}?host={folder}"
 
 
-def folder() -> Path:
+def run_folder() -> Path:
     """Return the folder of the run's server, whether or not it runs."""
     return Path(os.environ[_FOLDER])
 
 
 def server() -> Path:
     """The folder of the run's server, which runs when this returns."""
-    folder = Path(os.environ[_FOLDER])
+    folder = run_folder()
     started = folder / "started"
     if started.exists():
         return folder

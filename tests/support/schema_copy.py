@@ -72,7 +72,7 @@ async def _copy_or_migrate(engine: Engine, package: str) -> None:
 
 def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:
     """Put a copy of the migrated database in place of an empty one that nobody uses."""
-    known = {"host": str(postgres.folder()), "user": postgres.USER}
+    known = {"host": str(postgres.run_folder()), "user": postgres.USER}
     if "options" in parameters or {**parameters, **known} != parameters:
         return
     name, folder = parameters["dbname"], postgres.server()
