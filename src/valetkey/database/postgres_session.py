@@ -81,7 +81,6 @@ _LOCK_AGAIN = b"SELECT set_config('lock_timeout', $1, true)"
 _ONE_AFTER_THE_OTHER = (
     b"SET LOCAL lock_timeout = 0",
     locking(Lock.RETRIES, EXCLUDE).encode(),
-    _LOCK_AGAIN,
 )
 
 
@@ -299,10 +298,10 @@ class Session:
         if not channel.prepares:
             first, *rest = begin or Kind.READ.begin
             begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
-        again: Sequence[bytes] = _ONE_AFTER_THE_OTHER if was_deadlocked else ()
-        if kind is Kind.SCHEMA:
-            # It keeps waiting for locks without a limit.
-            again = again[:-1]
+        again = _ONE_AFTER_THE_OTHER if was_deadlocked else ()
+        # A schema change keeps waiting for locks without a limit.
+        if was_deadlocked and kind is not Kind.SCHEMA:
+            again = (*again, _LOCK_AGAIN)
         for statement in (*begin, *again):
             channel.send(statement, self._values(statement))
         return bool(begin)

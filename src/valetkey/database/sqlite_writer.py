@@ -140,9 +140,7 @@ class Writer:
         self._files = files
         self._timeouts = timeouts
         self._checkpoints = Checkpoints(path, patience=timeouts.lock)
-        self._raw = open_writer(path, patience=timeouts.lock)
-        self._is_open = True
-        files.opened()
+        self._open()
         self._queue: SimpleQueue[QueuedWork | None] = SimpleQueue()
         self._queue_turn = threading.Lock()
         # The results of `once` in the current transaction.
@@ -227,6 +225,12 @@ class Writer:
             return batch, False
         return batch, True
 
+    def _open(self) -> None:
+        self._raw = open_writer(self._path, patience=self._timeouts.lock)
+        self._files.opened()
+        # A connection to a file that took the place of the database is not kept.
+        self._is_open = not self._files.lost
+
     def _transact(self, batch: Sequence[QueuedWork]) -> None:
         try:
             self._begin(batch)
@@ -260,10 +264,7 @@ class Writer:
         SQLITE_BUSY_SNAPSHOT, with any timeout.
         """
         if not self._is_open:
-            self._raw = open_writer(self._path, patience=self._timeouts.lock)
-            self._files.opened()
-            # A connection to a file that took the place of the database is not kept.
-            self._is_open = not self._files.lost
+            self._open()
         if lost := self._files.compare_occasionally():
             raise DatabaseUnavailable(lost)
         deadline = time.monotonic() + self._timeouts.lock
