@@ -146,9 +146,9 @@ def missing(catalog: Catalog) -> Iterator[Message]:
 
 
 def source_of(catalog: Catalog) -> bytes:
-    """Return the text of a `.po` file, with file names but without line numbers."""
+    """Return the text of a `.po` file: sorted by message, so that moving code changes nothing."""
     file = BytesIO()
-    write_po(file, catalog, width=100, sort_by_file=True, include_lineno=False, omit_header=False)
+    write_po(file, catalog, width=100, sort_output=True, no_location=True)
     return file.getvalue()
 
 
