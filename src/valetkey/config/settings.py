@@ -354,6 +354,11 @@ class Settings:
         has_api = self.resource.enabled or self.resource.url != ResourceSettings().url
         return self.resource.url if has_api else self.authorization.url
 
+    @property
+    def api_url(self) -> str:
+        """The URL of the default API; "" if there is none but userinfo."""
+        return "" if self.audience == self.authorization.url else self.audience
+
 
 ServerSettings = AuthorizationSettings | ResourceSettings
 """What both servers have: url, listen, database, TLS, proxies, workers."""

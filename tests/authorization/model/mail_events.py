@@ -13,6 +13,7 @@ from valetkey.authorization.email.smtp import NotDelivered
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -49,9 +50,13 @@ async def links(it: Harness) -> None:
     email = EmailChange(it.foundation.store, made, outbox)
     undo = made.fresh()
     says = {"uid": str(ADA), "email": "old@example.com"}
-    await it.write(
-        lambda tx: made.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, later(now, days(1)))
-    )
+    until = later(now, days(1))
+
+    def hold(tx: Transaction) -> None:
+        made.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
+        tx.users.hold_email(ADA, "old@example.com", until)
+
+    await it.write(hold)
     assert await email.undo(undo.reveal(), now)
     offload = Offload(1, 1)
     passwords = PasswordSignIn(

@@ -3,22 +3,30 @@
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.identities import connect, disconnect
+from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.operations.accounts.user_access import SECURE
+from valetkey.authorization.operations.operation import call_of
+from valetkey.authorization.operations.user_records import AccountSecured, PasswordLink
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 
+SECURED = Uid(3002)
+
 
 async def ends(it: Harness) -> None:
-    """Somebody connects accounts elsewhere, takes their data, leaves, stays, and leaves."""
+    """Users connect accounts elsewhere, take their data and leave; an account is secured."""
     removal, now = it.foundation.removal, it.clock.now
     key, sessions = it.foundation.keyring.fingerprint_key, it.settings.sessions
 
     def work(tx: Transaction) -> None:
         ada = tx.users.find(ADA)
         assert ada is not None
+        taken_over: User = replace(ada, uid=SECURED, username="taken", email="taken@example.com")
+        assert tx.users.register(taken_over)
         leaving: User = replace(ada, uid=Uid(3001), username="going", email="going@example.com")
         assert tx.users.register(leaving)
         one, other = (ClaimedIdentity("https://id.example", subject) for subject in "12")
@@ -32,3 +40,6 @@ async def ends(it: Harness) -> None:
         assert removal.remove(tx, leaving, now)
 
     await it.write(work)
+    body = AccountSecured(PasswordLink.SHOW)
+    call = call_of(it.foundation.services, SECURE, CommandLine(), now, {"uid": str(SECURED)}, body)
+    await SECURE.run(call)

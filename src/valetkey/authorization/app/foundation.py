@@ -117,12 +117,6 @@ class Foundation(Struct, frozen=True):
             self.own_scope,
         )
 
-    @property
-    def api_url(self) -> str:
-        """The URL of the default API; "" if there is none but userinfo."""
-        audience = self.settings.audience
-        return "" if audience == self.issuer else audience
-
     def token_claims(self) -> TokenClaims:
         """The builder of token claims, with a cache of declared claims."""
         providers = self.settings.federation.providers

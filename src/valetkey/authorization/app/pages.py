@@ -284,7 +284,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *RecoveryCodes(store, server, factors).pages(),
         *Confirm(store, server, factors, notices, change.passwords).pages(),
         *Activity(store).pages(),
-        *Data(store, server, server.brands, site.foundation.api_url).pages(),
+        *Data(store, server, server.brands, site.foundation.settings.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *Email(site.email_change).pages(),
         *Connections(site.federation).pages(),
@@ -297,7 +297,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     store, keyring, random = server.store, server.keyring, server.random
     scopes, issuer = server.scopes, server.issuer
     teams = Teams(keyring.fingerprint_key, site.foundation.outbox, issuer)
-    api, offered = site.foundation.api_url, site.foundation.keys.algorithms
+    api, offered = site.foundation.settings.api_url, site.foundation.keys.algorithms
     quickstarts = Quickstarts(issuer, api, offered, random)
     has_reference = bool(api) and site.foundation.settings.resource.enabled
     reference = f"{api.rstrip('/')}/v2/" if has_reference else ""

@@ -27,6 +27,7 @@ class EmailKind(StrEnum):
     VERIFY_EMAIL = "verify_email", translatable("Email verification")
     PASSWORD_RESET = "password_reset", translatable("Password reset")
     ACCOUNT_CREATED = "account_created", translatable("Account created by an administrator")
+    ACCOUNT_SECURED = "account_secured", translatable("Account secured by an administrator")
     PASSWORD_CHANGED = "password_changed", translatable("Password changed")
     EMAIL_CHANGE = "email_change", translatable("New email address to confirm")
     EMAIL_CHANGED = "email_changed", translatable("Email address changed")

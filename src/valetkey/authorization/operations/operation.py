@@ -156,15 +156,24 @@ class Call(Struct, frozen=True):
         return fresh_secret(prefix, lambda size: self.entropy[_ID : _ID + size])
 
 
+class File(Struct, frozen=True):
+    """A file that the caller saves as `name`."""
+
+    name: str
+    media: str
+    content: bytes
+
+
 class Result(Struct, frozen=True):
     """The result of an operation: a value of the type that the row gives, and its headers.
 
-    A `download` is sent instead of a value.
+    A `file`, or a `download` that is written piece by piece, is sent instead of a value.
     """
 
     value: object = None
     etag: str = ""
     next: str = ""
+    file: File | None = None
     download: Response | None = None
 
 

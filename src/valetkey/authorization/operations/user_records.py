@@ -140,6 +140,23 @@ class PasswordLinkWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     password_link: _Link
 
 
+class AccountSecured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the user gets the link that sets a new password, and their email address.
+
+    An omitted address stays as it is. Another one replaces it without a notice, and no link that
+    was sent to the old one works any more.
+    """
+
+    password_link: Annotated[
+        PasswordLink,
+        msgspec.Meta(description="Send the link by email, or show it in the response."),
+    ]
+    email: (
+        Annotated[Email, msgspec.Meta(description="The email address, if it was changed.")]
+        | UnsetType
+    ) = UNSET
+
+
 class PasswordLinkIssued(msgspec.Struct, frozen=True):
     """The link, null if it was sent by email, and when it expires."""
 

@@ -293,7 +293,9 @@ def _print_result(
 ) -> None:
     """Print the result of the operation; `generated` is the generated password, or ""."""
     items = _items(value)
-    if items is not None:
+    if isinstance(value, bytes):
+        say.line(value.decode())
+    elif items is not None:
         found = [flat(each) for each in items]
         if json:
             say.as_json(found)

@@ -31,7 +31,7 @@ async def perform(
     password_hash: str | None = None,
     named: Callable[[MetadataError], MetadataError] = lambda fault: fault,
 ) -> object:
-    """Run an operation and return its value; of a list, the items of all pages.
+    """Run an operation and return its value; of a list, the items of all pages; of a file, bytes.
 
     Raises OperatorError for invalid input, with the fields as they are `named`, and Refused.
     """
@@ -47,6 +47,8 @@ async def perform(
             result = await operation.run(replace(call, password_hash=password_hash))
         except InvalidInput as invalid:
             raise refused(map(named, invalid.faults)) from None
+        if result.file is not None:
+            return result.file.content
         if not operation.lists:
             return result.value
         items += getattr(result.value, "items", ())

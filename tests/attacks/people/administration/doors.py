@@ -295,6 +295,8 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "POST /users/{uid}/sign-out": Permission.RESET,
     "POST /users/{uid}/reset-factors": Permission.RESET,
     "POST /users/{uid}/send-reset": Permission.RESET,
+    "POST /users/{uid}/secure": Permission.USERS,
+    "POST /users/{uid}/export": Permission.USERS,
     "POST /users/{uid}/password-link": Permission.USERS,
     "POST /users/{uid}/verify-email": Permission.USERS,
     "PUT /users/{uid}/developer": Permission.USERS,

@@ -248,6 +248,8 @@ class EmailChange(Struct, frozen=True):
         # A disabled account gets its address back as well: it must not be taken over meanwhile.
         if user.disabled_at is not None and kind is not VoucherKind.EMAIL_UNDO:
             return None
+        if kind is VoucherKind.EMAIL_UNDO and not _is_held(tx, user.uid, now):
+            return None
         if kind is VoucherKind.EMAIL_VERIFY and fold(user.email) != fold(email):
             return None
         if kind is VoucherKind.EMAIL_CHANGE:

@@ -232,6 +232,10 @@ class OperationEndpoint(Struct, frozen=True):
 
     def _answer(self, result: Result, request: Request, call: Call) -> Response:
         headers: list[tuple[str, str]] = [_NO_STORE]
+        if result.file is not None:
+            saved_as = f'attachment; filename="{result.file.name}"'
+            own = (("content-type", result.file.media), ("content-disposition", saved_as))
+            return Response(self.operation.status, result.file.content, (*own, *headers))
         if result.etag:
             headers.append(("etag", result.etag))
         if result.next:

@@ -135,7 +135,10 @@ def _answer(operation: Operation) -> Document:
     if headers:
         made["headers"] = headers
     if operation.media:
-        made["content"] = {media: {"schema": {"type": "string"}} for media in operation.media}
+        made["content"] = {
+            media: {"schema": {"type": "object" if media == "application/json" else "string"}}
+            for media in operation.media
+        }
     elif operation.gives is not None:
         made["content"] = {"application/json": {"schema": _ref(operation.gives)}}
     return {str(operation.status): made}

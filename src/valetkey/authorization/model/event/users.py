@@ -54,6 +54,14 @@ class UserDisabled(Event, frozen=True):
     uid: int
 
 
+class UserSecured(Event, frozen=True):
+    """An account was secured: sign-in methods, sessions, grants and consents ended."""
+
+    sentence = translatable("The account %(uid)s was secured.")
+
+    uid: int
+
+
 class UserEnabled(Event, frozen=True):
     """An account was enabled; what had ended stays ended."""
 

@@ -73,17 +73,28 @@ def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ..
     user = tx.users.find(made.uid) or made
     link = None
     if wanted.password_link is not None:
-        link = _issue(tx, call, user, wanted.password_link).password_link
+        link = issue_link(tx, call, user, wanted.password_link).password_link
     record = shown(user)
     return Result(UserMade(record, link), etag=tag_of(record))
 
 
 def issue_password_link(tx: Transaction, call: Call, user: User) -> PasswordLinkIssued:
     """Issue the link of an account that has never had a sign-in method."""
-    return _issue(tx, call, user, call.input(PasswordLinkWanted).password_link)
+    return issue_link(tx, call, user, call.input(PasswordLinkWanted).password_link)
 
 
-def _issue(tx: Transaction, call: Call, user: User, how: PasswordLink) -> PasswordLinkIssued:
+def issue_link(
+    tx: Transaction,
+    call: Call,
+    user: User,
+    how: PasswordLink,
+    kind: EmailKind = EmailKind.ACCOUNT_CREATED,
+) -> PasswordLinkIssued:
+    """Issue a set-password link, in the response or by an email of this kind.
+
+    Refused (conflict) for a disabled account, for one with a sign-in method, and where no email
+    can be sent.
+    """
     if user.disabled_at is not None or has_sign_in_method(tx, user.uid):
         raise _conflict(translatable("the account must be enabled and have no sign-in method"))
     links, link = call.services.links, call.new_secret(Prefix.LINK)
@@ -101,7 +112,7 @@ def _issue(tx: Transaction, call: Call, user: User, how: PasswordLink) -> Passwo
         "link": address,
         **actor_values(tx, user),
     }
-    message = email_to(user, EmailKind.ACCOUNT_CREATED, values, until)
+    message = email_to(user, kind, values, until)
     if not call.services.outbox.enqueue(tx, message, call.now):
         raise _conflict(
             translatable(

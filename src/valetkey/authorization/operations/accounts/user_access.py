@@ -1,9 +1,14 @@
 """Operations on the sign-in of users, and on the access of apps to their accounts."""
 
+from msgspec import UnsetType
+
 from valetkey.authorization.actions.account.connected_apps import end_app as end_access
+from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
+from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.users import sign_out_everywhere
+from valetkey.authorization.actions.bulk_revocation import end_all_apps_of_user
+from valetkey.authorization.actions.users import end_everything, sign_out_everywhere
 from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
 from valetkey.authorization.model.account.user import User
@@ -11,29 +16,43 @@ from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.event.sessions import FactorsRemoved, SessionEnded
 from valetkey.authorization.model.event.users import (
+    DataExported,
     PasswordResetRequested,
+    RemovalCancelled,
     UserChanged,
+    UserSecured,
 )
+from valetkey.authorization.operations.accounts.new_users import LINK_WORDS, issue_link
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Field,
+    File,
+    InvalidInput,
     Operation,
+    Result,
     on,
     on_user,
 )
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import (
+    AccountSecured,
+    PasswordLinkIssued,
     SessionsEnded,
+    UserChange,
     UserState,
+    changed_record,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import minutes
+from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.words import translatable
 
 _ONE = "/users/{uid}"
+_JSON = "application/json"
 
 
 def sign_out_user(tx: Transaction, call: Call, user: User) -> SessionsEnded:
@@ -226,4 +245,138 @@ END_APP = Operation(
 )
 
 
-USER_ACCESS = (SIGN_OUT, SEND_RESET, RESET_FACTORS, VERIFY_EMAIL, END_APP)
+def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssued:
+    """End all access that someone else may have, and issue a set-password link.
+
+    Sessions, grants, consents, remembered browsers, API tokens and open links end, a planned
+    deletion is cancelled, and every sign-in method is removed. Refused (conflict) for a disabled
+    account, and where no email can be sent.
+    """
+    wanted, now = call.input(AccountSecured), call.now
+    if user.disabled_at is not None:
+        raise Refused.because(
+            ErrorCode.CONFLICT, translatable("the account must be enabled"), "admin.secure"
+        )
+    if not isinstance(wanted.email, UnsetType) and wanted.email != user.email:
+        _correct_email(tx, call, user, wanted.email)
+    end_all_apps_of_user(tx, user.uid, now, "account_secured")
+    end_everything(tx, user, now, "account_secured")
+    tx.users.drop_password(user.uid)
+    remove_sign_in_methods(tx, user.uid, Instant(0), "account_secured", now)
+    if tx.account_removals.cancel(user.uid):
+        tx.events.add(RemovalCancelled(user.uid), now)
+    tx.events.add(UserSecured(user.uid), now)
+    # Read again: a new generation began, to which the link must belong.
+    secured = tx.users.find(user.uid) or user
+    return issue_link(tx, call, secured, wanted.password_link, EmailKind.ACCOUNT_SECURED)
+
+
+def _correct_email(tx: Transaction, call: Call, user: User, email: str) -> None:
+    """Set the address without a notice: the old one may belong to an attacker."""
+    accounts = replace(call.services.accounts, notices=None)
+    record = changed_record(user, UserChange(email=email))
+    changed = accounts.change(tx, user, record, call.now)
+    if isinstance(changed, tuple):
+        raise InvalidInput(changed)
+    tx.users.release_email(user.uid)
+
+
+SECURE = Operation(
+    "secure_user",
+    "POST",
+    f"{_ONE}/secure",
+    Permission.USERS,
+    "Secure a compromised account: end all access, require a new password",
+    on_user(secure_account, but_oneself=True),
+    description="Ends sessions, app access, consents, remembered browsers and API tokens. Removes "
+    "the password, passkeys, authenticator app, recovery codes and linked accounts. The link sets "
+    "a new password once, within 7 days.",
+    takes=AccountSecured,
+    gives=PasswordLinkIssued,
+    refuses=(409,),
+    event=UserSecured,
+    recent=True,
+    buttons=(
+        Button(
+            "secure",
+            translatable("Secure account"),
+            translatable(
+                "For an account that someone else may have used. The user is signed out everywhere "
+                "and needs the link to set a new password."
+            ),
+            translatable("The account is secured. The link sets a new password."),
+            offered=on(UserState, lambda it: it.user.disabled_at is None),
+            consequences=(
+                translatable("Apps lose access, and ask for permission again."),
+                translatable(
+                    "The password, passkeys, authenticator app, recovery codes, linked accounts "
+                    "and remembered browsers stop working."
+                ),
+                translatable("API tokens and invitations that the user issued are revoked."),
+                translatable(
+                    "Check the email address. If someone else changed it, enter the right one: "
+                    "the old address is not notified, and its links stop working."
+                ),
+            ),
+            ends=True,
+            danger=True,
+            fields=(
+                Field("email", translatable("Email address")),
+                Field(
+                    "password_link",
+                    translatable("Link"),
+                    tuple((how.value, text) for how, text in LINK_WORDS.items()),
+                ),
+            ),
+        ),
+    ),
+    commands=(
+        Command(
+            "user secure",
+            example="--password-link email",
+            help="The link sets a new password once, within 7 days. Give --email if someone else "
+            "changed the address.",
+        ),
+    ),
+)
+
+
+def export_data(tx: Transaction, call: Call, user: User) -> Result:
+    """Return the file that the user can download, without records of other users."""
+    settings = call.services.settings
+    origin = Origin(settings.brand.name, settings.authorization.url, settings.api_url)
+    return Result(file=File("account.json", _JSON, export(tx, user, origin, call.now)))
+
+
+EXPORT_DATA = Operation(
+    "export_user",
+    "POST",
+    f"{_ONE}/export",
+    Permission.USERS,
+    "A copy of all data about a user",
+    on_user(export_data),
+    description="The file that users download under *Your data*. The export is itself an event.",
+    media=(_JSON,),
+    event=DataExported,
+    recent=True,
+    buttons=(
+        Button(
+            "export",
+            translatable("Export data"),
+            translatable(
+                "The file has everything that this server stores about the user, without "
+                "passwords, keys and tokens. Give it to the user only."
+            ),
+            translatable("The data was exported."),
+            offered=on(UserState),
+        ),
+    ),
+    commands=(
+        Command(
+            "user export", summary="print a copy of all data about a user", example="> account.json"
+        ),
+    ),
+)
+
+
+USER_ACCESS = (SIGN_OUT, SEND_RESET, RESET_FACTORS, VERIFY_EMAIL, SECURE, EXPORT_DATA, END_APP)

@@ -76,6 +76,7 @@ _TOLD = {
         "identity.unlinked",
         "password_reset.requested",
         "email.restored",
+        "user.secured",
         "api_token.issued",
         "api_token.ended",
     ),

@@ -33,6 +33,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.page import (
     Act,
+    Download,
     Outcome,
     Page,
     Requirement,
@@ -360,6 +361,8 @@ class Confirmation(Struct, Generic[R], frozen=True):
             if refusal.check not in _ENDED_BEFORE:
                 raise
             result = Result()
+        if result.file is not None:
+            return Download(result.file.name, result.file.media, result.file.content)
         return await self.finish(request, confirmed, result.value)
 
     async def _ask(self, request: R, form: Form, fault: str = "") -> Outcome:

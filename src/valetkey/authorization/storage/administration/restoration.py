@@ -43,7 +43,7 @@ class Restoration(Struct, frozen=True):
         events = _ENDINGS.all(
             self.db,
             "SELECT * FROM events WHERE (at > :at OR (at = :at AND id > :after))"
-            " AND name IN ('user.disabled', 'user.removed', 'password.changed',"
+            " AND name IN ('user.disabled', 'user.removed', 'user.secured', 'password.changed',"
             " 'password.removed', 'passkey.removed', 'authenticator.removed', 'factors.removed',"
             " 'recovery_codes.issued', 'identity.unlinked', 'email.restored', 'role.changed',"
             " 'user.changed', 'team_member.removed', 'team_member.changed', 'developer.dismissed',"
