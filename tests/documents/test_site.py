@@ -7,6 +7,7 @@ from pathlib import Path
 from posixpath import dirname, join, normpath
 
 import pytest
+from playwright.sync_api import Browser
 
 from docs import site
 from tests.authorization.pages.shown import AREAS
@@ -15,6 +16,7 @@ from tests.support.visitors import run
 from valetkey.authorization.site import documentation
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.documentation import File, address_of, read
+from valetkey.testing.server import Servers
 
 _REFERENCE = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
 _LOADED = re.compile(r'<(?:script|img|link rel="(?:stylesheet|icon)")[^>]*(?:src|href)="([^"]+)"')
@@ -84,6 +86,14 @@ def test_server_shows_its_copy_and_nothing_else(
         assert script
         assert "immutable" in (await browser.get(f"/docs/{script[0]}")).header("cache-control")
         assert (await browser.get("/docs/reference/settings.md")).body.startswith("# Settings")
+        for page in ("", "reference/settings.html", "api/v2.html", "llms.txt", script[0]):
+            whole = await browser.get(f"/docs/{page}")
+            tag = {"if-none-match": whole.header("etag")}
+            known = await browser.send("GET", f"/docs/{page}", headers=tag)
+            assert (known.status, known.body) == (304, "")
+            of_body = ("content-encoding", "content-length", "content-type")
+            left = [pair for pair in whole.headers if pair[0] not in of_body]
+            assert known.headers == left, page
         for name in ("../pyproject.toml", "..%2f..%2fpages.py", "/etc/passwd", "%00", "reference"):
             assert (await browser.get(f"/docs/{name}")).status == 404, name
 
@@ -110,3 +120,42 @@ def test_checkout_without_a_site_says_how_to_build_it(
     run(tmp_path, story)
     named = address_of("how-to/people/groups", "", "https://auth.example")
     assert (Path(site.__file__).parent.parent / named).is_file()
+
+
+# Last: the open browser has a running event loop in this thread.
+KINDS = (
+    "",
+    "tutorials/first-server.html",
+    "how-to/operate/install.html",
+    "how-to/apis/protect-your-api.html",
+    "reference/settings.html",
+    "explanation/words.html",
+    "decisions/index.html",
+    "project/ARCHITECTURE.html",
+    "api/admin.html",
+    "api/v2.html",
+)
+
+
+def test_second_visit_looks_like_the_first(
+    archive: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documentation, "ARCHIVE", archive)
+    with Servers(tmp_path, with_resource=False) as servers:
+        page = browser.new_page()
+        refused: list[str] = []
+        page.on("console", lambda message: refused.append(message.text))
+
+        def look(place: str) -> object:
+            page.goto(f"{servers.auth_url}/docs/{place}")
+            page.locator("h1").first.wait_for()
+            return page.evaluate(
+                "[getComputedStyle(document.body).fontFamily, document.styleSheets.length]"
+            )
+
+        for place in KINDS:
+            first = look(place)
+            assert look(place) == first, place
+        page.close()
+    # Redoc's own logo is elsewhere, and not shown.
+    assert [each for each in refused if "cdn.redoc.ly" not in each] == []

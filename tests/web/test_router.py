@@ -12,7 +12,7 @@ from tests.web import FORM, NOW, ROUTES, SECURITY, ask, broken, echo, refuse, sm
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Endpoint, Request, Response
 from valetkey.web.router import App, Body, Route
 
 APP = small_app()
@@ -46,6 +46,34 @@ def test_an_endpoint_sees_the_request() -> None:
         "at": NOW,
         "arguments": {},
     }
+
+
+def test_304_has_the_fields_of_its_200() -> None:
+    policy = ("content-security-policy", "script-src 'self'")
+    fields = (("etag", 'W/"a"'), ("cache-control", "no-cache"), ("x-frame-options", ""), policy)
+
+    async def page(request: Request) -> Response:
+        return Response(201 if request.method == "PUT" else 200, b"text", (*fields, JSON))
+
+    methods: dict[str, Endpoint] = dict.fromkeys(("GET", "HEAD", "POST", "PUT"), page)
+    app = small_app(routes=[Route("/page", methods, refuse)])
+    whole = ask(app, "GET", "/page")
+    for method, tags in (("GET", '"a"'), ("HEAD", 'W/"a"'), ("GET", '"b", "a"'), ("GET", "*")):
+        known = ask(app, method, "/page", headers=[("if-none-match", tags)])
+        assert (known.status, known.body) == (304, b"")
+        assert known.headers == {
+            name: value
+            for name, value in whole.headers.items()
+            if name not in ("content-length", "content-type")
+        }
+    for method, tags, status in (
+        ("GET", '"b"', 200),
+        ("POST", '"a"', 200),
+        ("PUT", '"a"', 201),
+        ("GET", "a", 400),
+    ):
+        headers = [("if-none-match", tags)]
+        assert ask(app, method, "/page", headers=headers).status == status
 
 
 def test_segments_are_given_as_sent() -> None:

@@ -37,14 +37,14 @@ from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, 
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller, Protection, demand, read_bearer
 from valetkey.sdk.upstream.uses import Uses
-from valetkey.web.exchange import Endpoint, Pairs, Request, Response
+from valetkey.web.exchange import Endpoint, Pairs, Request, Response, conditional
 from valetkey.web.router import Body, Route
 
 _JSON = ("content-type", "application/json")
 # Only the caller may store the response, and must revalidate it each time with the ETag.
 _PRIVATE = (("cache-control", "private, no-cache"), ("vary", "authorization, accept"))
 # Looked up once: reading an enumeration member costs more than the call it is for.
-_OK, _NOT_MODIFIED = HTTPStatus.OK, HTTPStatus.NOT_MODIFIED
+_OK = HTTPStatus.OK
 _NO_OBJECT = Refusal(
     ErrorCode.INVALID_REQUEST, "a field is not as it should be: see errors", "body.invalid"
 )
@@ -145,7 +145,8 @@ class Operations(Struct, frozen=True):
                     response = self._cannot_create(request, path)
                 else:
                     check_accept(request.headers)
-                    response = self.cors.opened(request, await act(request, visit))
+                    found = conditional(request, await act(request, visit))
+                    response = self.cors.opened(request, found)
                     if response.status < HTTPStatus.BAD_REQUEST and self.samples.due(
                         caller.client_id, request.method, path, now
                     ):
@@ -261,11 +262,11 @@ class Operations(Struct, frozen=True):
             links = (("link", f'<{target}>; rel="next"'),)
         # Cursors are encrypted with fresh randomness: the tag covers the records alone.
         tag = etag_of(b"\n".join(r.id.encode() + r.etag.encode() for r in listed.records))
-        return self._shown(request, Record("", body + b"}", tag), links)
+        return _shown(Record("", body + b"}", tag), links)
 
     async def _read(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
-        return self._shown(request, await self.records.find(visit, _id(request)))
+        return _shown(await self.records.find(visit, _id(request)))
 
     async def _create(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
@@ -313,12 +314,9 @@ class Operations(Struct, frozen=True):
             raise Refused(REQUIRED)
         return preconditions
 
-    def _shown(self, request: Request, record: Record, more: Pairs = ()) -> Response:
-        headers = (("etag", record.etag), *_PRIVATE, *more)
-        preconditions = read_preconditions(request.headers)
-        if request.method != "POST" and preconditions.has(record.etag):
-            return Response(_NOT_MODIFIED, b"", headers)
-        return Response(_OK, record.body, (_JSON, *headers))
+
+def _shown(record: Record, more: Pairs = ()) -> Response:
+    return Response(_OK, record.body, (_JSON, ("etag", record.etag), *_PRIVATE, *more))
 
 
 def _either(create: Endpoint, read: Endpoint) -> Endpoint:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import Refusal
 
 Pairs = tuple[tuple[str, str], ...]
@@ -204,6 +205,27 @@ def see_other(url: str, *headers: tuple[str, str]) -> Response:
     """Return a redirect to `url` that does not tell it where the browser came from."""
     return redirect(url, (_NO_REFERRER, *headers))
 
+
+def conditional(request: Request, response: Response) -> Response:
+    """Return the 304 of `response` if the client has it already (RFC 9110 section 13.1.2).
+
+    It has the header fields of the 200, except those of the body: caches take them over, so that
+    one which differs, such as a policy, would replace that of the stored response. Raises Refused
+    (400) for an invalid list of tags.
+    """
+    tags = request.headers.all("if-none-match")
+    if not tags or response.status != _OK or request.method not in _READS:
+        return response
+    etag = next((value for name, value in response.headers if name == "etag"), "")
+    if not etag or not preconditions((), tags).has(etag.removeprefix("W/")):
+        return response
+    kept = tuple(pair for pair in response.headers if pair[0] not in _OF_THE_BODY)
+    return Response(_NOT_MODIFIED, b"", kept)
+
+
+_OK, _NOT_MODIFIED = HTTPStatus.OK.value, HTTPStatus.NOT_MODIFIED.value
+_READS = frozenset(("GET", "HEAD"))
+_OF_THE_BODY = frozenset(("content-encoding", "content-type"))
 
 STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 """The status line of each status (RFC 9112 section 4)."""

@@ -38,7 +38,15 @@ from valetkey.web.connection.incoming_request import (
     send_stream,
     take_body,
 )
-from valetkey.web.exchange import Endpoint, Headers, Interrupt, Refuse, Request, Response
+from valetkey.web.exchange import (
+    Endpoint,
+    Headers,
+    Interrupt,
+    Refuse,
+    Request,
+    Response,
+    conditional,
+)
 from valetkey.web.form import is_multipart
 from valetkey.web.offload import start_background
 from valetkey.web.paths import NOWHERE, WRONG_HOST, Paths, ServerAddress
@@ -323,7 +331,7 @@ class App:
         if refusal is not None or route is None:
             return self._respond(route, request, refusal or _NOT_FOUND)
         try:
-            return await route.methods[request.method](request)
+            return conditional(request, await route.methods[request.method](request))
         except Refused as refused:
             return self._respond(route, request, refused.refusal)
         except Interrupt as interrupt:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from valetkey.authorization.layout.language import accepted
-from valetkey.kernel.preconditions import etag_of, preconditions
+from valetkey.kernel.preconditions import etag_of
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs, Request, Response
@@ -71,11 +71,6 @@ class DocumentationEndpoint(Struct, frozen=True):
             # Weak, because the same tag stands for both encodings.
             ("etag", f"W/{file.etag}"),
             ("vary", "accept-encoding"),
-        )
-        if preconditions((), request.headers.all("if-none-match")).has(file.etag):
-            return Response(304, b"", headers)
-        headers = (
-            *headers,
             ("content-type", file.content_type),
             ("content-security-policy", _POLICY),
         )

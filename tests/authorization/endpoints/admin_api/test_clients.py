@@ -39,6 +39,9 @@ def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
         assert [each["client_id"] for each in found.items] == [client_id]
         same = await owner.call("GET", path, headers={"if-none-match": changed.headers["etag"]})
         assert (same.status, same.body) == (304, b"")
+        whole = dict((await owner.call("GET", path)).headers)
+        del whole["content-length"], whole["content-type"]
+        assert same.headers == whole
 
     run(tmp_path, story)
 

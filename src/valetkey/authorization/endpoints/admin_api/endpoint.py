@@ -166,7 +166,6 @@ def _wrong_text(parameter: Parameter, value: str) -> str:
 
 _NOTED_EVERY = 60
 _NO_STORE = ("cache-control", "no-store")
-_NOT_MODIFIED = 304
 
 
 class OperationEndpoint(Struct, frozen=True):
@@ -240,8 +239,6 @@ class OperationEndpoint(Struct, frozen=True):
             headers.append(("etag", result.etag))
         if result.next:
             headers.append(("link", _next_link(request.path, call.query, result.next)))
-        if request.method == "GET" and result.etag and call.preconditions.has(result.etag):
-            return Response(_NOT_MODIFIED, b"", tuple(headers))
         if self.operation.gives is None:
             return Response(self.operation.status, b"", tuple(headers))
         return json_response(result.value, self.operation.status, tuple(headers))
