@@ -84,14 +84,16 @@ class _Commands(click.Group):
         return [listed.name for listed in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        listed = next((each for each in COMMANDS if each.name == cmd_name), None)
+        # The plural is accepted: `valetkey users import` as well as `valetkey user import`.
+        names = (cmd_name, cmd_name.removesuffix("s"))
+        listed = next((each for name in names for each in COMMANDS if each.name == name), None)
         return None if listed is None else listed.command()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
-        if args[0] not in names and not args[0].startswith("-"):
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             close = get_close_matches(args[0], names, 1)
             right = f"did you mean `valetkey {close[0]}`?" if close else "see `valetkey --help`"
             raise click.UsageError(f"there is no command {args[0]!r}; {right}")

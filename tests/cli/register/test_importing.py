@@ -112,3 +112,32 @@ async def _kill_and_continue(url: str, process: subprocess.Popen[bytes]) -> None
 async def _users(store: Store) -> int:
     row = await store.read(lambda tx: tx.db.row("SELECT count(*) FROM users"))
     return 0 if row is None else int(row[0])
+
+
+def test_check_hashes_names_rows_that_cannot_work(tmp_path: Path) -> None:
+    good = "$2a$06$If6bvum7DFjUnE9p2uDeDu0YHzrHM6tf.iqN8.yx.jNN1ILEf7h0i"
+    content = "\n".join(
+        [
+            "username;email;password_hash",
+            f"ada;ada@example.com;{good}",
+            "bob;bob@example.com;my secret password",
+            "carl;carl@example.com;",
+            f"dora;dora@example.com;{good.replace('$06$', '$31$')}",
+        ]
+    )
+    (tmp_path / "users.csv").write_text(content)
+    # Without a configuration or a database.
+    ran = valetkey("users", "check-hashes", "users.csv", here=tmp_path)
+    assert ran.code == 1
+    assert "bcrypt          1" in ran.out
+    assert "Without a hash  1" in ran.out
+    assert "password_hash: unknown format" in ran.out
+    assert "secret" not in ran.out + ran.err
+    told = valetkey("user", "check-hashes", "users.csv", "--json", here=tmp_path).json
+    assert [(it["row"], it["username"]) for it in told["problems"]] == [(3, "bob"), (5, "dora")]
+    assert told["problems"][1]["reason"] == "password_hash: too costly to verify"
+    (tmp_path / "users.csv").write_text(content.partition("\nbob")[0])
+    assert valetkey("user", "check-hashes", "users.csv", here=tmp_path).code == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / "users.csv"]
+    (tmp_path / "users.csv").write_text("[{]")
+    assert valetkey("user", "check-hashes", "users.csv", here=tmp_path).code == 2

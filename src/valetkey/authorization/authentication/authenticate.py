@@ -109,7 +109,7 @@ class PasswordSignIn(Struct, frozen=True):
         prepared = prepare(password)
         try:
             good = prepared is not None and await slot.run(
-                verify, prepared, attempt.stored, self.passwords
+                verify, password, attempt.stored, self.passwords
             )
         except Busy:
             # Nothing was verified, so nothing counts: otherwise an attacker's flood would lock

@@ -1,8 +1,7 @@
 """Passwords: Argon2id hashes as PHC strings (RFC 9106), and rules for new passwords.
 
-Hashes of imported accounts may be of another format until the first sign-in.
-
-A password is normalised to NFC first, as keyboards differ in how they compose letters (RFC 8265).
+Hashes of imported accounts may be of another format until the first sign-in, and may be of another
+form of the password: ours are of NFC, as keyboards differ in how they compose letters (RFC 8265).
 
 Those most frequent in data breaches are refused: docs/well_known_passwords.py makes their file.
 """
@@ -15,12 +14,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 
-from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from valetkey.authorization.authentication.password_formats import verify_foreign
+from valetkey.authorization.authentication.password_formats import (
+    OWN,
+    HashFault,
+    read_hash,
+    spellings,
+)
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.web import log
 
 FILE = resources.files("valetkey.authorization.authentication") / "well_known_passwords.bin"
 """The list: four bytes of each hash, sorted; one good password in 40,000 is rejected by chance."""
@@ -76,7 +80,6 @@ SHORTEST = 8
 LONGEST = 1_024
 """Maximum number of bytes in a password, in UTF-8."""
 
-_OURS = "$argon2id$"
 _SALT = 16
 _LENGTH = 32
 _KIB_PER_MIB = 1_024
@@ -130,18 +133,35 @@ def hash_prepared(prepared: bytes, settings: PasswordSettings, salt: bytes) -> s
     ).derive_phc_encoded(prepared)
 
 
-def verify(prepared: bytes, stored: str | None, settings: PasswordSettings) -> bool:
-    """Return whether the password matches; without a stored hash, False at equal cost."""
-    if stored is None:
-        hash_prepared(prepared, settings, bytes(_SALT))
+def verify(text: str, stored: str | None, settings: PasswordSettings) -> bool:
+    """Return whether the password matches; a stored text that is no hash matches none.
+
+    Without a hash that can be verified, False at the cost of one of ours.
+    """
+    if prepare(text) is None:
         return False
-    if not stored.startswith(_OURS):
-        return verify_foreign(prepared, stored)
+    matches = _check(stored)
+    if matches is None:
+        for each in spellings(text):
+            hash_prepared(each, settings, bytes(_SALT))
+        return False
     try:
-        Argon2id.verify_phc_encoded(prepared, stored)
-    except InvalidKey:
+        return any(matches(each) for each in spellings(text))
+    except MemoryError:
+        raise
+    except Exception as failure:  # noqa: BLE001 - a library may fail on what is stored
+        log.throttled("error", "password.unverifiable", type(failure).__name__, failure)
         return False
-    return True
+
+
+def _check(stored: str | None) -> Callable[[bytes], bool] | None:
+    if stored is None:
+        return None
+    try:
+        return read_hash(stored, OWN).matches
+    except HashFault as fault:
+        log.throttled("error", "password.unverifiable", fault.code)
+        return None
 
 
 def is_current(stored: str, settings: PasswordSettings) -> bool:

@@ -11,7 +11,6 @@ from valetkey.authorization.actions.users import Accounts, UserRecord, changed_n
 from valetkey.authorization.authentication.password import (
     hash_password,
     password_problem,
-    prepare,
     verify,
 )
 from valetkey.authorization.model.account.user import (
@@ -68,8 +67,7 @@ def prepared(opened: Opened, wanted: DeclaredEntry, stored: str | None) -> Wante
         raise InvalidEntry(
             [Problem(f"{wanted.place}.password", "it is not accepted", f"it {problem}")]
         )
-    normal = prepare(text)
-    if stored is not None and normal is not None and verify(normal, stored, settings):
+    if stored is not None and verify(text, stored, settings):
         return WantedUser(wanted, uid, None)
     return WantedUser(wanted, uid, hash_password(text, settings, opened.runtime.random))
 

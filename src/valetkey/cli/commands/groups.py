@@ -8,6 +8,7 @@ from valetkey.authorization.email.message import is_mailable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
+from valetkey.cli.register.hashes import check_hashes
 from valetkey.cli.register.importing import import_users
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.sections.accounts import SignUp
@@ -132,4 +133,6 @@ _HELP = {
 
 def group_of(name: str) -> click.Group:
     """Return the group with its derived commands."""
-    return group(name, _HELP[name], *((import_users, invite) if name == "user" else ()))
+    return group(
+        name, _HELP[name], *((import_users, check_hashes, invite) if name == "user" else ())
+    )

@@ -54,7 +54,7 @@ def import_users(
     """Import users from CSV with a heading, a JSON array of objects, or one object on each line.
 
     The whole file is checked first. Users whose username or email address exists are reported and
-    never changed. `password_hash` takes bcrypt, scrypt, PBKDF2, Argon2 and Django's formats.
+    never changed. `password_hash` takes hashes of common formats: see `valetkey user check-hashes`.
     If the import is killed, a running server continues it. Exit status 1 if a row has a fault.
 
     Example: valetkey user import users.csv --dry-run --report report.csv

@@ -328,9 +328,8 @@ class SignUp(Struct, frozen=True):
                 lambda tx: tx.throttles.take(bucket, _GUESSES, now), done_by=USUAL_ACTOR
             ):
                 return wait
-            prepared = prepare(password)
-            if prepared is None or not await self.passwords.offload.run(
-                verify, prepared, says["hash"], self.passwords.passwords
+            if not await self.passwords.offload.run(
+                verify, password, says["hash"], self.passwords.passwords
             ):
                 return SignUpFault.WRONG
         record = _record(says["username"], says["email"], says["name"], says["locale"])

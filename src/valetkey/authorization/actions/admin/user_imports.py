@@ -24,7 +24,7 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.actions.user_input import wanted_record
 from valetkey.authorization.actions.users import Accounts, UserRecord
-from valetkey.authorization.authentication.password_formats import is_foreign
+from valetkey.authorization.authentication.password_formats import HashFault, read_hash
 from valetkey.authorization.model.account.user import Uid, User, UserAttributes
 from valetkey.authorization.model.account.user_import import (
     ImportKind,
@@ -62,7 +62,6 @@ MOST_KEPT = 100
 
 _LEASE = seconds(10)
 _CHUNK = 200
-_HASH = Reason("password_hash", "row.hash")
 _Judged = tuple[UserRecord, Uid | None, str | None, UserAttributes]
 
 _BEFORE = {
@@ -256,8 +255,8 @@ class ImportWork(Struct, frozen=True):
         faults = (*record.faults(), *self.accounts.name_faults(record.username))
         if faults:
             return _stored(faults)
-        if wanted.password_hash and not is_foreign(wanted.password_hash):
-            return stored_reasons([_HASH])
+        if fault := hash_fault(wanted):
+            return stored_reasons([fault])
         attributes: UserAttributes | tuple[Reason, ...] = UserAttributes.NOTHING
         if wanted.attributes:
             declared = tx.declarations.attributes()
@@ -305,6 +304,17 @@ def _taken(tx: Transaction, record: UserRecord, uid: Uid | None) -> str:
     elif uid is not None and tx.users.find(uid) is not None:
         field = "uid"
     return stored_reasons([Reason(field, f"row.{field}")]) if field else ""
+
+
+def hash_fault(wanted: ImportedUser) -> Reason | None:
+    """Return why a sign-in cannot verify the hash of a row; None if it can, or without a hash."""
+    if not wanted.password_hash:
+        return None
+    try:
+        read_hash(wanted.password_hash)
+    except HashFault as fault:
+        return Reason("password_hash", fault.code)
+    return None
 
 
 def _uid(wanted: ImportedUser) -> Uid | None:
