@@ -42,7 +42,7 @@ words:
 	@echo 'make site         build the documentation site that the server shows under /docs/'
 	@echo 'make outside-links  ask every link of the documentation that leads to another site'
 	@echo 'make translations update the translation catalogues; lists texts without a translation'
-	@echo 'make screenshots  take the screenshots of docs/screenshots; needs Chromium'
+	@echo 'make screenshots  take screenshots of every page into build/screenshots; needs Chromium'
 	@echo 'make lock         update the lock files after a change of pyproject.toml; NEWER=1 upgrades versions'
 	@echo 'make release VERSION=0.2.0   check, test, build and tag a release; KEY=file signs it with an SSH key'
 

@@ -1,8 +1,10 @@
 """Screenshots of every page: light and dark, phone and desktop.
 
-`make screenshots` takes all of it again; a picture that came out the same is not written again.
+`make screenshots` writes all of them to `build/screenshots`, with an index to look through, and
+renews those of `docs/screenshots`, which are the ones that README and documentation show.
 """
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,13 @@ from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.shown import SERVER, SHOWN, answering, area_of
 from valetkey.authorization.layout.brand import Brand
 
-FOLDER = Path(__file__).parent / "screenshots"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "build/screenshots"
+"""All screenshots; not part of the repository."""
+
+SHOWN_HERE = ROOT / "docs/screenshots"
+"""The screenshots that documents show."""
+
 CHROMIUM = "/usr/bin/chromium"
 WIDTHS = {"phone": 390, "desktop": 1280}
 SCHEMES = ("light", "dark")
@@ -33,7 +41,8 @@ FLAT = "main { box-shadow: none !important }"
 GROUNDS, NEAR, FAR = 6, 8, 30
 """Number of background colors; minimum distance (of 441) between those, and between others."""
 
-NOTICE = "<!-- Written by `make screenshots`. -->"
+_SHOWN = re.compile(r"screenshots/([a-z]+/[A-Za-z0-9_]+-[a-z]+-[a-z]+\.webp)")
+
 AREAS = {
     "visitor": "Sign-in, sign-up, consent and sign-out",
     "account": "The account of a user",
@@ -121,19 +130,19 @@ def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 
 def write_indexes(names: Sequence[str]) -> None:
-    """Return a page for each area, and an index."""
+    """Write a page for each area, and an index."""
     areas: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         areas[area_of(EXAMPLES[name])].append(name)
     known = [area for area in AREAS if area in areas]
     order = [*known, *sorted(set(areas) - set(known))]
-    lines = ["# Every page", "", NOTICE, ""]
+    lines = ["# Every page", ""]
     lines += ["Each in its states: empty, one, many, wrong; in a hand and on a desk, in light"]
     lines += ["and in dark.", ""]
     for area in order:
         title = AREAS.get(area, area)
         lines += [f"- [{title}]({area}.md): {len(areas[area])} pages"]
-        page = [f"# {title}", "", NOTICE, ""]
+        page = [f"# {title}", ""]
         for name in areas[area]:
             page += [f"**{name.replace('_', ' ')}** <br> {_row(name)}", ""]
         (FOLDER / f"{area}.md").write_text("\n".join(page), encoding="utf-8")
@@ -150,23 +159,27 @@ def _row(name: str) -> str:
     )
 
 
+def shown_in_documents() -> frozenset[str]:
+    """Return the paths of the screenshots that README and documentation show."""
+    documents = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+    texts = (document.read_text(encoding="utf-8") for document in documents)
+    return frozenset(path for text in texts for path in _SHOWN.findall(text))
+
+
 def main(only: Sequence[str]) -> None:
     """Take all screenshots, or those whose names start with one of `only`."""
     names = [name for name in GALLERY if not only or name.startswith(tuple(only))]
-    kept = {Picture(n, w, s).file for n in GALLERY for w in WIDTHS for s in SCHEMES}
+    shown = shown_in_documents()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context(reduced_motion="reduce", timezone_id="UTC", bypass_csp=True)
         for picture, content in take(context, names):
-            file = FOLDER / picture.file
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if not file.exists() or file.read_bytes() != content:
+            for folder in (FOLDER, SHOWN_HERE) if picture.file in shown else (FOLDER,):
+                file = folder / picture.file
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
         browser.close()
-    for file in FOLDER.rglob("*.webp"):
-        if file.relative_to(FOLDER).as_posix() not in kept:
-            file.unlink()
-    write_indexes(GALLERY)
+    write_indexes(names)
 
 
 if __name__ == "__main__":

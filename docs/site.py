@@ -42,7 +42,6 @@ SECTIONS = {
 
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _VERSION: str = _PROJECT["version"]
-_GALLERY = "docs/screenshots/"
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 _IMAGE = re.compile(r'\b(?P<name>src|srcset)="(?P<target>[^"]+)"')
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -161,12 +160,12 @@ def build(out: Path) -> int:
 
 
 def _pages() -> Mapping[str, Page]:
-    """Return every page linked from the start page, in that order, without screenshots."""
+    """Return every page linked from the start page, in that order."""
     found: dict[str, Page] = {}
     waiting = [START]
     while waiting:
         path = waiting.pop(0)
-        if path not in found and not path.startswith(_GALLERY) and (ROOT / path).is_file():
+        if path not in found and (ROOT / path).is_file():
             page = Page(
                 path, (ROOT / path).read_text(encoding="utf-8").replace(NOTICE, "").lstrip()
             )

@@ -190,6 +190,7 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
             for each in button.fields
         ),
         hidden=(("app", "web1"),) if button.carries else (),
+        consequences=tuple(button.consequences),
         confirms=(person.name or person.username) if button.irreversible else "",
     )
 
