@@ -1,9 +1,11 @@
 """Each dependency has one owner, and nobody else imports it; a sentence says why it is there."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from itertools import chain
 
@@ -109,6 +111,32 @@ def test_a_dependency_is_imported_by_its_owners_alone() -> None:
         if not any(fnmatch(source.inside, owner) for owner in (OWNERS | BROUGHT).get(module, ()))
     ]
     assert not strangers
+
+
+def _modules(source: Source) -> Iterator[str]:
+    """Every module of ours that a file may import, from the package on."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("valetkey."):
+            module = (node.module or "").removeprefix("valetkey.")
+            yield from (module, f"{module}.__init__")
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def test_the_wheel_of_the_sdk_declares_what_its_files_import() -> None:
+    lines = tomllib.loads((ROOT / "release/sdk/pyproject.toml").read_text())["project"]
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert set(lines["dependencies"]) <= set(ours)
+    names = {re.split(r"[^\w-]", line)[0] for line in lines["dependencies"]}
+    by_name = {source.inside.removesuffix(".py").replace("/", "."): source for source in sources()}
+    reached: dict[str, Source] = {}
+    waiting = [name for name in by_name if name.startswith("sdk.")]
+    while waiting:
+        name = waiting.pop()
+        if name in by_name and name not in reached:
+            reached[name] = by_name[name]
+            waiting += _modules(by_name[name])
+    imported = {module for source in reached.values() for _, module in third_party(source)}
+    assert imported - BROUGHT.keys() == names
 
 
 def test_no_dependency_is_left_unused() -> None:

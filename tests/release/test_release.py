@@ -2,87 +2,31 @@
 
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
-
-import pytest
 
 from release.__main__ import ROOT, build, checksums, reasons_against
 from tests.documents.how_to.test_install import follow
 from tests.documents.shell import Terminal
-from tests.support.wait import CEILING
-
-_UV = (sys.executable, "-m", "uv", "--quiet")
-# What the SDK may load: the interpreter's own modules, these, and itself.
-_LOADED = """
-import pkgutil, sys, valetkey.sdk
-for found in pkgutil.walk_packages(valetkey.__path__, "valetkey."):
-    if "adapters" not in found.name and not found.name.endswith("testing"):
-        __import__(found.name)
-own = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
-print(*sorted(name for name in own if not name.startswith("_")))
-"""
-# CPU time, so that other load on the machine does not count.
-_IMPORTED = "import time, valetkey.sdk; print(time.process_time())"
+from tests.release.environment import installed, output
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Return both wheels and the source distribution of the last commit."""
-    return build(ROOT, tmp_path_factory.mktemp("dist"))
-
-
-def _installed(wheel: Path, folder: Path) -> Path:
-    """Install a wheel with what it needs into an empty environment; return its `bin`."""
-    subprocess.run([*_UV, "venv", "--python", sys.executable, str(folder)], check=True)
-    place = (
-        "--python",
-        str(folder / "bin/python"),
-        "--constraint",
-        str(ROOT / "requirements.lock"),
-    )
-    subprocess.run([*_UV, "pip", "install", *place, str(wheel)], check=True)
-    return folder / "bin"
-
-
-def _output(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(
-        command, cwd=cwd, check=True, capture_output=True, text=True, timeout=CEILING
-    )
-    return done.stdout
-
-
-def test_wheel_in_an_empty_environment_runs_the_demo(built: list[Path], tmp_path: Path) -> None:
-    programs = _installed(built[0], tmp_path / "environment")
-    assert "All responses were correct" in _output(
+def test_wheel_in_an_empty_environment_runs_the_demo(server_wheel: Path, tmp_path: Path) -> None:
+    programs = installed(tmp_path / "environment", server_wheel)
+    assert "All responses were correct" in output(
         programs / "valetkey", "demo", "--walk", cwd=tmp_path
     )
 
 
 def test_wheel_leads_to_a_consent_page_within_five_minutes(
-    built: list[Path], tmp_path: Path
+    server_wheel: Path, tmp_path: Path
 ) -> None:
     begun = time.monotonic()
-    programs = _installed(built[0], tmp_path / "environment")
+    programs = installed(tmp_path / "environment", server_wheel)
     folder = tmp_path / "server"
     folder.mkdir()
     follow(Terminal(folder, programs=programs))
     assert time.monotonic() - begun < 300
-
-
-def test_sdk_needs_nothing_of_the_servers(built: list[Path], tmp_path: Path) -> None:
-    wheel = built[2]
-    assert wheel.name.startswith("valetkey_sdk-")
-    assert wheel.stat().st_size < 150_000
-    programs = _installed(wheel, tmp_path / "environment")
-    seconds = float(_output(programs / "python", "-c", _IMPORTED, cwd=tmp_path))
-    assert seconds < 1
-    loaded = _output(programs / "python", "-c", _LOADED, cwd=tmp_path).split()
-    assert loaded == ["cryptography", "msgspec", "valetkey"]
-    listed = _output(*_UV, "pip", "list", "--python", programs / "python", cwd=tmp_path)
-    names = {line.split()[0] for line in listed.splitlines()[2:]}
-    assert names == {"cffi", "cryptography", "msgspec", "pycparser", "valetkey-sdk"}
 
 
 def test_two_builds_of_a_commit_are_the_same(built: list[Path], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Protect your own API and obtain tokens; imports the kernel and no other Valetkey code."""
 
+from valetkey.kernel.secret import Secret
 from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.bearer import NO_TOKEN, Challenge, read_bearer
 from valetkey.sdk.caller import Caller
@@ -22,6 +23,7 @@ __all__ = [
     "LogoutTokens",
     "Memory",
     "Protection",
+    "Secret",
     "Webhook",
     "demand",
     "demand_role",

@@ -1,6 +1,7 @@
 """Obtain tokens for scripts and command line tools, and keep them fresh."""
 
 from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.secret import Secret
 from valetkey.sdk.client.client import Client
 from valetkey.sdk.client.token_file import DeviceCodes, Rejected, SignInNeeded, Tokens
 from valetkey.sdk.fetch import Unreachable
@@ -10,6 +11,7 @@ __all__ = [
     "DeviceCodes",
     "KeySet",
     "Rejected",
+    "Secret",
     "SignInNeeded",
     "SigningKey",
     "Tokens",
