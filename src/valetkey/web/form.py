@@ -65,6 +65,15 @@ class Form:
         found = self._files.get(name)
         return None if found is None or not (found.name or found.content) else found
 
+    def without_empty(self) -> "Form":
+        """Return the form without the fields whose value is empty."""
+        if "" not in self._first.values() and not self._more:
+            return self
+        kept = {name: [value for value in self.all(name) if value] for name in self._first}
+        first = {name: values[0] for name, values in kept.items() if values}
+        more = {name: tuple(values) for name, values in kept.items() if len(values) > 1}
+        return Form(first, more, self._files)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Return each name once, in the order sent."""
@@ -108,6 +117,21 @@ def read_query(text: str, *, opaque: Collection[str] = (), multiple: Collection[
     if not text.isascii():
         _refuse("the query must be percent-encoded UTF-8", "form.not_ascii")
     return _read(text, opaque, multiple)
+
+
+def read_parameters(
+    sent: bytes | str, *, opaque: Collection[str] = (), multiple: Collection[str] = ()
+) -> Form:
+    """Return the parameters of an OAuth request or response, from its body or query string.
+
+    A parameter without a value counts as omitted (RFC 6749 sections 3.1 and 3.2). Otherwise under
+    the rules of `read_form`: a name that is sent twice is refused, with or without values.
+    """
+    if isinstance(sent, str):
+        form = read_query(sent, opaque=opaque, multiple=multiple)
+    else:
+        form = read_form(sent, opaque=opaque, multiple=multiple)
+    return form.without_empty()
 
 
 def _read(text: str, opaque: Collection[str], multiple: Collection[str]) -> Form:

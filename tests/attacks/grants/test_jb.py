@@ -103,7 +103,8 @@ def test_jb_who_presents_what(jb: LiveServers) -> None:
         _present(jb, _assertion(jb, key=stranger)).refused(400, "invalid_grant")
         _present(jb, "x.y.z").refused(400, "invalid_grant")
         _present(jb, _assertion(jb), client_id="web1").refused(400, "invalid_grant")
-        _present(jb, "", client_id="robot").refused(400, "invalid_grant")
+        # An empty assertion is none, so the client has proven nothing.
+        _present(jb, "", client_id="robot").refused(401, "invalid_client")
         twice = {"client_assertion": _assertion(jb), "client_assertion_type": CLIENT_ASSERTION}
         _present(jb, _assertion(jb), **twice).refused(400, "invalid_request")
         form = {"grant_type": JWT_BEARER, "assertion": _assertion(jb)}

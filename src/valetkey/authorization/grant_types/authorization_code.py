@@ -143,9 +143,7 @@ def _judge(code: CodePayload, request: TokenRequest) -> Refusal | None:
             code.redirect_uri,
             "nothing" if given is None else "another redirect URI",
         )
-    # A parameter without a value counts as omitted (RFC 6749 section 3.2).
-    verifier = request.parameters.get("code_verifier") or None
-    return _judge_verifier(code, verifier)
+    return _judge_verifier(code, request.parameters.get("code_verifier"))
 
 
 def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:

@@ -80,8 +80,8 @@ class TokenRequest(Struct, frozen=True):
 
     @property
     def named_resources(self) -> Sequence[str]:
-        """Return the values of the parameter `resource`; empty values count as omitted."""
-        return [each for each in self.parameters.all(RESOURCE) if each]
+        """Return the values of the parameter `resource`."""
+        return self.parameters.all(RESOURCE)
 
     @property
     def resources(self) -> Sequence[str]:
@@ -92,9 +92,9 @@ class TokenRequest(Struct, frozen=True):
         return with_audience(named, self.parameters.get(AUDIENCE))
 
     def required(self, name: str) -> str:
-        """Return the parameter's value. Refused with `invalid_request` if missing or empty."""
+        """Return the parameter's value. Refused with `invalid_request` if it is missing."""
         value = self.parameters.get(name)
-        if not value:
+        if value is None:
             raise Refused.because(
                 ErrorCode.INVALID_REQUEST,
                 f"the parameter {name} is missing",

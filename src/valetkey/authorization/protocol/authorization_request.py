@@ -153,15 +153,12 @@ class AuthorizationRequest(Struct, frozen=True):
 
 
 def known_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the known, non-empty parameters of the request.
-
-    An empty redirect URI is kept: it is not the same as an omitted one.
-    """
+    """Return the known, non-empty parameters of the request; empty ones count as omitted."""
     return {
         name: value
         for name, value in parameters.items()
-        if (name in PARAMETERS or name in UNSUPPORTED)
-        and (value or name == "redirect_uri")
+        if value
+        and (name in PARAMETERS or name in UNSUPPORTED)
         and not (name == UI_LOCALES and len(value) > _LONGEST_WISH)
     }
 

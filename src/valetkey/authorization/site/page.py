@@ -22,7 +22,7 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
-from valetkey.web.form import Form, read_form, read_multipart, read_query
+from valetkey.web.form import Form, read_form, read_multipart, read_parameters, read_query
 from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"
@@ -164,7 +164,9 @@ class Visit(Struct, frozen=True):
             self.browsers.check_origin(self.request)
         if self.reads.upload:
             return read_multipart(self.request.headers.get("content-type"), self.request.body)
-        return read_form(self.request.body, opaque=self.reads.opaque, multiple=self.reads.multiple)
+        # Another site's form has the parameters of a protocol.
+        read = read_parameters if self.reads.foreign else read_form
+        return read(self.request.body, opaque=self.reads.opaque, multiple=self.reads.multiple)
 
 
 class Reads(Protocol):

@@ -93,9 +93,7 @@ def _parameters(target: str) -> Mapping[str, str] | None:
     if parts.path != PATH:
         return None
     try:
-        pairs = parse_qsl(
-            parts.query, keep_blank_values=True, errors="strict", max_num_fields=_MOST
-        )
+        pairs = parse_qsl(parts.query, errors="strict", max_num_fields=_MOST)
     except ValueError:
         return None
     found = dict(pairs)

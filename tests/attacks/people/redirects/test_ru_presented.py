@@ -88,12 +88,15 @@ def test_ru_13_the_query_is_part_of_the_bytes(world: LiveServers) -> None:
     back(world, refused, "invalid_scope", to=registered)
 
 
-def test_ru_19_an_empty_address_is_not_one_that_was_left_out(world: LiveServers) -> None:
+def test_ru_19_an_empty_address_is_one_that_was_left_out(world: LiveServers) -> None:
+    """RFC 6749 section 3.1; a space is a value, and `openid` needs an address."""
+    ask = f"{world.auth}/oauth/authorize?response_type=code&client_id=web1"
     _leads_to_a_page_of_ours(_ask(world, "web1", None))
+    for empty in ("redirect_uri=", "redirect_uri"):
+        _leads_to_a_page_of_ours(fetch(UserAgent(world.auth), "GET", f"{ask}&{empty}"))
     with world.nothing_changes():
-        for empty in ("redirect_uri=", "redirect_uri", "redirect_uri=%20"):
-            url = f"{world.auth}/oauth/authorize?response_type=code&client_id=web1&{empty}"
-            shown(fetch(UserAgent(world.auth), "GET", url), 400, "invalid_request")
+        for wrong in ("redirect_uri=%20", "redirect_uri=%00", "redirect_uri=&scope=openid"):
+            shown(fetch(UserAgent(world.auth), "GET", f"{ask}&{wrong}"), 400, "invalid_request")
 
 
 def test_ru_which_of_several_is_meant_must_be_said(world: LiveServers) -> None:

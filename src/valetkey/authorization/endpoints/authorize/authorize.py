@@ -45,7 +45,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id, to_base64url
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Interrupt, Pairs, Request, Response, see_other
-from valetkey.web.form import Form, read_form, read_query
+from valetkey.web.form import Form, read_parameters
 
 _INTERACTION = "interaction"
 # Checked one by one, so that the error can be reported to the client.
@@ -61,7 +61,7 @@ class Authorize(Struct, frozen=True):
 
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or redirect its user to the next page."""
-        form = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
+        form = read_parameters(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
         # A client's request has `client_id` (RFC 6749 section 4.1.1); in it the interaction is an
         # unknown parameter and ignored. Without `client_id` the other parameters are ignored.
         sealed = None if "client_id" in form.names else form.get(_INTERACTION)
@@ -76,8 +76,8 @@ class Authorize(Struct, frozen=True):
 
         Browsers withhold SameSite cookies from a cross-site form post, but send them with the GET.
         """
-        query = read_query(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
-        form = read_form(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
+        query = read_parameters(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
+        form = read_parameters(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
         if len(query) and len(form):
             raise Refused.because(
                 ErrorCode.INVALID_REQUEST,

@@ -10,7 +10,7 @@ from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import append_query
 from valetkey.web.exchange import Request, Response, html_response, see_other
-from valetkey.web.form import read_query
+from valetkey.web.form import read_parameters
 
 _FILE = files("valetkey.authorization.endpoints.client") / "check_session.js"
 _SCRIPT = _FILE.read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ class StartEndpoint(Struct, frozen=True):
 
         Refused with `not_found` for an app that is unknown or disabled, or has no such address.
         """
-        client_id = read_query(request.query).get("client_id") or ""
+        client_id = read_parameters(request.query).get("client_id") or ""
         client = await self.server.directory.find(client_id) if client_id else None
         if client is None or client.disabled_at or not client.openid.initiate_login_uri:
             raise Refused.because(

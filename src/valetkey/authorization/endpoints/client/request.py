@@ -25,7 +25,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
-from valetkey.web.form import Form, read_form, read_query
+from valetkey.web.form import Form, read_parameters
 
 # Checked later: a password may contain characters that a name may not.
 _OPAQUE = ("grant_type", "username", "password", "code_verifier")
@@ -49,10 +49,10 @@ class ClientRequestAuthentication(Struct, frozen=True):
 
     def read(self, request: Request) -> ClientRequest:
         """Return the parameters, from the body or from the query string, never from both."""
-        body = read_form(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
+        body = read_parameters(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
         if not request.hidden_query:
             return ClientRequest(body, in_query=False)
-        query = read_query(request.hidden_query, opaque=_OPAQUE, multiple=_MULTIPLE)
+        query = read_parameters(request.hidden_query, opaque=_OPAQUE, multiple=_MULTIPLE)
         if len(body):
             raise Refused.because(
                 ErrorCode.INVALID_REQUEST,
@@ -193,7 +193,7 @@ def require_registered(client: Client, grant_type: str) -> None:
 
 
 def token_parameter(asked: ClientRequest) -> str:
-    """Return the parameter `token`. Refused with `invalid_request` if missing or empty."""
+    """Return the parameter `token`. Refused with `invalid_request` if it is missing."""
     token = asked.parameters.get("token")
     if token:
         return token

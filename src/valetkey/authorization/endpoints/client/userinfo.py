@@ -17,7 +17,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.web.exchange import Pairs, Request, Response, json_response
-from valetkey.web.form import read_form, read_query
+from valetkey.web.form import read_parameters
 
 _PARAMETER = "access_token"
 _SCHEME = re.compile(r"(?i:bearer)(?![^ \t,])", re.ASCII)
@@ -43,7 +43,7 @@ def read_token(request: Request) -> str:
     Raises Refused: `NO_TOKEN` if there is none, `invalid_token` if it is malformed, and
     `invalid_request` if it was sent in both places or in the address, which is written to logs.
     """
-    if _PARAMETER in read_query(request.hidden_query or request.query, opaque=(_PARAMETER,)):
+    if _PARAMETER in read_parameters(request.hidden_query or request.query, opaque=(_PARAMETER,)):
         _refuse(
             ErrorCode.INVALID_REQUEST,
             "an access token in the address is not taken; send it in the Authorization header",
@@ -52,7 +52,7 @@ def read_token(request: Request) -> str:
     field = request.headers.get("authorization")
     # Only methods that define a body may carry it there (RFC 6750 section 2.2).
     body = request.body if request.method == "POST" else b""
-    posted = read_form(body, opaque=(_PARAMETER,)).get(_PARAMETER)
+    posted = read_parameters(body, opaque=(_PARAMETER,)).get(_PARAMETER)
     in_header = field is not None and _SCHEME.match(field) is not None
     if in_header and posted is not None:
         _refuse(

@@ -31,7 +31,7 @@ _IN_BODY = "client_secret_post"
 
 
 def read_basic(header: str | None) -> Basic | None:
-    """Return the content of a Basic header; None without one or for another scheme.
+    """Return the content of a Basic header; None without one, or if it names nothing (`:`).
 
     Refused with `invalid_client` unless it is strict base64 of UTF-8 with a colon.
     """
@@ -49,6 +49,8 @@ def read_basic(header: str | None) -> Basic | None:
     client_id, colon, secret = decoded.partition(":")
     if not colon or _CONTROL.search(decoded):
         raise Refused(not_proven("header.form", "<client_id>:<secret>", "something else"))
+    if decoded == colon:
+        return None
     return Basic(_form_decoded(client_id), _form_decoded(secret), secret)
 
 
@@ -84,7 +86,10 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> Proof |
         for secret in live:
             if same(print_, secret.fingerprint):
                 fitting.append(secret)
-    if not fitting or client.authentication_method != AuthenticationMethod.CLIENT_SECRET:
+    # Judged after the comparison: a refusal takes the same time for every client.
+    if client.authentication_method != AuthenticationMethod.CLIENT_SECRET:
+        return not_proven("secret.method", client.authentication_method, "a client secret")
+    if not fitting:
         return not_proven("secret", f"one of the secrets of {client.id}", "another secret")
     registered = client.openid.token_endpoint_auth_method
     used = _IN_BODY if presented.basic is None else _IN_HEADER

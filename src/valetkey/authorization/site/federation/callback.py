@@ -63,7 +63,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
-from valetkey.web.form import Form, read_query
+from valetkey.web.form import Form, read_parameters, read_query
 
 
 class FailedPage(Struct, frozen=True):
@@ -98,7 +98,7 @@ class ProviderCallback(Struct, frozen=True):
         """Continue with the sign-in or link that the redirect began."""
         federation, server, came = self.federation, self.federation.server, request.request
         provider, now = federation.provider(came), request.now
-        query = read_query(came.hidden_query)
+        query = read_parameters(came.hidden_query)
         state = query.get("state") or ""
         browser = server.cookies.browser_fingerprint(server.cookies.browser(came))
         pending_sign_ins = federation.pending_sign_ins
@@ -204,8 +204,7 @@ class ProviderCallback(Struct, frozen=True):
 
 
 def _answer(query: Form) -> Mapping[str, str]:
-    found = {name: query.get(name) for name in _PARAMETERS}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name in _PARAMETERS if (value := query.get(name))}
 
 
 class UpstreamSignInRequest(VisitorRequest, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, Pairs, see_other
-from valetkey.web.form import Form, read_query
+from valetkey.web.form import Form, read_parameters
 
 
 class SignOutPage(Struct, frozen=True):
@@ -249,7 +249,7 @@ class Logout(Struct, frozen=True):
         """
         form = visit.form()
         if form is None:
-            form = read_query(visit.request.query, opaque=PARAMETERS)
+            form = read_parameters(visit.request.query, opaque=PARAMETERS)
         elif not self.server.cookies.session(visit.request):
             pairs = [(name, form.get(name) or "") for name in PARAMETERS if form.get(name)]
             url = f"{LOGOUT}?{encode_pairs(pairs)}"

@@ -58,7 +58,7 @@ from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Endpoint, Response
-from valetkey.web.form import read_query
+from valetkey.web.form import read_parameters
 
 _FORM = (b"content-type", b"application/x-www-form-urlencoded")
 _BASIC = "client_secret_basic"
@@ -230,7 +230,7 @@ class TryIt(Struct, frozen=True):
 
     async def catch(self, request: AppRequest) -> Outcome:
         """Show the response that arrived at this server's own redirect URI."""
-        query = read_query(request.request.query, opaque=_ANSWERS)
+        query = read_parameters(request.request.query, opaque=_ANSWERS)
         said = {name: value for name in _ANSWERS if (value := query.get(name))}
         return self._answer(request, query.get("state") or "", said)
 
@@ -362,7 +362,7 @@ class TryIt(Struct, frozen=True):
 async def _app_of_answer(visit: Visit) -> AppRequest:
     """Require that the user is in the team of the app whose test run the state names."""
     request = await signed_in(visit)
-    state = read_query(visit.request.query, opaque=_ANSWERS).get("state") or ""
+    state = read_parameters(visit.request.query, opaque=_ANSWERS).get("state") or ""
     trial = TestRun.open(state, visit.browsers.keyring.sealer, visit.request.at)
     if trial is None:
         raise not_found("trial")
