@@ -61,6 +61,19 @@ class StorageConformance:
         found = memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, Fingerprint("a code")))
         assert found == replace(voucher(), redeemed_at=NOW)
 
+    def test_subject_has_one_voucher_of_a_kind(self, memory: Memory) -> None:
+        """Of several concurrent replacements one remains, and the earlier voucher is void."""
+        whose = replace(voucher(), subject=Fingerprint("1001"))
+        memory.write(lambda tx: tx.vouchers.replace(whose))
+        other = replace(voucher("another"), subject=Fingerprint("1002"))
+        memory.write(lambda tx: tx.vouchers.replace(other))
+        newer = [replace(whose, fingerprint=Fingerprint(f"code {n}")) for n in range(THREADS)]
+        memory.contend(lambda tx, n: tx.vouchers.replace(newer[n]))
+        assert not memory.write(lambda tx: tx.vouchers.redeem(whose, NOW))
+        redeemed = memory.write(lambda tx: [tx.vouchers.redeem(each, NOW) for each in newer])
+        assert sorted(redeemed) == [False] * (THREADS - 1) + [True]
+        assert memory.write(lambda tx: tx.vouchers.redeem(other, NOW))
+
     def test_separate_read_and_redemption_redeems_twice(self, memory: Memory) -> None:
         """Check the suite itself: two callers win if reading and redeeming are separate."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))

@@ -53,7 +53,7 @@ async def links(it: Harness) -> None:
     until = later(now, days(1))
 
     def hold(tx: Transaction) -> None:
-        made.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
+        made.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until, says["uid"])
         tx.users.hold_email(ADA, "old@example.com", until)
 
     await it.write(hold)

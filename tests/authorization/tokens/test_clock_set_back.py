@@ -122,7 +122,7 @@ def test_link_issued_in_the_future_has_expired(tmp_path: Path) -> None:
         def is_found(tx: Transaction, at: int) -> bool:
             return links.find(tx, kind, link.reveal(), Instant(at)) is not None
 
-        await it.write(lambda tx: links.issue(tx, kind, link, {}, until))
+        await it.write(lambda tx: links.issue(tx, kind, link, {}, until, None))
         found = await it.read(lambda tx: [is_found(tx, now + by) for by in (0, HOUR - 60)])
         assert found == [False, True]
 

@@ -22,6 +22,8 @@ EMAIL_CONFIRM = "/account/email/confirm"
 EMAIL_VERIFY = "/account/email/verify"
 EMAIL_UNDO = "/account/email/undo"
 
+_SUBJECT = "subject of a link"
+
 LIFETIMES: Mapping[VoucherKind, Lifetime] = MappingProxyType(
     {
         VoucherKind.SIGN_UP: days(1),
@@ -65,12 +67,22 @@ class Links(Struct, frozen=True):
         link: Secret,
         says: Mapping[str, str],
         until: Instant,
+        subject: str | None,
     ) -> None:
-        """Store a link that is valid until `until`."""
+        """Store a link that is valid until `until`, and end the older ones of its subject.
+
+        `subject` is the account, the address or the visitor that the link is for: of each kind, it
+        has one valid link. None for a link that reaches no one.
+        """
         print_ = self._print(kind, link.reveal())
         plain = msgspec.json.encode(dict(says))
         sealed = self.keyring.sealer.seal(plain, _place(kind, print_), self.random)
-        tx.vouchers.issue(Voucher(kind, print_, "", "", sealed, until))
+        whose = None if subject is None else self.keyring.fingerprint_key.of(_SUBJECT, subject)
+        tx.vouchers.replace(Voucher(kind, print_, "", "", sealed, until, subject=whose))
+
+    def cancel(self, tx: Transaction, kind: VoucherKind, subject: str) -> None:
+        """End the link of this kind that the subject has, if any."""
+        tx.vouchers.cancel(kind, self.keyring.fingerprint_key.of(_SUBJECT, subject))
 
     def find(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> ValidLink | None:
         """Return the record of this link; None if it is used, expired or unknown."""

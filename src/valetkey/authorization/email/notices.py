@@ -82,7 +82,7 @@ class Notices(Struct, frozen=True):
             links = Links(self.issuer, self.outbox.keyring, self.outbox.random)
             undo, until = links.fresh(), later(now, UNDO_LIFETIME)
             says = {"uid": str(before.uid), "email": before.email}
-            links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until)
+            links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until, subject=says["uid"])
             tx.users.hold_email(before.uid, before.email, until)
             values["link"] = links.address(EMAIL_UNDO, undo)
         self._enqueue(tx, before, EmailKind.EMAIL_CHANGED, values, now)

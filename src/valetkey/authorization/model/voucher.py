@@ -76,7 +76,11 @@ class VoucherKind(StrEnum):
 
 
 class Voucher(Struct, frozen=True):
-    """One single-use record."""
+    """One single-use record.
+
+    `subject` is whose link it is, as a fingerprint: of each kind, the subject has only the newest.
+    None where any number may be valid at once.
+    """
 
     kind: VoucherKind
     fingerprint: Fingerprint
@@ -85,6 +89,7 @@ class Voucher(Struct, frozen=True):
     payload: str
     expires_at: Instant
     redeemed_at: Instant | None = None
+    subject: Fingerprint | None = None
 
     def has_expired(self, lifetime: Lifetime, now: Instant) -> bool:
         """Return whether it has expired, or was issued in the future, for `lifetime`."""

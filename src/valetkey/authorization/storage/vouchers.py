@@ -22,6 +22,20 @@ class Vouchers(Struct, frozen=True):
             voucher,
         )
 
+    def replace(self, voucher: Voucher) -> None:
+        """Issue a voucher instead of the last one of its kind and subject, which is void.
+
+        Of several concurrent callers, one voucher remains.
+        """
+        _VOUCHERS.send(
+            self.db,
+            "INSERT INTO vouchers (*) VALUES (*)"
+            " ON CONFLICT (kind, subject) WHERE subject IS NOT NULL DO UPDATE SET"
+            " fingerprint = :fingerprint, client_id = :client_id, grant_id = :grant_id,"
+            " payload = :payload, expires_at = :expires_at, redeemed_at = :redeemed_at",
+            voucher,
+        )
+
     def find(self, kind: VoucherKind, fingerprint: Fingerprint) -> Voucher | None:
         """Return the voucher, redeemed or not, expired or not."""
         return _VOUCHERS.find(
@@ -40,6 +54,14 @@ class Vouchers(Struct, frozen=True):
             kind=voucher.kind.value,
             fingerprint=voucher.fingerprint,
             now=now,
+        )
+
+    def cancel(self, kind: VoucherKind, subject: Fingerprint) -> None:
+        """Delete the voucher of this kind and subject, if there is one."""
+        self.db.send(
+            "DELETE FROM vouchers WHERE kind = :kind AND subject = :subject",
+            kind=kind.value,
+            subject=subject,
         )
 
     def sweep(self, before: Instant, limit: int) -> int:

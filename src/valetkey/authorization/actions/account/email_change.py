@@ -106,14 +106,19 @@ class EmailChange(Struct, frozen=True):
 
         Return the seconds to wait, or 0 if it was sent.
 
-        An address that belongs to another account gets the same answer; its owner is notified.
+        An address that belongs to another account gets the same answer; its owner is notified. The
+        account's own address ends a change that was requested before.
         """
         asking = signed_in.user
         if not is_mailable(email):
             return EmailFault.WRONG
-        if fold(email) == fold(asking.email):
-            return EmailFault.SAME
         link, uid = self.links.fresh(), asking.uid
+        if fold(email) == fold(asking.email):
+            await self.store.write(
+                lambda tx: self.links.cancel(tx, VoucherKind.EMAIL_CHANGE, str(uid)),
+                done_by=USUAL_ACTOR,
+            )
+            return EmailFault.SAME
 
         def queue_confirmation(tx: Transaction) -> EmailFault | int:
             if _is_held(tx, uid, now):
@@ -121,8 +126,13 @@ class EmailChange(Struct, frozen=True):
             if wait := self._throttle(tx, uid, now):
                 return wait
             until = later(now, LIFETIME)
-            says = {"uid": str(uid), "email": email, "session": signed_in.session.id}
-            self.links.issue(tx, VoucherKind.EMAIL_CHANGE, link, says, until)
+            says = {
+                "uid": str(uid),
+                "email": email,
+                "before": fold(asking.email),
+                "session": signed_in.session.id,
+            }
+            self.links.issue(tx, VoucherKind.EMAIL_CHANGE, link, says, until, str(uid))
             owner = tx.users.find_by_name(email)
             if owner is None:
                 values = {
@@ -146,9 +156,9 @@ class EmailChange(Struct, frozen=True):
                 return wait
             until = later(now, LIFETIME)
             says = {"uid": str(user.uid), "email": user.email}
-            self.links.issue(tx, VoucherKind.EMAIL_VERIFY, link, says, until)
             values = {"username": user.username, "link": self.links.address(EMAIL_VERIFY, link)}
-            self.outbox.enqueue(tx, email_to(user, EmailKind.VERIFY_EMAIL, values, until), now)
+            if self.outbox.enqueue(tx, email_to(user, EmailKind.VERIFY_EMAIL, values, until), now):
+                self.links.issue(tx, VoucherKind.EMAIL_VERIFY, link, says, until, says["uid"])
             return 0
 
         return await self.store.write(queue_verification, done_by=USUAL_ACTOR)
@@ -257,6 +267,9 @@ class EmailChange(Struct, frozen=True):
             # Signing out rejects the change. While the previous address may undo a change, no other
             # change is accepted.
             if session is None or session.ended_at is not None or _is_held(tx, user.uid, now):
+                return None
+            # An address that was set meanwhile, by an administrator or a directory, is newer.
+            if found.data.get("before", fold(user.email)) != fold(user.email):
                 return None
         return found, Change(user, email, found.voucher.expires_at)
 

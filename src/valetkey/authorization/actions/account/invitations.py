@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from valetkey.authorization.email.links import LIFETIMES, SIGN_UP, Links
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.users import UserInvited
 from valetkey.authorization.model.voucher import VoucherKind
@@ -32,7 +33,8 @@ class Invitations(Struct, frozen=True):
         if tx.users.find_by_name(email) is not None:
             return ""
         until = later(now, LIFETIME)
-        self.links.issue(tx, VoucherKind.INVITATION, link, {"email": email}, until)
+        says = {"email": email}
+        self.links.issue(tx, VoucherKind.INVITATION, link, says, until, subject=fold(email))
         url = self.links.address(SIGN_UP, link)
         values = {"link": url, "days": str(LIFETIME // days(1))}
         message = Email(EmailKind.INVITATION, email, language, values, good_until=until)

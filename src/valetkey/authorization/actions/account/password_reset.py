@@ -69,7 +69,6 @@ class PasswordReset(Struct, frozen=True):
             if wait := tx.throttles.take(place, FROM_ONE_PLACE, now):
                 return wait
             user = tx.users.find_by_name(wanted)
-            until = issue_reset(tx, self.links, link, user, now)
             values = {
                 "username": "" if user is None else user.username,
                 "minutes": str(LIFETIME // minutes(1)),
@@ -78,8 +77,13 @@ class PasswordReset(Struct, frozen=True):
             kind = EmailKind.PASSWORD_RESET
             if user is None or user.disabled_at is not None or user.email_verified_at is None:
                 self.outbox.enqueue_decoy(tx, Email(kind, wanted, language, values), now)
-            elif self.outbox.enqueue(tx, email_to(user, kind, values, until), now):
+                user = None
+            elif self.outbox.enqueue(tx, email_to(user, kind, values, later(now, LIFETIME)), now):
                 tx.events.add(PasswordResetRequested(user.uid), now)
+            else:
+                user = None
+            # Only an email that is sent ends the link of the one before.
+            issue_reset(tx, self.links, link, user, now)
             return 0
 
         return await self.passwords.store.write(queue_reset_link, done_by=USUAL_ACTOR)
@@ -160,12 +164,13 @@ def issue_reset(
 ) -> Instant:
     """Activate a password reset link for the user. Return when it expires.
 
-    The link is void once the account's password or address changes, or the role or API token of the
-    administrator `by` who sent it ends.
+    Without a user it is valid for none. The link is void once the account's password or address
+    changes, or the role or API token of the administrator `by` who sent it ends.
     """
     until = later(now, LIFETIME)
     says = {**_bound_to(tx, links, user), "by": str(by or "")}
-    links.issue(tx, VoucherKind.PASSWORD_RESET, link, says, until)
+    subject = None if user is None else str(user.uid)
+    links.issue(tx, VoucherKind.PASSWORD_RESET, link, says, until, subject)
     return until
 
 
@@ -187,12 +192,11 @@ def issue_first_password(
     """Activate a link with which the user of a new account chooses a password.
 
     It is void under the same conditions as a reset link, and once the account has a sign-in method.
-    If it was `emailed`, its use verifies the
-    address. Returns when it expires.
+    If it was `emailed`, its use verifies the address. Returns when it expires.
     """
     until = later(now, FIRST_LIFETIME)
     says = {**_bound_to(tx, links, user), "by": str(by), "emailed": "yes" if emailed else ""}
-    links.issue(tx, VoucherKind.FIRST_PASSWORD, link, says, until)
+    links.issue(tx, VoucherKind.FIRST_PASSWORD, link, says, until, str(user.uid))
     return until
 
 

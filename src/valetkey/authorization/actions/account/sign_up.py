@@ -283,15 +283,17 @@ class SignUp(Struct, frozen=True):
         now: Instant,
     ) -> ConfirmationSent:
         until = later(now, LIFETIME)
-        # Stored for a taken address, too, but not sent: both cases take the same time.
-        self.links.issue(tx, VoucherKind.SIGN_UP, link, says, until)
         if owner is None:
             values = {"link": self.links.address(SIGN_UP_CONFIRM, link)}
             kind = EmailKind.SIGN_UP
             message = Email(kind, says["email"], says["locale"], values, good_until=until)
         else:
             message = already_there(owner, self.links)
-        self.outbox.enqueue(tx, message, now)
+        is_sent = self.outbox.enqueue(tx, message, now)
+        # By browser, too: otherwise a stranger could end the sign-up of another person.
+        subject = f"{says['browser']} {fold(says['username'])}"
+        # Stored for a taken address, too, but not sent: both cases take the same time.
+        self.links.issue(tx, VoucherKind.SIGN_UP, link, says, until, subject if is_sent else None)
         plain = msgspec.json.encode(_Sealed(dict(says), until))
         again = self.links.keyring.sealer.seal(plain, _AGAIN, self.links.random)
         return ConfirmationSent(says["email"], again)

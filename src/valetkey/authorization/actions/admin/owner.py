@@ -46,7 +46,7 @@ def fresh_link(random: Callable[[int], bytes]) -> Secret:
 def issue_link(
     tx: Transaction, link: Secret, key: FingerprintKey, now: Instant, *, break_glass: bool = False
 ) -> None:
-    """Issue a link that makes its bearer an owner.
+    """Issue a link that makes its bearer an owner; older ones are void.
 
     Raises Refused (conflict) if there is an owner already and `break_glass` is not set.
     """
@@ -64,8 +64,9 @@ def issue_link(
         grant_id="",
         payload=_BREAK_GLASS if break_glass else "",
         expires_at=later(now, OWNER_LINK_LIFETIME),
+        subject=key.of(PURPOSE, "subject"),
     )
-    tx.vouchers.issue(voucher)
+    tx.vouchers.replace(voucher)
     tx.events.add(OwnerLinkIssued(break_glass), now)
 
 
