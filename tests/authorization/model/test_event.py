@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 
 from tests.authorization.actions.admin.test_owner import ada_as_owner
+from tests.authorization.endpoints.scim.directory import Directory
 from tests.authorization.model.api_events import apis, devices
 from tests.authorization.model.factor_events import second_factors
 from tests.authorization.model.import_events import imports
@@ -90,6 +91,7 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import Opened
+from valetkey.config.sections.accounts import ScimSettings
 from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
@@ -240,6 +242,7 @@ async def _programs(it: Harness, told: set[str]) -> None:
     again = await it.perform(ROTATE_SCIM_CREDENTIAL, one, ScimRotation())
     assert isinstance(again, ScimCredentialMade)
     told.add(again.token)
+    await Directory(it, again.token, made.record.id).user("tim@example.com", locale="en_US")
     await it.perform(END_SCIM_CREDENTIAL, one)
     for operation in (VERIFY, UNVERIFY):
         assert await it.perform(operation, {"client_id": "web"}) == Done(changed=True)
@@ -354,7 +357,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
             assert record.grant_id == data.get("grant_id")
             assert not any(secret in record.data for secret in told), record.name
 
-    run(tmp_path, story)
+    run(tmp_path, story, scim=ScimSettings(enabled=True))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

@@ -92,40 +92,57 @@ class Path(Struct, frozen=True):
     selection: Filter | None = None
     part: Attribute | None = None
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The names of the attribute and of its part."""
+        return (self.attribute.name, *((self.part.name,) if self.part else ()))
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the attribute or its part cannot be written."""
+        return self.attribute.read_only or (self.part is not None and self.part.read_only)
+
+
+class UnknownAttribute(Exception):
+    """A filter names an attribute that this server does not know."""
+
 
 def parse_filter(text: str, schema: Schema) -> Filter:
     """Return the filter. Raises Refused (invalidFilter)."""
     parser = _Parser(text, schema.find, "invalidFilter")
-    found = parser.either(0)
+    try:
+        found = parser.either(0)
+    except UnknownAttribute:
+        parser.wrong("it names no attribute that this server knows")
     if parser.next is not None:
         parser.wrong()
     return found
 
 
 def parse_path(text: str, schema: Schema) -> Path | None:
-    """Return the path; None for a standard attribute that is not kept. Raises Refused."""
+    """Return the path; None if it names an attribute that is not kept. Raises Refused."""
+    text = text.strip(" ")
     match = _PATH.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         refuse("invalidPath", "the path is not as RFC 7644 section 3.5.2 defines")
     name, inside, last = match["name"], match["inside"], match["last"]
     found = schema.find(name)
     if found is None:
-        if schema.ignores(name):
-            return None
-        refuse("invalidPath", "the path names no attribute that this server knows")
+        return None
     attribute, part = found[0], found[1] if len(found) > 1 else None
     if inside is None:
         return Path(attribute, None, part)
     if part is not None or not attribute.multiple:
         refuse("invalidPath", "a selection in brackets needs an attribute with several values")
     parser = _Parser(inside, lambda each: _part_of(attribute, each), "invalidPath")
-    selection = parser.either(0)
+    try:
+        selection = parser.either(0)
+    except UnknownAttribute:
+        return None
     if parser.next is not None:
         parser.wrong()
     part = attribute.part(last) if last else None
-    if last and part is None:
-        refuse("invalidPath", "the path names no part that this server knows")
-    return Path(attribute, selection, part)
+    return None if last and part is None else Path(attribute, selection, part)
 
 
 def matches(filter: Filter, resource: Mapping[str, object]) -> bool:
@@ -304,9 +321,11 @@ class _Parser:
 
     def _comparison(self, depth: int) -> Filter:
         kind, name = self.take()
-        path = self._find(name) if kind == "word" else None
+        if kind != "word":
+            self.wrong()
+        path = self._find(name)
         if path is None:
-            self.wrong("it names no attribute that this server knows")
+            raise UnknownAttribute(name)
         self._compared += 1
         if self._compared > COMPARISONS:
             self.wrong(f"it has more than {COMPARISONS} comparisons")

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from msgspec import Struct, field
@@ -17,9 +17,16 @@ from valetkey.authorization.endpoints.scim.filter import (
     comparisons,
     matches,
 )
+from valetkey.authorization.endpoints.scim.left_out import (
+    external_id,
+    left_out_text,
+    restored,
+    still_left_out,
+)
 from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
 from valetkey.authorization.endpoints.scim.patch import Change, apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import (
+    LeftOut,
     Resource,
     Schema,
     conflict,
@@ -29,6 +36,7 @@ from valetkey.authorization.endpoints.scim.schema import (
 from valetkey.authorization.endpoints.scim.users import not_found
 from valetkey.authorization.model.account.scim import Group, ScimGroup
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.administration import ScimValuesIgnored
 from valetkey.authorization.operations.groups.groups import (
     CREATE_GROUP,
     DELETE_GROUP,
@@ -39,6 +47,7 @@ from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.storage.administration.scim import ScimGroups
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 
 MOST_MEMBERS = 1_000
@@ -122,14 +131,84 @@ class Groups(Struct, frozen=True):
         ]
         return matches(wanted, {**resource, "members": are})
 
-    def create(self, tx: Transaction, asked: ScimRequest) -> str:
-        """Create the group; return the id. Raises Refused."""
-        caller = asked.caller
+    def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
+        """Read the request; return the work that creates the group and returns the id.
+
+        Both raise Refused.
+        """
+        unread = LeftOut()
+        wanted = self._read(asked.body, unread)
+        adds = _uids(wanted.get("members"), unread)
+        return lambda tx: self._create(tx, asked.caller, wanted, _Members(adds=set(adds)), unread)
+
+    def replacing(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+        """Read the request; return the work that replaces the group (section 3.5.1)."""
+        unread = LeftOut()
+        wanted = self._read(asked.body, unread)
+        adds = _uids(wanted.get("members"), unread)
+
+        def replace_group(tx: Transaction, id: str) -> None:
+            members, left = _Members(exact=True, adds=set(adds)), set(unread)
+            before = _rows(tx, asked.caller).find(id)
+            renames = before is not None and _shown_name(before) != wanted.get("displayName")
+            found = self._held(tx, asked, id, members, renames=renames)
+            after = restored(wanted, _described(found), left)
+            group = self._rename(tx, asked.caller, found, after, held=renames)
+            members.write(tx, asked.caller, group, left)
+            self._name(tx, asked.caller, replace(found, group=group), after, left)
+
+        return replace_group
+
+    def patching(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+        """Read the request; return the work that applies its operations (section 3.5.2)."""
+        unread, noted = LeftOut(), _Members()
+        others: list[Change] = []
+        touched: set[str] = set()
+        for change in read_changes(asked.body, self.schema, unread):
+            touched.add(change.path.attribute.name)
+            if change.path.attribute.name == "members":
+                noted.note(change, unread)
+            else:
+                others.append(change)
+        renames = "displayName" in touched
+
+        def patch_group(tx: Transaction, id: str) -> None:
+            members, left = noted.copy(), set(unread)
+            found = self._held(tx, asked, id, members, renames=renames)
+            before, group = _described(found), found.group
+            after = apply(before, others, left)
+            stays = still_left_out(found.left_out, touched)
+            if after != before:
+                group = self._rename(tx, asked.caller, found, after, held=renames)
+            members.write(tx, asked.caller, group, left)
+            if after != before or left or stays != found.left_out:
+                self._name(tx, asked.caller, replace(found, group=group), after, left, stays)
+
+        return patch_group
+
+    def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
+        """Delete the group, as the console does. Raises Refused: conflict if it has groups."""
+        tx.clients.touch()
+        caller, group = asked.caller, self._held(tx, asked, id, _Members()).group
+        call = call_of(caller.services, DELETE_GROUP, caller.actor, caller.now)
+        delete_group(tx, replace(call, arguments={"group": group.name}))
+
+    def _read(self, body: object, left: LeftOut) -> Resource:
+        wanted = self.schema.read(body, left)
+        short_text(wanted, "displayName")
+        return wanted
+
+    def _create(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        wanted: Resource,
+        members: "_Members",
+        unread: LeftOut,
+    ) -> str:
         require(tx, caller.actor, Permission.USERS)
-        wanted = self.schema.read(asked.body)
-        members = _Members(adds=set(_uids(wanted.get("members"))))
         members.hold(tx, None)
-        display = short_text(wanted, "displayName", required=True)
+        left, display = set(unread), short_text(wanted, "displayName")
         name = _name_of(display)
         if tx.groups.find(name) is not None or _rows(tx, caller).named(display) is not None:
             conflict(f"there is a group {name} already")
@@ -141,46 +220,9 @@ class Groups(Struct, frozen=True):
         group = tx.groups.find(name)
         if group is None:
             raise not_found()
-        self._name(tx, caller, group, wanted)
-        members.write(tx, caller, group)
+        members.write(tx, caller, group, left)
+        self._name(tx, caller, ScimGroup(group, "", ""), wanted, left)
         return group.id
-
-    def replace(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Replace the group and its members (section 3.5.1). Raises Refused."""
-        wanted = self.schema.read(asked.body)
-        members = _Members(exact=True, adds=set(_uids(wanted.get("members"))))
-        before = _rows(tx, asked.caller).find(id)
-        renames = before is not None and _shown_name(before) != wanted.get("displayName")
-        found = self._held(tx, asked, id, members, renames=renames)
-        group = self._rename(tx, asked.caller, found, wanted, held=renames)
-        self._name(tx, asked.caller, group, wanted)
-        members.write(tx, asked.caller, group)
-
-    def patch(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Apply a PATCH request (section 3.5.2). Raises Refused."""
-        changes = read_changes(asked.body, self.schema)
-        members = _Members()
-        others: list[Change] = []
-        for change in changes:
-            if change.path.attribute.name == "members":
-                members.note(change)
-            else:
-                others.append(change)
-        renames = any(each.path.attribute.name == "displayName" for each in others)
-        found = self._held(tx, asked, id, members, renames=renames)
-        before, group = _described(found), found.group
-        after = apply(before, others)
-        if after != before:
-            group = self._rename(tx, asked.caller, found, after, held=renames)
-            self._name(tx, asked.caller, group, after)
-        members.write(tx, asked.caller, group)
-
-    def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Delete the group, as the console does. Raises Refused: conflict if it has groups."""
-        tx.clients.touch()
-        caller, group = asked.caller, self._held(tx, asked, id, _Members()).group
-        call = call_of(caller.services, DELETE_GROUP, caller.actor, caller.now)
-        delete_group(tx, replace(call, arguments={"group": group.name}))
 
     def _held(
         self,
@@ -213,7 +255,7 @@ class Groups(Struct, frozen=True):
         self, tx: Transaction, caller: Caller, found: ScimGroup, wanted: Resource, *, held: bool
     ) -> Group:
         """Give the group the name of a changed displayName. `held` is whether its lock is taken."""
-        display = short_text(wanted, "displayName", required=True)
+        display = short_text(wanted, "displayName")
         if display == _shown_name(found):
             return found.group
         if not held:
@@ -224,11 +266,32 @@ class Groups(Struct, frozen=True):
             conflict(f"there is a group {after.name} already")
         return changed
 
-    def _name(self, tx: Transaction, caller: Caller, group: Group, wanted: Resource) -> None:
-        external = short_text(wanted, "externalId")
-        name = short_text(wanted, "displayName", required=True)
-        if not _rows(tx, caller).name(group.id, name, external):
-            conflict("another group has this displayName or externalId")
+    def _name(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        found: ScimGroup,
+        wanted: Resource,
+        left: LeftOut,
+        stays: str = "",
+    ) -> None:
+        """Store the directory's names of the group, and the names of what was left out."""
+        rows, group = _rows(tx, caller), found.group
+        name, external = short_text(wanted, "displayName"), external_id(wanted, found, left)
+
+        def write(external: str) -> bool:
+            return rows.name(group.id, name, external, left_out=left_out_text(left, stays))
+
+        if not write(external):
+            is_new = not found.display_name
+            left.add(("externalId",))
+            if is_new or not write(found.external_id):
+                conflict("another group has this displayName or externalId")
+        text = left_out_text(left, stays)
+        if left and text != found.left_out:
+            names = tuple(text.split(", "))
+            event = ScimValuesIgnored(caller.actor.credential_id, names, group=group.name)
+            tx.events.add(event, caller.now)
 
     def _shown(
         self, tx: Transaction, caller: Caller, found: ScimGroup, room: int
@@ -262,17 +325,21 @@ class _Members(Struct):
     adds: set[Uid] = field(default_factory=set[Uid])
     removes: set[Uid] = field(default_factory=set[Uid])
 
-    def note(self, change: Change) -> None:
+    def copy(self) -> "_Members":
+        """Return a copy for one run of the transaction."""
+        return _Members(self.exact, set(self.adds), set(self.removes))
+
+    def note(self, change: Change, left: LeftOut) -> None:
         """Add an operation of a PATCH request. Raises Refused."""
         path = change.path
-        if path.part is not None:
-            refuse("mutability", "parts of members cannot be changed")
+        if path.part is not None or (path.selection is not None and change.operator != "remove"):
+            # Members are added by their value, and have nothing else.
+            left.add(("members",))
+            return
         if path.selection is not None:
-            if change.operator != "remove":
-                refuse("noTarget", "members are added by their value")
             said = _selected(path.selection)
         else:
-            said = _uids(change.value)
+            said = _uids(change.value, left)
         if change.operator == "add":
             self.adds.update(said)
             self.removes.difference_update(said)
@@ -298,21 +365,33 @@ class _Members(Struct):
         for uid in sorted(self.adds | self.removes):
             tx.users.hold_alone(uid)
 
-    def write(self, tx: Transaction, caller: Caller, group: Group) -> None:
-        """Add and remove the locked users. Raises Refused."""
+    def write(self, tx: Transaction, caller: Caller, group: Group, left: LeftOut) -> None:
+        """Add and remove the locked users, without those who are unknown or have a role.
+
+        Raises Refused if users with a role are all that it concerns.
+        """
         removes = {uid for uid in self.removes if tx.groups.has(group, uid)}
         adds = {uid for uid in self.adds if not tx.groups.has(group, uid)}
+        protected, changes = None, 0
         for uid in sorted(adds | removes):
             user = tx.users.find_to_change(uid)
             if user is None or tx.account_removals.is_done(uid):
                 if uid in adds:
-                    refuse("invalidValue", f"there is no user {uid}")
+                    left.add(("members",))
                 continue
-            require(tx, caller.actor, Permission.USERS, user)
+            try:
+                require(tx, caller.actor, Permission.USERS, user)
+            except Refused as refused:
+                left.add(("members",))
+                protected = refused
+                continue
+            changes += 1
             if uid in removes:
                 groups.remove_member(tx, user, group, caller.now)
             else:
                 groups.add_member(tx, user, group, caller.now)
+        if protected is not None and not changes:
+            raise protected
 
 
 def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
@@ -328,13 +407,15 @@ def _shown_name(found: ScimGroup) -> str:
     return found.display_name or found.group.name
 
 
-def _uids(members: object) -> Sequence[Uid]:
+def _uids(members: object, left: LeftOut) -> Sequence[Uid]:
+    """Return the members that are users."""
     found: list[Uid] = []
     for each in cast("list[Resource]", members or []):
         uid = uid_of(str(each.get("value", "")))
         if uid is None or str(each.get("type", "User")).lower() != "user":
-            refuse("invalidValue", "members must be users, each with its id as value")
-        found.append(uid)
+            left.add(("members",))
+        else:
+            found.append(uid)
     return found
 
 

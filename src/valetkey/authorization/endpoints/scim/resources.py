@@ -56,19 +56,21 @@ async def read(kind: Kind, asked: ScimRequest, id: str) -> Answer:
 
 async def create(kind: Kind, asked: ScimRequest) -> Answer:
     """Create a resource. Raises Refused."""
+    # Read before the transaction, which blocks all other writes.
+    create_in = kind.creating(asked)
 
     def create_resource(tx: Transaction) -> Resource:
-        return _now(tx, kind, asked, kind.create(tx, asked))
+        return _now(tx, kind, asked, create_in(tx))
 
     return _answer(201, await _write(asked, create_resource), asked.view)
 
 
 async def change(kind: Kind, asked: ScimRequest, id: str, *, whole: bool) -> Answer:
     """Replace a resource (`whole`), or patch it. Raises Refused."""
-    write = kind.replace if whole else kind.patch
+    write = kind.replacing(asked) if whole else kind.patching(asked)
 
     def change_resource(tx: Transaction) -> Resource:
-        write(tx, asked, id)
+        write(tx, id)
         return _now(tx, kind, asked, id)
 
     return _answer(200, await _write(asked, change_resource), asked.view)

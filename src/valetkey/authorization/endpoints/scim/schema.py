@@ -1,6 +1,6 @@
 """The attributes of users and groups, and reading values by them (RFC 7643)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn, cast
 
 from msgspec import Struct, field
@@ -14,8 +14,9 @@ EXTENSION = "urn:ietf:params:scim:schemas:extension:valetkey:2.0:User"
 """The extension of users with the attributes that an operator declares."""
 
 USER_SCHEMA, GROUP_SCHEMA = f"{CORE}User", f"{CORE}Group"
-_MOST_VALUES = 20
+_MOST_VALUES = 10
 _LONGEST = 2_000
+_SHOWN = 80
 LONGEST_NAME = 200
 _MOST_ITEMS = 200
 _SCIM_TYPES = {
@@ -24,15 +25,22 @@ _SCIM_TYPES = {
     "integer": "integer",
     "number": "decimal",
 }
-_BOOLEANS = {"true": True, "false": False}
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "1.0", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "0.0", "no", "off"), False),
+}
 
 Resource = dict[str, object]
+
+LeftOut = set[tuple[str, ...]]
+"""The attributes, or parts of them, whose values were left out because they cannot be kept."""
 
 
 class Attribute(Struct, frozen=True):
     """One attribute, with the characteristics of RFC 7643 section 2.2.
 
-    `most` is how many values one request may hold.
+    `most` is how many values are kept. A request with a value of an attribute that `identifies`
+    its resource is refused if the value cannot be kept; other values are left out.
     """
 
     name: str
@@ -48,6 +56,7 @@ class Attribute(Struct, frozen=True):
     canonical: Sequence[str] = ()
     references: Sequence[str] = ()
     most: int = _MOST_VALUES
+    identifies: bool = False
 
     def part(self, name: str) -> "Attribute | None":
         """Return the sub-attribute of this name."""
@@ -102,7 +111,8 @@ class Schema(Struct, frozen=True):
 
     def find(self, text: str) -> tuple[Attribute, ...] | None:
         """Return the attribute, and its part if named, of a path such as `name.givenName`."""
-        lower, inside = text.lower(), self.everything
+        text, inside = text.strip(" "), self.everything
+        lower = text.lower()
         for urn in (self.urn, *self.extensions):
             if lower.startswith(f"{urn.lower()}:"):
                 text = text[len(urn) + 1 :]
@@ -116,6 +126,9 @@ class Schema(Struct, frozen=True):
             return (whole,)
         first, dot, second = text.partition(".")
         attribute = _named(inside, first)
+        if attribute is not None and not attribute.parts and second.lower() == "value":
+            # Some directories write `active.value`.
+            return (attribute,)
         part = attribute.part(second) if attribute is not None and dot else None
         return None if attribute is None or part is None else (attribute, part)
 
@@ -128,14 +141,44 @@ class Schema(Struct, frozen=True):
             or (lower in self.ignored)
         )
 
-    def read(self, body: object) -> Resource:
+    def read(self, body: object, left: LeftOut) -> Resource:
         """Return the attributes that a client may write, by their names as defined.
 
-        Unknown and read-only ones are left out. Raises Refused (invalidValue) for wrong types.
+        What cannot be kept is added to `left`. Read-only attributes are ignored. Raises Refused
+        for what identifies the resource, and for a body that is no resource.
         """
         if not isinstance(body, dict):
             refuse("invalidSyntax", "the resource must be a JSON object")
-        return _read_parts(self.everything, cast("dict[str, object]", body), "")
+        found: Resource = {}
+        seen = LeftOut()
+        for name, value in self.flat(cast("Resource", body)):
+            path = self.find(name)
+            if path is None or (len(path) > 1 and path[0].multiple):
+                if path is not None or not self.ignores(name):
+                    left.add((shown_name(name),))
+                continue
+            if any(each.read_only for each in path):
+                continue
+            where = tuple(each.name for each in path)
+            if where in seen:
+                refuse("invalidSyntax", f"{'.'.join(where)} appears twice")
+            seen.add(where)
+            read = read_value(path[len(path) - 1], value, left, where[:-1])
+            if read is not None and len(path) > 1:
+                cast("Resource", found.setdefault(where[0], {}))[where[1]] = read
+            elif read is not None:
+                found[where[0]] = read
+        return found
+
+    def flat(self, body: Resource) -> Iterator[tuple[str, object]]:
+        """Yield the members of a resource, also those below the URN of the schema itself."""
+        for name, value in body.items():
+            if name.lower() == "schemas":
+                continue
+            if name.lower() == self.urn.lower() and isinstance(value, dict):
+                yield from cast("Resource", value).items()
+            else:
+                yield name, value
 
     def document(self, urn: str, location: str) -> Resource:
         """Describe the schema of this URN, its own or an extension (RFC 7643 section 7)."""
@@ -167,65 +210,104 @@ def conflict(detail: str) -> NoReturn:
     raise Refused.because(ErrorCode.CONFLICT, detail, "scim.uniqueness")
 
 
-def short_text(wanted: Resource, name: str, *, required: bool = False) -> str:
-    """Return the text of an attribute of at most 200 characters. Raises Refused."""
+def short_text(wanted: Resource, name: str) -> str:
+    """Return the text of an attribute that identifies a resource. Raises Refused."""
     text = str(wanted.get(name, ""))
-    if len(text) > LONGEST_NAME or not text.isprintable() or text.strip() != text:
-        refuse("invalidValue", f"{name} takes at most {LONGEST_NAME} printable characters")
-    if required and not text:
+    if not text:
         refuse("invalidValue", f"{name} is required")
+    if not is_short(text):
+        refuse("invalidValue", f"{name} takes at most {LONGEST_NAME} printable characters")
     return text
 
 
-def read_value(attribute: Attribute, value: object, where: str = "") -> object:
-    """Return a value as its attribute defines it; None for null and empty ones.
+def is_short(text: str) -> bool:
+    """Return whether the text has at most 200 printable characters and no space at its ends."""
+    return len(text) <= LONGEST_NAME and text.isprintable() and text.strip() == text
 
-    Raises Refused (invalidValue).
+
+def shown_name(name: str) -> str:
+    """Return the name of an unknown attribute as events show it."""
+    return name[:_SHOWN] if name.isprintable() else "…"
+
+
+def read_value(
+    attribute: Attribute, value: object, left: LeftOut, where: tuple[str, ...] = ()
+) -> object:
+    """Return a value as its attribute defines it; None for null, empty ones and those left out.
+
+    Raises Refused (invalidValue) if the attribute identifies the resource.
     """
-    name = f"{where}{attribute.name}"
+    path = (*where, attribute.name)
     if value is None:
         return None
     if not attribute.multiple:
-        return _read_one(attribute, value, name)
+        return _read_one(attribute, value, left, path)
     values = cast("list[object]", value) if isinstance(value, list) else [value]
     if len(values) > attribute.most:
-        refuse("invalidValue", f"{name} takes at most {attribute.most} values in one request")
-    found = [_read_one(attribute, each, name) for each in values]
+        if attribute.identifies:
+            refuse("invalidValue", f"{attribute.name} takes at most {attribute.most} values")
+        left.add(path)
+        # The primary value is the one that counts.
+        values = sorted(values, key=lambda each: not _is_primary(each))[: attribute.most]
+    found = [_read_one(attribute, each, left, path) for each in values]
     return [each for each in found if each is not None] or None
 
 
-def _read_one(attribute: Attribute, value: object, name: str) -> object:
+def _read_one(attribute: Attribute, value: object, left: LeftOut, path: tuple[str, ...]) -> object:
     if attribute.type == "complex":
         if isinstance(value, str) and attribute.part("value") is not None:
             value = {"value": value}
-        if not isinstance(value, dict):
-            refuse("invalidValue", f"{name} must be an object")
-        return _read_parts(attribute.parts, cast("dict[str, object]", value), f"{name}.") or None
-    if attribute.type == "boolean":
-        # Entra ID sends booleans as text.
-        known = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
-        if not isinstance(known, bool):
-            refuse("invalidValue", f"{name} must be true or false")
-        return known
-    if attribute.type in {"integer", "decimal"}:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or (attribute.type == "integer" and not isinstance(value, int)):
-            refuse("invalidValue", f"{name} must be a number")
-        return value
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        refuse("invalidValue", f"{name} must be text of at most {_LONGEST} characters")
-    return value or None
+        if isinstance(value, dict):
+            return _read_parts(attribute.parts, cast("Resource", value), left, path) or None
+    elif attribute.type == "boolean":
+        known = _boolean(attribute.name, value)
+        if known is not None:
+            return known
+    elif attribute.type in {"integer", "decimal"}:
+        allowed = int if attribute.type == "integer" else (int, float)
+        if isinstance(value, allowed) and not isinstance(value, bool):
+            return value
+    elif isinstance(value, str) and len(value) <= _LONGEST:
+        return value or None
+    if attribute.identifies and not attribute.multiple:
+        refuse(
+            "invalidValue", f"{attribute.name} must be text of at most {LONGEST_NAME} characters"
+        )
+    left.add(path)
+    return None
 
 
-def _read_parts(parts: Sequence[Attribute], said: Mapping[str, object], where: str) -> Resource:
+def _boolean(name: str, value: object) -> bool | None:
+    """Return a boolean in the forms that directories send: `"False"`, 0, `{"value": false}`."""
+    while isinstance(value, dict | list):
+        if isinstance(value, list):
+            inside = cast("list[object]", value)
+        else:
+            said = cast("Resource", value).items()
+            inside = [each for part, each in said if part.lower() in {"value", name.lower()}]
+        if len(inside) != 1:
+            return None
+        value = inside[0]
+    if isinstance(value, str | int | float):
+        return _BOOLEANS.get(str(value).strip().lower())
+    return None
+
+
+def _is_primary(value: object) -> bool:
+    return isinstance(value, dict) and cast("Resource", value).get("primary") is True
+
+
+def _read_parts(
+    parts: Sequence[Attribute], said: Resource, left: LeftOut, path: tuple[str, ...]
+) -> Resource:
     found: Resource = {}
     for name, value in said.items():
         attribute = _named(parts, name)
         if attribute is None or attribute.read_only:
             continue
         if attribute.name in found:
-            refuse("invalidSyntax", f"{where}{attribute.name} appears twice")
-        read = read_value(attribute, value, where)
+            refuse("invalidSyntax", f"{'.'.join(path)}.{attribute.name} appears twice")
+        read = read_value(attribute, value, left, path)
         if read is not None:
             found[attribute.name] = read
     return found
@@ -283,7 +365,13 @@ USER = Schema(
     "User",
     "An account.",
     (
-        Attribute("userName", "What the directory calls the user.", required=True, unique=True),
+        Attribute(
+            "userName",
+            "What the directory calls the user.",
+            required=True,
+            unique=True,
+            identifies=True,
+        ),
         Attribute(
             "name",
             "The parts of the name.",
@@ -347,7 +435,13 @@ GROUP = Schema(
     "Group",
     "A group of users.",
     (
-        Attribute("displayName", "What the directory calls the group.", required=True, unique=True),
+        Attribute(
+            "displayName",
+            "What the directory calls the group.",
+            required=True,
+            unique=True,
+            identifies=True,
+        ),
         Attribute(
             "members",
             "Users in the group.",
@@ -364,6 +458,7 @@ GROUP = Schema(
             ),
             multiple=True,
             most=1_000,
+            identifies=True,
         ),
     ),
 )

@@ -1,22 +1,32 @@
 """Users as SCIM resources: the part of an account that a directory reads and writes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import user_to_change
 from valetkey.authorization.actions.admin.search import uid_of
-from valetkey.authorization.actions.attributes import change_attributes
+from valetkey.authorization.actions.attributes import change_attributes, merged_attributes
+from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.actions.users import Faults, UserRecord
 from valetkey.authorization.endpoints.scim.filter import Compare, Filter, matches
+from valetkey.authorization.endpoints.scim.left_out import (
+    external_id,
+    left_name,
+    left_out_text,
+    restored,
+    still_left_out,
+)
 from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
 from valetkey.authorization.endpoints.scim.patch import apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import (
     EXTENSION,
     LONGEST_NAME,
+    LeftOut,
     Resource,
     Schema,
     conflict,
@@ -24,7 +34,14 @@ from valetkey.authorization.endpoints.scim.schema import (
     short_text,
 )
 from valetkey.authorization.model.account.scim import ScimUser
-from valetkey.authorization.model.account.user import Address, StandardClaims, User
+from valetkey.authorization.model.account.user import (
+    Address,
+    StandardClaims,
+    User,
+    UserAttributes,
+    fold,
+)
+from valetkey.authorization.model.event.administration import ScimValuesIgnored
 from valetkey.authorization.storage.administration.scim import ScimUsers
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -46,15 +63,22 @@ _ADDRESS = {
     "postalCode": "postal_code",
     "country": "country",
 }
-_ATTRIBUTES = {
-    "username": "userName",
-    "email": "emails",
-    "name": "displayName",
-    "phone_number": "phoneNumbers",
-    **{ours: name for name, ours in _CLAIMS.items()},
-    **{ours: f"name.{name}" for name, ours in _NAMES.items()},
-    **{f"address/{ours}": f"addresses.{name}" for name, ours in _ADDRESS.items()},
+_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    **{ours: (name,) for name, ours in _CLAIMS.items()},
+    **{ours: ("name", name) for name, ours in _NAMES.items()},
+    **{f"address/{ours}": ("addresses", name) for name, ours in _ADDRESS.items()},
 }
+_SEVERAL = ("emails", "phoneNumbers", "addresses")
+_USUAL: Mapping[str, object] = {"type": "work", "primary": True}
+_MARKS = msgspec.json.Decoder(dict[str, Resource])
+
+
+class Sent(Struct, frozen=True):
+    """A resource as it was sent, `name.formatted`, and what was left out of it."""
+
+    resource: Resource
+    formatted: str = ""
+    left: frozenset[tuple[str, ...]] = frozenset()
 
 
 class Users(Struct, frozen=True):
@@ -114,41 +138,43 @@ class Users(Struct, frozen=True):
         names = [resource["userName"], *(each["value"] for each in emails)]
         return matches(wanted, {**resource, "userName": names})
 
-    def create(self, tx: Transaction, asked: ScimRequest) -> str:
-        """Create the user; return the id. Raises Refused."""
-        caller = asked.caller
-        require(tx, caller.actor, Permission.USERS)
-        wanted = self.schema.read(asked.body)
-        user_name = short_text(wanted, "userName", required=True)
-        if _rows(tx, caller).named(user_name) is not None:
-            conflict("another user has this userName")
-        email = _email(wanted) or (user_name if "@" in user_name else "")
-        if tx.users.find_by_email(email) is not None:
-            conflict("another user has this email address")
-        username = _free_username(tx, caller, user_name)
-        record = _record(wanted, asked.body, username, email, StandardClaims.NOTHING)
-        user = _made(caller.services.accounts.register(tx, record, caller.now))
-        # Before rows are changed, as decision 0015 orders locks.
-        tx.users.hold_alone(user.uid)
-        self._name(tx, caller, user, wanted)
-        user = self._extend(tx, caller, user, wanted)
-        if wanted.get("active") is False:
-            caller.services.accounts.disable(tx, user, caller.now, caller.actor.credential_id)
-        return str(user.uid)
+    def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
+        """Read the request; return the work that creates the user and returns the id.
 
-    def replace(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Replace the user (section 3.5.1). Raises Refused."""
-        user = self._held(tx, asked, id)
-        self._save(tx, asked.caller, user, self.schema.read(asked.body), asked.body)
+        Both raise Refused.
+        """
+        sent = self._read(asked.body)
+        return lambda tx: self._create(tx, asked.caller, sent)
 
-    def patch(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
-        """Apply a PATCH request (section 3.5.2). Raises Refused."""
-        changes = read_changes(asked.body, self.schema)
-        found = self._held(tx, asked, id)
-        before = self._described(found)
-        after = apply(before, changes)
-        if after != before:
-            self._save(tx, asked.caller, found, after, None)
+    def replacing(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+        """Read the request; return the work that replaces the user (section 3.5.1)."""
+        sent = self._read(asked.body)
+
+        def replace_user(tx: Transaction, id: str) -> None:
+            found = self._held(tx, asked, id)
+            left = set(sent.left)
+            wanted = restored(sent.resource, self._described(found), left)
+            extends = EXTENSION in sent.resource
+            self._save(tx, asked.caller, found, replace(sent, resource=wanted), left, extends)
+
+        return replace_user
+
+    def patching(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+        """Read the request; return the work that applies its operations (section 3.5.2)."""
+        unread = LeftOut()
+        changes = read_changes(asked.body, self.schema, unread)
+        touched = {left_name(each.path.where).partition(".")[0] for each in changes}
+
+        def patch_user(tx: Transaction, id: str) -> None:
+            found = self._held(tx, asked, id)
+            left = set(unread)
+            before = self._described(found)
+            after = apply(before, changes, left)
+            stays = still_left_out(found.left_out, touched)
+            if after != before or left or stays != found.left_out:
+                self._save(tx, asked.caller, found, Sent(after), left, True, stays)
+
+        return patch_user
 
     def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
         """Delete the account, as the console does. Raises Refused."""
@@ -172,40 +198,103 @@ class Users(Struct, frozen=True):
         asked.preconditions.check(str(meta["version"]))
         return found
 
+    def _read(self, body: object) -> "Sent":
+        left = LeftOut()
+        wanted = self.schema.read(body, left)
+        short_text(wanted, "userName")
+        return Sent(wanted, _formatted(body), frozenset(left))
+
+    def _create(self, tx: Transaction, caller: Caller, sent: "Sent") -> str:
+        require(tx, caller.actor, Permission.USERS)
+        wanted, left = sent.resource, set(sent.left)
+        user_name = short_text(wanted, "userName")
+        if _rows(tx, caller).named(user_name) is not None:
+            conflict("another user has this userName")
+        record = _record(sent, user_name if "@" in user_name else "", None, left)
+        if tx.users.find_by_email(record.email) is not None:
+            conflict("another user has this email address")
+        record = replace(record, username=_free_username(tx, caller, user_name))
+        user = _made(caller.services.accounts.register(tx, record, caller.now))
+        # Before rows are changed, as decision 0015 orders locks.
+        tx.users.hold_alone(user.uid)
+        self._extend(tx, caller, user, wanted, left)
+        if wanted.get("active") is False:
+            caller.services.accounts.disable(tx, user, caller.now, caller.actor.credential_id)
+        self._name(tx, caller, ScimUser(user, "", ""), wanted, left)
+        return str(user.uid)
+
     def _save(
-        self, tx: Transaction, caller: Caller, found: ScimUser, wanted: Resource, body: object
+        self,
+        tx: Transaction,
+        caller: Caller,
+        found: ScimUser,
+        sent: "Sent",
+        left: LeftOut,
+        extends: bool,
+        stays: str = "",
     ) -> None:
-        accounts, user = caller.services.accounts, found.user
-        user_name = short_text(wanted, "userName", required=True)
+        accounts, user, wanted = caller.services.accounts, found.user, sent.resource
+        user_name = short_text(wanted, "userName")
         # A username that was changed here stays until the directory changes its own name.
-        stays = "@" in user_name or user_name == found.user_name
-        username = user.username if stays else user_name
-        email = _email(wanted) or user.email
-        record = _record(wanted, body, username, email, user.claims)
-        verified = user.email_verified_at is not None and email == user.email
-        changed = _made(
-            accounts.change(tx, user, replace(record, email_verified=verified), caller.now)
-        )
-        self._name(tx, caller, changed, wanted)
-        if body is None or EXTENSION in wanted:
-            changed = self._extend(tx, caller, changed, wanted)
+        keeps = "@" in user_name or user_name == found.user_name
+        record = _record(sent, user.email, user, left)
+        record = replace(record, username=user.username if keeps else user_name)
+        changed = _changed(tx, caller, user, record, left)
+        if extends:
+            self._extend(tx, caller, changed, wanted, left)
         if wanted.get("active") is False:
             accounts.disable(tx, changed, caller.now, caller.actor.credential_id)
         elif wanted.get("active") is True:
             # An account that an administrator disabled stays so; the response says it.
             accounts.enable(tx, changed, caller.now, caller.actor.credential_id)
+        self._name(tx, caller, found, wanted, left, stays)
 
-    def _extend(self, tx: Transaction, caller: Caller, user: User, wanted: Resource) -> User:
-        said = cast("Resource", wanted.get(EXTENSION, {}))
+    def _extend(
+        self, tx: Transaction, caller: Caller, user: User, wanted: Resource, left: LeftOut
+    ) -> None:
+        """Change the declared attributes, without the values that their schemas do not allow."""
         names = [each.name for each in self.schema.extensions.get(EXTENSION, ())]
-        values = {name: said.get(name) for name in names}
-        return _made(change_attributes(tx, user, values, caller.now)) if names else user
+        if not names:
+            return
+        said = cast("Resource", wanted.get(EXTENSION, {}))
+        declared = tx.declarations.attributes()
+        kept: Resource = {}
+        values = user.attributes
+        for name in names:
+            after = merged_attributes(declared, values, {name: said.get(name)})
+            if isinstance(after, UserAttributes):
+                values, kept[name] = after, said.get(name)
+            else:
+                left.add((EXTENSION, name))
+        change_attributes(tx, user, kept, caller.now)
 
-    def _name(self, tx: Transaction, caller: Caller, user: User, wanted: Resource) -> None:
-        external = short_text(wanted, "externalId")
-        name = short_text(wanted, "userName", required=True)
-        if not _rows(tx, caller).name(user.uid, name, external):
-            conflict("another user has this userName or externalId")
+    def _name(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        found: ScimUser,
+        wanted: Resource,
+        left: LeftOut,
+        stays: str = "",
+    ) -> None:
+        """Store the directory's names of the user, and the names of what was left out."""
+        uid, rows = found.user.uid, _rows(tx, caller)
+        name, external = short_text(wanted, "userName"), external_id(wanted, found, left)
+        marks = msgspec.json.encode(_marks(wanted)).decode()
+
+        def write(external: str) -> bool:
+            text = left_out_text(left, stays)
+            return rows.name(uid, name, external, left_out=text, marks=marks)
+
+        if not write(external):
+            is_new = not found.user_name
+            left.add(("externalId",))
+            if is_new or not write(found.external_id):
+                conflict("another user has this userName or externalId")
+        text = left_out_text(left, stays)
+        if left and text != found.left_out:
+            event = ScimValuesIgnored(caller.actor.credential_id, tuple(text.split(", ")), uid=uid)
+            tx.events.add(event, caller.now)
 
     def _shown(self, tx: Transaction, caller: Caller, found: ScimUser, view: View) -> Resource:
         user = found.user
@@ -249,12 +338,14 @@ def _described(found: ScimUser) -> Resource:
         **{name: getattr(claims, ours) for name, ours in _CLAIMS.items()},
     }
     address = _kept({name: getattr(claims.address, ours) for name, ours in _ADDRESS.items()})
+    marks = _MARKS.decode(found.marks)
     if user.email:
-        said["emails"] = [{"value": user.email, "type": "work", "primary": True}]
+        said["emails"] = [{"value": user.email, **_USUAL, **marks.get("emails", {})}]
     if claims.phone_number:
-        said["phoneNumbers"] = [{"value": claims.phone_number, "type": "work", "primary": True}]
+        phone: Resource = {"value": claims.phone_number}
+        said["phoneNumbers"] = [{**phone, **_USUAL, **marks.get("phoneNumbers", {})}]
     if address:
-        said["addresses"] = [{**address, "type": "work", "primary": True}]
+        said["addresses"] = [{**address, **_USUAL, **marks.get("addresses", {})}]
     return {**_kept(said), "active": user.disabled_at is None}
 
 
@@ -262,22 +353,84 @@ def _kept(said: Mapping[str, object]) -> Resource:
     return {name: value for name, value in said.items() if value}
 
 
-def _record(
-    wanted: Resource, body: object, username: str, email: str, before: StandardClaims
-) -> UserRecord:
+def _marks(wanted: Resource) -> Mapping[str, Resource]:
+    """Return `type` and `primary` of each value that is kept, where they are not the usual ones."""
+    found: dict[str, Resource] = {}
+    for name in _SEVERAL:
+        main = _main(wanted, name)
+        said = {part: main[part] for part in _USUAL if main.get(part) not in {None, _USUAL[part]}}
+        if said:
+            found[name] = said
+    return found
+
+
+def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> UserRecord:
+    """Return the record without its username; what it cannot have stays as `before`.
+
+    `email` is used if the directory gives none.
+    """
+    wanted = sent.resource
     name = cast("Resource", wanted.get("name", {}))
-    full = str(wanted.get("displayName", "")) or _formatted(body)
-    phone = _PHONE_SIGNS.sub("", str(_main(wanted, "phoneNumbers").get("value", "")))
     address = _main(wanted, "addresses")
+    old = before.claims if before is not None else StandardClaims.NOTHING
+    phone = _usable(wanted, "phoneNumbers", _is_phone_number, left)
+    if phone is None:
+        phone = old.phone_number
     claims = replace(
-        before,
+        old,
         **{ours: str(wanted.get(each, "")) for each, ours in _CLAIMS.items()},
         **{ours: str(name.get(each, "")) for each, ours in _NAMES.items()},
         phone_number=phone,
-        phone_number_verified=before.phone_number_verified and phone == before.phone_number,
+        phone_number_verified=old.phone_number_verified and phone == old.phone_number,
         address=Address(**{ours: str(address.get(each, "")) for each, ours in _ADDRESS.items()}),
     )
-    return UserRecord(username, email, full, claims=claims)
+    for fault in claim_faults(claims):
+        left.add(_ATTRIBUTES[fault.field])
+        first, _, part = fault.field.partition("/")
+        if part:
+            claims = replace(
+                claims, address=replace(claims.address, **{part: getattr(old.address, part)})
+            )
+        else:
+            claims = replace(claims, **{first: getattr(old, first)})
+    given = str(wanted.get("displayName", ""))
+    full = given or sent.formatted
+    if not _is_name(full):
+        left.add(("displayName",))
+        full = sent.formatted if _is_name(sent.formatted) else ""
+        full = full or (before.name if before is not None else "")
+    email = _usable(wanted, "emails", _is_email, left) or email
+    is_same = before is not None and fold(email) == fold(before.email)
+    verified = before is None or (is_same and before.email_verified_at is not None)
+    return UserRecord("", email, full, claims=claims, email_verified=verified)
+
+
+def _usable(
+    wanted: Resource, name: str, is_usable: Callable[[str], bool], left: LeftOut
+) -> str | None:
+    """Return the first value that can be kept, primary ones first; "" for none, None if unusable.
+
+    Says in `left` that the one that counts was not kept.
+    """
+    texts = [str(each["value"]) for each in _ordered(wanted, name) if each.get("value")]
+    if name == "phoneNumbers":
+        texts = [_PHONE_SIGNS.sub("", each) for each in texts]
+    found = next((each for each in texts if is_usable(each)), None)
+    if texts and found != texts[0]:
+        left.add((name,))
+    return found if found is not None or texts else ""
+
+
+def _is_phone_number(text: str) -> bool:
+    return not any(claim_faults(StandardClaims(phone_number=text)))
+
+
+def _is_email(text: str) -> bool:
+    return not any(each.field == "email" for each in UserRecord("x", text).faults())
+
+
+def _is_name(text: str) -> bool:
+    return not any(each.field == "name" for each in UserRecord("x", "x@x", text).faults())
 
 
 def _formatted(body: object) -> str:
@@ -287,14 +440,29 @@ def _formatted(body: object) -> str:
     return full if isinstance(full, str) else ""
 
 
+def _ordered(wanted: Resource, name: str) -> Sequence[Resource]:
+    """Return the values of an attribute, primary ones first: the first is the one that counts."""
+    values = cast("list[Resource]", wanted.get(name) or [])
+    return sorted(values, key=lambda each: each.get("primary") is not True)
+
+
 def _main(wanted: Resource, name: str) -> Resource:
-    """Return the value that is stored: the primary one, otherwise the first."""
-    values = cast("list[Resource]", wanted.get(name) or [{}])
-    return next((each for each in values if each.get("primary") is True), values[0])
+    """Return the value that is kept: the primary one, otherwise the first."""
+    values = _ordered(wanted, name)
+    return values[0] if values else {}
 
 
-def _email(wanted: Resource) -> str:
-    return str(_main(wanted, "emails").get("value", ""))
+def _changed(
+    tx: Transaction, caller: Caller, user: User, record: UserRecord, left: LeftOut
+) -> User:
+    """Change the account; an email address that another account has is left out."""
+    changed = caller.services.accounts.change(tx, user, record, caller.now)
+    if isinstance(changed, tuple) and fold(record.email) != fold(user.email):
+        left.add(("emails",))
+        verified = user.email_verified_at is not None
+        record = replace(record, email=user.email, email_verified=verified)
+        changed = caller.services.accounts.change(tx, user, record, caller.now)
+    return _made(changed)
 
 
 def _free_username(tx: Transaction, caller: Caller, user_name: str) -> str:
@@ -320,5 +488,4 @@ def _made(made: User | Faults) -> User:
         return made
     if "taken" in made[0].detail:
         conflict("another user has this userName or email address")
-    said = "; ".join(f"{_ATTRIBUTES.get(each.field, each.field)}: {each.detail}" for each in made)
-    return refuse("invalidValue", said)
+    return refuse("invalidValue", "; ".join(f"{each.field}: {each.detail}" for each in made))

@@ -42,17 +42,35 @@ class ScimCredential(Struct, frozen=True):
     ended_at: Instant | None = None
 
 
+class ScimLeftOut(Struct, frozen=True):
+    """How many users and groups have values that one credential sent and that were not kept."""
+
+    credential: str
+    attributes: str
+    count: int
+
+
 class ScimUser(Struct, frozen=True):
-    """A user with the `userName` and `externalId` of one credential; "" where it gave none."""
+    """A user with the `userName` and `externalId` of one credential; "" where it gave none.
+
+    `left_out` names the attributes whose last values could not be kept, "" for none. `marks` holds
+    `type` and `primary` of the values that were kept, by attribute, as JSON.
+    """
 
     user: User
     user_name: str
     external_id: str
+    left_out: str = ""
+    marks: str = "{}"
 
 
 class ScimGroup(Struct, frozen=True):
-    """A group with the `displayName` and `externalId` of one credential; "" where it gave none."""
+    """A group with the `displayName` and `externalId` of one credential; "" where it gave none.
+
+    `left_out` names the attributes whose last values could not be kept, "" for none.
+    """
 
     group: Group
     display_name: str
     external_id: str
+    left_out: str = ""

@@ -1,5 +1,7 @@
 """Events of this server: keys, administration, webhooks."""
 
+from typing import ClassVar
+
 from valetkey.authorization.model.event.event import BySystem, ByUser, Event
 from valetkey.kernel.words import translatable
 
@@ -123,6 +125,19 @@ class ScimCredentialEnded(Event, frozen=True):
     sentence = translatable("A SCIM credential was revoked.")
 
     credential_id: str
+
+
+class ScimValuesIgnored(Event, frozen=True):
+    """A directory sent values of these attributes that cannot be kept; the rest was applied."""
+
+    sentence = translatable("A directory sent values that cannot be kept: %(attributes)s.")
+
+    affects_tokens: ClassVar[bool] = False
+
+    credential_id: str
+    attributes: tuple[str, ...]
+    uid: int | None = None
+    group: str | None = None
 
 
 class WebhookCreated(Event, frozen=True):

@@ -5,7 +5,12 @@ from typing import Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.scim import ScimCredential, ScimGroup, ScimUser
+from valetkey.authorization.model.account.scim import (
+    ScimCredential,
+    ScimGroup,
+    ScimLeftOut,
+    ScimUser,
+)
 from valetkey.authorization.model.account.user import Uid, fold
 from valetkey.authorization.storage.administration.groups import GROUPS
 from valetkey.authorization.storage.users import USERS
@@ -109,6 +114,22 @@ class ScimCredentials(Struct, frozen=True):
         )
         return [(name, user_name, external_id) for name, user_name, external_id in rows]
 
+    def left_out(self, limit: int) -> Sequence[ScimLeftOut]:
+        """Count the users and groups of live credentials with values that were not kept.
+
+        Looks at `limit` users and `limit` groups at most, one result for each set of attributes.
+        """
+        return _LEFT_OUT.all(
+            self.db,
+            "SELECT * FROM (SELECT credential_id, left_out FROM (SELECT credential_id, left_out"
+            " FROM scim_users WHERE left_out <> '' LIMIT :limit) AS users_left_out"
+            " UNION ALL SELECT credential_id, left_out FROM (SELECT credential_id, left_out"
+            " FROM scim_groups WHERE left_out <> '' LIMIT :limit) AS groups_left_out) AS sent"
+            " JOIN scim_credentials c ON c.id = sent.credential_id WHERE c.ended_at IS NULL"
+            " GROUP BY c.name, sent.left_out ORDER BY c.name, sent.left_out",
+            limit=limit,
+        )
+
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` names of credentials that ended 90 days ago, then these."""
         before = now - _KEPT
@@ -185,8 +206,11 @@ class ScimView(Struct, Generic[Resource, Id], frozen=True):
         gone = self.db.row(self.kind.gone, limit=_COUNTED)
         return 0 if every is None or gone is None else max(0, int(every[0]) - int(gone[0]))
 
-    def name(self, id: Id, name: str, external_id: str) -> bool:
-        """Set the credential's name for a resource. False if it gives the name to another one."""
+    def name(self, id: Id, name: str, external_id: str, **more: str) -> bool:
+        """Set the credential's name for a resource. False if it gives the name to another one.
+
+        `more` are `left_out` and, for users, `marks`.
+        """
         self.db.run(self.kind.forget, credential=self.credential, id=id)
         named = self.db.run(
             self.kind.name,
@@ -195,6 +219,7 @@ class ScimView(Struct, Generic[Resource, Id], frozen=True):
             name=name,
             key=fold(name),
             external_id=external_id,
+            **more,
         )
         return named == 1
 
@@ -203,6 +228,12 @@ ScimUsers = ScimView[ScimUser, Uid]
 ScimGroups = ScimView[ScimGroup, str]
 
 _CREDENTIALS = Record(ScimCredential, "scim_credentials")
+_LEFT_OUT = Record(
+    ScimLeftOut,
+    credential=Column(sql="c.name"),
+    attributes=Column(sql="sent.left_out"),
+    count=Column(sql="count(*)"),
+)
 
 USERS_NAMED: Kind[ScimUser, Uid] = Kind(
     record=Record(
@@ -210,6 +241,8 @@ USERS_NAMED: Kind[ScimUser, Uid] = Kind(
         user=USERS,
         user_name=Column(sql="coalesce(scim_users.user_name, '')"),
         external_id=Column(sql="coalesce(scim_users.external_id, '')"),
+        left_out=Column(sql="coalesce(scim_users.left_out, '')"),
+        marks=Column(sql="coalesce(scim_users.marks, '{}')"),
     ),
     find="SELECT * FROM users LEFT JOIN scim_users ON scim_users.uid = users.uid"
     " AND scim_users.credential_id = :credential"
@@ -232,8 +265,10 @@ USERS_NAMED: Kind[ScimUser, Uid] = Kind(
     gone="SELECT count(*) FROM (SELECT uid FROM account_removals"
     " WHERE done_at IS NOT NULL ORDER BY done_at LIMIT :limit) AS counted",
     forget="DELETE FROM scim_users WHERE credential_id = :credential AND uid = :id",
-    name="INSERT INTO scim_users (credential_id, uid, user_name, user_name_key, external_id)"
-    " VALUES (:credential, :id, :name, :key, :external_id) ON CONFLICT DO NOTHING",
+    name="INSERT INTO scim_users"
+    " (credential_id, uid, user_name, user_name_key, external_id, left_out, marks)"
+    " VALUES (:credential, :id, :name, :key, :external_id, :left_out, :marks)"
+    " ON CONFLICT DO NOTHING",
 )
 GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
     record=Record(
@@ -241,6 +276,7 @@ GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
         group=GROUPS,
         display_name=Column(sql="coalesce(scim_groups.display_name, '')"),
         external_id=Column(sql="coalesce(scim_groups.external_id, '')"),
+        left_out=Column(sql="coalesce(scim_groups.left_out, '')"),
     ),
     find="SELECT * FROM user_groups LEFT JOIN scim_groups ON scim_groups.group_id = user_groups.id"
     " AND scim_groups.credential_id = :credential"
@@ -262,6 +298,6 @@ GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
     " WHERE deleted_at IS NOT NULL LIMIT :limit) AS counted",
     forget="DELETE FROM scim_groups WHERE credential_id = :credential AND group_id = :id",
     name="INSERT INTO scim_groups"
-    " (credential_id, group_id, display_name, display_name_key, external_id)"
-    " VALUES (:credential, :id, :name, :key, :external_id) ON CONFLICT DO NOTHING",
+    " (credential_id, group_id, display_name, display_name_key, external_id, left_out)"
+    " VALUES (:credential, :id, :name, :key, :external_id, :left_out) ON CONFLICT DO NOTHING",
 )
