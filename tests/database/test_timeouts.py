@@ -55,13 +55,7 @@ def server() -> Generator[Path]:
 
 async def _table(server: Path, *, size: int) -> Postgres:
     engine = Postgres(postgres.url(server, "postgres"), size=size, timeouts=_SHORT)
-
-    def work(db: Connection) -> None:
-        db.run("DROP TABLE IF EXISTS a")
-        db.run("CREATE TABLE a (id BIGINT PRIMARY KEY)")
-        db.run("CREATE TABLE IF NOT EXISTS revision (number BIGINT)")
-
-    await engine.change_schema(work)
+    await engine.change_schema(_new_table)
     return engine
 
 
@@ -221,3 +215,42 @@ def test_sqlite_closes_while_another_process_changes_the_schema(tmp_path: Path) 
         await one.close()
 
     asyncio.run(story())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def open_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Engine]:
+    """Opens an engine with short time limits; inside of an event loop."""
+    if request.param == "sqlite":
+        return lambda: SQLite(tmp_path / "a.db", timeouts=_SHORT)
+    server: Path = request.getfixturevalue("server")
+    return lambda: Postgres(postgres.url(server, "postgres"), size=1, timeouts=_SHORT)
+
+
+def test_transaction_whose_caller_was_refused_ends(open_engine: Callable[[], Engine]) -> None:
+    """It would go on for a minute, and all that time hold what the next one waits for."""
+
+    def for_long(db: Connection) -> None:
+        db.run(_INSERT, id=1)
+        began = time.monotonic()
+        while time.monotonic() - began < 60:
+            db.row("SELECT count(*) FROM a")
+            time.sleep(0.001)
+
+    async def story() -> None:
+        engine = open_engine()
+        await engine.change_schema(_new_table)
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            await engine.write(for_long)
+        assert await engine.write(_insert(2)) == 1
+        assert time.monotonic() - began < _SOON
+        assert await _count(engine) == 1
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def _new_table(db: Connection) -> None:
+    db.run("DROP TABLE IF EXISTS a")
+    db.run("CREATE TABLE a (id BIGINT PRIMARY KEY)")
+    db.run("CREATE TABLE IF NOT EXISTS revision (number BIGINT)")

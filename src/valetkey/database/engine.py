@@ -73,7 +73,8 @@ class Connection(Protocol):
 
     SQL is the shared subset with `:name` parameters; values are `str`, `int` within 64 bits and
     `None`. Anything else raises `UnstorableValue`. After a statement failed the transaction can
-    only fail: catching the exception inside `work` does not rescue it.
+    only fail: catching the exception inside `work` does not rescue it. Once the caller of a write
+    waits no longer, the next statement raises `WorkCancelled`.
     """
 
     def rows(self, sql: str, /, **params: object) -> Sequence[Row]:

@@ -23,6 +23,7 @@ from valetkey.database.engine import (
     TablesMissing,
     Timeouts,
     UnstorableValue,
+    WorkCancelled,
 )
 from valetkey.database.postgres_channel import Channel, Raw
 from valetkey.database.statement import numbered, storable
@@ -194,13 +195,15 @@ class PostgresConnection:
     which was never sent. `wrote` is true after anything but SELECT, `revised` if that named table
     `revision`, `guessed` after an assumption or claim whose answer was not awaited, which a `sure`
     connection never makes. `last` are the statements to send before the commit. `known` caches the
-    results of `once` for all transactions that are committed together.
+    results of `once` for all transactions that are committed together. `require` raises
+    `WorkCancelled` once nothing waits for the outcome.
     """
 
     __slots__ = (
         "_channel",
         "_known",
         "_reading",
+        "_require",
         "_sure",
         "error",
         "failure",
@@ -211,8 +214,15 @@ class PostgresConnection:
     )
 
     def __init__(
-        self, channel: Channel, known: dict[str, Row | None], *, reading: bool, sure: bool
+        self,
+        channel: Channel,
+        known: dict[str, Row | None],
+        require: Callable[[], None],
+        *,
+        reading: bool,
+        sure: bool,
     ) -> None:
+        self._require = require
         self._known = known
         self._channel: Channel | None = channel
         self._reading = reading
@@ -316,8 +326,9 @@ class PostgresConnection:
         if self.failure is not None:
             raise self.failure
         try:
+            self._require()
             values = storable(params)
-        except UnstorableValue as problem:
+        except (UnstorableValue, WorkCancelled) as problem:
             self.failure = problem
             raise
         statement = _statement(sql)

@@ -253,7 +253,8 @@ class Session:
         last: set[str] = set()
         begin = SingleStatement if kind is Kind.LOOK else PostgresConnection
         if len(batch) == 1:
-            connection = begin(channel, known, reading=kind.reading, sure=sure)
+            require = batch[0].require_patience
+            connection = begin(channel, known, require, reading=kind.reading, sure=sure)
             self._one(connection, batch[0])
             keep &= batch[0].problem is None
             guessed, last = connection.guessed, connection.last
@@ -261,7 +262,8 @@ class Session:
             if not kind.reading:
                 channel.send(_IMPATIENT)
             for asked in batch:
-                connection = begin(channel, known, reading=kind.reading, sure=sure)
+                require = asked.require_patience
+                connection = begin(channel, known, require, reading=kind.reading, sure=sure)
                 self._one(connection, asked)
                 if asked.problem is not None and connection.wrote:
                     raise _OneByOne

@@ -71,17 +71,25 @@ class QueuedWork:
         A client that closed only its sending half may still read: it counts as waiting for
         `HALF_CLOSED` seconds.
         """
-        if self._late:
-            raise WorkCancelled("the database took too long")
+        self.require_patience()
         caller = self._caller
         if caller is None:
             return
-        if caller.gone:
-            raise WorkCancelled("the client closed the connection")
         now = monotonic()
         waited = now - self.since
         if waited > caller.patience or now - caller.half_closed_at > HALF_CLOSED:
             raise WorkCancelled(f"the request waited {waited:.0f} s for its turn")
+
+    def require_patience(self) -> None:
+        """Raise `WorkCancelled` if the caller was refused meanwhile, or closed the connection.
+
+        Asked before each statement, so that a transaction without a caller holds no locks.
+        """
+        if self._late:
+            raise WorkCancelled("the database took too long")
+        caller = self._caller
+        if caller is not None and caller.gone:
+            raise WorkCancelled("the client closed the connection")
 
     def again(self) -> None:
         """Discard the outcome before the work is run again."""

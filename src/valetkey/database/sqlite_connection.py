@@ -20,6 +20,7 @@ from valetkey.database.engine import (
     ReadOnly,
     Row,
     UnstorableValue,
+    WorkCancelled,
 )
 from valetkey.database.sqlite_files import rename_files, sync, sync_while_written
 from valetkey.database.statement import storable
@@ -207,12 +208,19 @@ class SQLiteConnection:
     """The `engine.Connection` given to `work`. One object serves one transaction.
 
     `wrote` is true after anything but SELECT, whether or not it succeeded. `known` caches the
-    results of `once` for all transactions that are committed together.
+    results of `once` for all transactions that are committed together. `require` raises
+    `WorkCancelled` once nothing waits for the outcome.
     """
 
-    __slots__ = ("_known", "_raw", "failure", "wrote")
+    __slots__ = ("_known", "_raw", "_require", "failure", "wrote")
 
-    def __init__(self, raw: apsw.Connection, known: dict[str, Row | None]) -> None:
+    def __init__(
+        self,
+        raw: apsw.Connection,
+        known: dict[str, Row | None],
+        require: Callable[[], None] | None = None,
+    ) -> None:
+        self._require = require
         self._raw: apsw.Connection | None = raw
         self._known = known
         self.failure: Exception | None = None
@@ -264,6 +272,12 @@ class SQLiteConnection:
         raw = self._raw
         if raw is None or self.failure is not None:
             raw = self._open_raw()
+        if self._require is not None:
+            try:
+                self._require()
+            except WorkCancelled as problem:
+                self.failure = problem
+                raise
         if not sql.startswith("SELECT"):
             self.wrote = True
             if "revision" in sql:

@@ -11,7 +11,8 @@ LARGEST = 2**53 - 1
 DEEPEST = 8
 """Maximum nesting depth of arrays and objects."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive, and the closing quote is optional: each character is examined at most once.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 
 

@@ -197,8 +197,8 @@ class JsonSchema:
         return tuple(islice(self._errors(given), MOST_ERRORS)), dict(given)
 
     def _errors(self, given: Document) -> Iterator[FieldError]:
-        yield from (unknown(name) for name in given if name not in self.names)
-        known = {name: value for name, value in given.items() if name in self.names}
+        yield from (unknown(name) for name in given if name not in self._fields)
+        known = {name: value for name, value in given.items() if name in self._fields}
         if self._validator.is_valid(known):
             return
         if _is_small(known):

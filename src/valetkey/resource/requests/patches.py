@@ -73,9 +73,11 @@ class JsonPatch(Struct, frozen=True):
         """Return the patched document. Raises Invalid; Refused (409) if an operation fails."""
         # A deep copy, so that a retry starts from the original.
         document: object = _copied(before)
-        room = _SizeBudget(len(msgspec.json.encode(before)))
+        room = _SizeBudget()
         for operation in self.operations:
             document = _done(document, operation, room)
+        if len(msgspec.json.encode(document)) > _BYTES:
+            raise Refused(_TOO_LARGE)
         if not isinstance(document, dict):
             raise Invalid([FieldError("", "the document must stay an object")])
         return kind.changed(before, cast("dict[str, object]", document))
@@ -149,28 +151,16 @@ def _steps(value: object, name: str) -> tuple[str, ...]:
 class _SizeBudget:
     """The bytes that the operations of one patch may still write."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self._moved = 0
 
     def copy_to_write(self, value: object, path: Sequence[str]) -> object:
         """Return a copy of `value` to write. Raises Refused if it is too large or too deep."""
         written = msgspec.json.encode(value)
         self._moved += len(written)
-        self._size += len(written) + sum(map(len, path[-1:])) + len('"":,')
         if self._moved > _MOVED or len(path) + _depth(value) > _DEPTH:
             raise Refused(_TOO_LARGE)
         return cast("object", msgspec.json.decode(written))
-
-    def check(self, document: object) -> object:
-        """Check the current document. Raises Refused if it is too large."""
-        # Measured only when the limit is possibly exceeded: otherwise every operation would read
-        # the whole document.
-        if self._size > _BYTES:
-            self._size = len(msgspec.json.encode(document))
-            if self._size > _BYTES:
-                raise Refused(_TOO_LARGE)
-        return document
 
 
 def _done(document: object, operation: Operation, room: _SizeBudget) -> object:
@@ -185,15 +175,15 @@ def _done(document: object, operation: Operation, room: _SizeBudget) -> object:
         case "replace":
             _at(document, path)
             value = room.copy_to_write(operation.value, path)
-            return room.check(_put(document, path, value, replaces=True))
+            return _put(document, path, value, replaces=True)
         case "add":
-            return room.check(_put(document, path, room.copy_to_write(operation.value, path)))
+            return _put(document, path, room.copy_to_write(operation.value, path))
         case "copy":
             value = room.copy_to_write(_at(document, operation.source), path)
-            return room.check(_put(document, path, value))
+            return _put(document, path, value)
         case _:
             value = room.copy_to_write(_at(document, operation.source), path)
-            return room.check(_put(_without(document, operation.source), path, value))
+            return _put(_without(document, operation.source), path, value)
 
 
 def _put(document: object, path: Sequence[str], value: object, *, replaces: bool = False) -> object:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from io import StringIO
@@ -239,11 +240,12 @@ def _lines(text: str) -> Iterator[str]:
 def _check_columns(columns: list[str]) -> None:
     if "password" in columns:
         raise FileFault("file.password")
+    repeated = {name for name, times in Counter(columns).items() if times > 1}
     for name in columns:
         if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None:
             known = ", ".join((*COLUMNS, attribute_column("NAME")))
             raise FileFault("file.column", column=printable(name), columns=known)
-        if columns.count(name) > 1:
+        if name in repeated:
             raise FileFault("file.columns", column=name)
     for name in ("username", "email"):
         if name not in columns:
