@@ -141,3 +141,28 @@ def test_check_hashes_names_rows_that_cannot_work(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "users.csv"]
     (tmp_path / "users.csv").write_text("[{]")
     assert valetkey("user", "check-hashes", "users.csv", here=tmp_path).code == 2
+
+
+def test_international_address_is_one_at_import_command_and_apply(tmp_path: Path) -> None:
+    _site(tmp_path, "username,email\nada,ada@bücher.example\nbob,ada@xn--bcher-kva.example\n")
+    done = valetkey("user", "import", "users.csv", "--yes", here=tmp_path)
+    assert "email: the same as in row 2" in done.out
+    shown = valetkey("user", "show", "ada@bücher.example", "--json", here=tmp_path)
+    assert shown.code == 0, shown.err
+    assert "ada@xn--bcher-kva.example" in shown.out
+    taken = valetkey(*_create("carl", "ada@BÜCHER.example"), here=tmp_path)
+    assert "taken" in taken.err
+    made = valetkey(*_create("dora", "dora@straße.example"), here=tmp_path)
+    assert made.code == 0, made.err
+    invited = valetkey("user", "invite", "ada@bücher.example", here=tmp_path)
+    assert invited.code == 2
+    (tmp_path / "apply.toml").write_text(
+        '[[users]]\nusername = "ada"\nemail = "ada@bücher.example"\n', encoding="utf-8"
+    )
+    applied = valetkey("apply", "apply.toml", "--yes", here=tmp_path)
+    assert applied.code == 0, applied.err
+    assert "bücher" not in valetkey("user", "list", "--json", here=tmp_path).out
+
+
+def _create(username: str, email: str) -> tuple[str, ...]:
+    return ("user", "create", username, "--email", email, "--generate-password")

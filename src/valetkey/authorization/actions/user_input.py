@@ -14,7 +14,7 @@ from valetkey.kernel.replace import replace
 
 Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
-Email = Annotated[str, msgspec.Meta(pattern=r"^[!-?A-~]+@[!-?A-~]+$", max_length=200)]
+Email = Annotated[str, msgspec.Meta(pattern=r"^[^\s@]+@[^\s@]+$", max_length=200)]
 _Uid = Annotated[
     int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random by default.")
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import reset_factors
@@ -13,6 +14,7 @@ from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.session import end_sessions
 from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.user import (
     LARGEST_UID,
     StandardClaims,
@@ -49,6 +51,10 @@ class UserRecord(Struct, frozen=True):
     email_verified: bool = True
     claims: StandardClaims = StandardClaims.NOTHING
 
+    def __post_init__(self) -> None:
+        """Write the domain of the address in ASCII."""
+        msgspec.structs.force_setattr(self, "email", ascii_email(self.email))
+
     def faults(self) -> Faults:
         """Return every error."""
         found: list[MetadataError] = []
@@ -64,6 +70,7 @@ class UserRecord(Struct, frozen=True):
             or len(self.email) > _LONGEST
             or not self.email.isprintable()
             or " " in self.email
+            or not domain.isascii()
         ):
             found.append(input_fault("email", "claim.email"))
         if len(self.name) > _LONGEST or not self.name.isprintable():
@@ -123,15 +130,19 @@ class Accounts(Struct, frozen=True):
         """Change an account. Return it, or every error."""
         is_new = fold(record.username) != fold(user.username)
         new_name = self.name_faults(record.username) if is_new else ()
-        if faults := (*record.faults(), *new_name):
+        # An address of an earlier version stays as it was written until it changes.
+        is_same = record.email == ascii_email(user.email)
+        email = user.email if is_same else record.email
+        wrong = (each for each in record.faults() if each.field != "email" or not is_same)
+        if faults := (*wrong, *new_name):
             return faults
         verified = user.email_verified_at if record.email_verified else None
-        if record.email_verified and (verified is None or record.email != user.email):
+        if record.email_verified and (verified is None or not is_same):
             verified = now
         wanted = replace(
             user,
             username=record.username,
-            email=record.email,
+            email=email,
             name=record.name,
             email_verified_at=verified,
             claims=record.claims,

@@ -24,6 +24,7 @@ from valetkey.authorization.layout.compilation import page_compiler
 from valetkey.authorization.layout.language import Language, day, moment, number
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, NOWHERE, Navigation, Viewer
+from valetkey.authorization.model.account.email_address import shown_email
 from valetkey.kernel.url import origin
 
 _SLASHES = r"//[^\n]*|/\*.*?\*/"
@@ -321,6 +322,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.code_generator_class = page_compiler(said.gettext)
     environment.filters["initial"] = initial
     environment.filters["exact"] = exact
+    environment.filters["shown_email"] = shown_email
     environment.filters["sentence"] = sentence
 
     def translated(text: str) -> str:

@@ -20,6 +20,7 @@ from valetkey.authorization.actions.user_input import (
     described,
 )
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.scim import MOST_OF_USER, NAME, Group
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.operations.records import Line, Moment
@@ -273,7 +274,8 @@ def changed_record(user: User, change: UserChange) -> UserRecord:
         return before if isinstance(value, UnsetType) else value
 
     email = given_or_current(change.email, user.email)
-    verified = user.email_verified_at is not None and email == user.email
+    is_same = ascii_email(email) == ascii_email(user.email)
+    verified = user.email_verified_at is not None and is_same
     if not isinstance(change.email_verified, UnsetType):
         verified = change.email_verified
     return UserRecord(

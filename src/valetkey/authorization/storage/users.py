@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, User, UserAttributes, fold
+from valetkey.authorization.model.account.email_address import shown_email
+from valetkey.authorization.model.account.user import (
+    Uid,
+    User,
+    UserAttributes,
+    fold,
+    fold_letters,
+)
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
@@ -58,11 +65,14 @@ class Users(Struct, frozen=True):
 
     def find_by_name(self, name: str) -> User | None:
         """Return the user with this username or email address, in any spelling."""
-        return USERS.find(
+        found = USERS.all(
             self.db,
-            "SELECT * FROM users WHERE username_key = :key OR email_key = :key",
+            "SELECT * FROM users WHERE username_key = :key OR email_key = :key"
+            " OR email_key = :former",
             key=fold(name),
+            former=fold_letters(shown_email(name)),
         )
+        return _best(found, name)
 
     def find_by_username(self, username: str) -> User | None:
         """Return the user with this username, in any spelling."""
@@ -74,11 +84,13 @@ class Users(Struct, frozen=True):
 
     def find_by_email(self, email: str) -> User | None:
         """Return the user with this email address, in any spelling."""
-        return USERS.find(
+        found = USERS.all(
             self.db,
-            "SELECT * FROM users WHERE email_key = :key",
+            "SELECT * FROM users WHERE email_key = :key OR email_key = :former",
             key=fold(email),
+            former=fold_letters(shown_email(email)),
         )
+        return _best(found, email)
 
     def page(self, after: int, limit: int) -> Sequence[User]:
         """Return at most `limit` users in the order of their uids, after `after`."""
@@ -124,7 +136,8 @@ class Users(Struct, frozen=True):
             return False
         changed = self.db.run(
             "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
-            " email_key = :email_key, email_verified_at = :email_verified_at, name = :name,"
+            " email_key = CASE WHEN email = :email THEN email_key ELSE :email_key END,"
+            " email_verified_at = :email_verified_at, name = :name,"
             " changed_at = :changed_at, disabled_at = :disabled_at,"
             " disabled_by = :disabled_by, claims = :claims WHERE uid = :uid",
             uid=user.uid,
@@ -205,15 +218,26 @@ class Users(Struct, frozen=True):
         )
 
     def _is_taken(self, user: User, now: Instant) -> bool:
-        taken = self.db.row(
-            "SELECT uid FROM users WHERE (username_key = :username OR email_key = :email"
-            " OR (email_held_key = :email AND email_held_until > :now)) AND uid <> :uid",
-            username=fold(user.username),
-            email=fold(user.email),
+        username, key = fold(user.username), fold(user.email)
+        found = self.db.rows(
+            "SELECT uid, username_key, email_key, email, email_held_key = :email"
+            " AND email_held_until > :now FROM users WHERE username_key = :username"
+            " OR email_key = :email OR email_key = :former OR email_held_key = :email",
+            username=username,
+            email=key,
+            former=fold_letters(shown_email(user.email)),
             now=now,
-            uid=user.uid,
         )
-        return taken is not None
+        # An address that an account has already was judged when it got it.
+        stays = any(uid == user.uid and email == user.email for uid, _, _, email, _ in found)
+        for uid, username_key, email_key, email, is_held in found:
+            if uid == user.uid:
+                continue
+            if username_key == username:
+                return True
+            if not stays and (key in {email_key, fold(email)} or is_held):
+                return True
+        return False
 
     def renew_password_hash(self, uid: Uid, old: str, new: str) -> bool:
         """Replace the hash of an unchanged password; False if the password was changed."""
@@ -272,3 +296,10 @@ USERS = Record(
         " OR EXISTS (SELECT 1 FROM developers WHERE developers.uid = users.uid)"
     ),
 )
+
+
+def _best(found: Sequence[User], name: str) -> User | None:
+    """Return the user with this name: the ASCII one if two of version 0.2 have the same address."""
+    key = fold(name)
+    fitting = [each for each in found if key in {fold(each.username), fold(each.email)}]
+    return min(fitting, key=lambda each: not each.email.isascii(), default=None)

@@ -24,6 +24,7 @@ from valetkey.authorization.email.links import (
 from valetkey.authorization.email.message import is_mailable
 from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR
@@ -110,6 +111,7 @@ class EmailChange(Struct, frozen=True):
         account's own address ends a change that was requested before.
         """
         asking = signed_in.user
+        email = ascii_email(email)
         if not is_mailable(email):
             return EmailFault.WRONG
         link, uid = self.links.fresh(), asking.uid

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from valetkey.authorization.email.links import LIFETIMES, SIGN_UP, Links
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.user import fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.users import UserInvited
@@ -30,6 +31,7 @@ class Invitations(Struct, frozen=True):
         `link` is from `links.fresh`. Returns "" if the address has an account already. The address
         must satisfy `is_mailable`.
         """
+        email = ascii_email(email)
         if tx.users.find_by_name(email) is not None:
             return ""
         until = later(now, LIFETIME)

@@ -33,6 +33,7 @@ from valetkey.authorization.endpoints.scim.schema import (
     refuse,
     short_text,
 )
+from valetkey.authorization.model.account.email_address import shown_email
 from valetkey.authorization.model.account.scim import ScimUser
 from valetkey.authorization.model.account.user import (
     Address,
@@ -135,8 +136,11 @@ class Users(Struct, frozen=True):
         """
         del tx, caller
         emails = cast("list[Resource]", resource.get("emails", []))
+        # A directory may write an international domain in its letters.
+        lettered = ({**each, "value": shown_email(str(each["value"]))} for each in emails)
+        emails = [*emails, *(each for each in lettered if each not in emails)]
         names = [resource["userName"], *(each["value"] for each in emails)]
-        return matches(wanted, {**resource, "userName": names})
+        return matches(wanted, {**resource, "userName": names, "emails": emails})
 
     def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
         """Read the request; return the work that creates the user and returns the id.

@@ -9,6 +9,7 @@ from typing import ClassVar, NewType
 import msgspec
 from msgspec import Struct, field
 
+from valetkey.authorization.model.account.email_address import ascii_domain
 from valetkey.kernel.moment import Instant, is_live
 
 ATTRIBUTE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
@@ -169,9 +170,20 @@ class User(Struct, frozen=True):
 def fold(text: str) -> str:
     """Return one key for all spellings of a username or an email address.
 
-    Computed here only, because databases fold case differently from Python and each other.
+    Computed here only, because databases fold case differently from Python and each other. The
+    domain of an email address is compared as A-labels: folding would make ß the same as ss.
     """
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text.strip()).casefold())
+    plain = unicodedata.normalize("NFKC", text.strip())
+    local, _, domain = plain.rpartition("@")
+    if local and (ascii_form := ascii_domain(domain)):
+        return f"{fold_letters(local)}@{ascii_form}"
+    return fold_letters(plain)
+
+
+def fold_letters(text: str) -> str:
+    """Return the folded text, a domain as it is written: what version 0.2 stored as key."""
+    plain = unicodedata.normalize("NFKC", text.strip())
+    return unicodedata.normalize("NFKC", plain.casefold())
 
 
 class Identity(Struct, frozen=True):

@@ -11,6 +11,7 @@ from valetkey.authorization.actions.bulk_revocation import end_all_apps_of_user
 from valetkey.authorization.actions.users import end_everything, sign_out_everywhere
 from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
+from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.grants import GrantRevoked
@@ -257,8 +258,9 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
         raise Refused.because(
             ErrorCode.CONFLICT, translatable("the account must be enabled"), "admin.secure"
         )
-    if not isinstance(wanted.email, UnsetType) and wanted.email != user.email:
-        _correct_email(tx, call, user, wanted.email)
+    email = user.email if isinstance(wanted.email, UnsetType) else wanted.email
+    if ascii_email(email) != ascii_email(user.email):
+        _correct_email(tx, call, user, email)
     end_all_apps_of_user(tx, user.uid, now, "account_secured")
     end_everything(tx, user, now, "account_secured")
     tx.users.drop_password(user.uid)

@@ -11,7 +11,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Role, Uid, User, fold
+from valetkey.authorization.model.account.email_address import shown_email
+from valetkey.authorization.model.account.user import Role, Uid, User, fold, fold_letters
 from valetkey.authorization.model.event.event import DoneBy, written
 from valetkey.database.engine import Connection, Row
 from valetkey.kernel.moment import Instant
@@ -80,7 +81,7 @@ def search_words(username: str, email: str, name: str) -> Sequence[str]:
 
 def prefix_range(text: str) -> tuple[str, str]:
     """Return the range of indexed words and parts that begin with this text."""
-    start = _hex(fold(text))
+    start = _hex(fold_letters(text))
     return start, f"{start}g"  # g is the first letter that no hexadecimal number has
 
 
@@ -314,13 +315,14 @@ def _number(row: Row | None) -> int:
 
 def _words(username: str, email: str, name: str) -> Iterator[str]:
     yield fold(username)
-    email = fold(email)
-    yield email
-    local, at, domain = email.rpartition("@")
-    if at:
-        yield f"@{domain}"
-        yield domain
-        yield from _SPACES.split(local)
+    # An international domain in ASCII, and in its letters.
+    for address in dict.fromkeys((fold(email), fold_letters(shown_email(email)))):
+        yield address
+        local, at, domain = address.rpartition("@")
+        if at:
+            yield f"@{domain}"
+            yield domain
+            yield from _SPACES.split(local)
     yield from [word for word in _SPACES.split(fold(name)) if word][:_WORDS]
 
 

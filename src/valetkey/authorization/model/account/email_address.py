@@ -1,0 +1,48 @@
+"""Email addresses with international domains: one form to store, compare and send to.
+
+The domain is stored as A-labels (IDNA 2008, RFC 5890): what browsers send, what mail servers take,
+and what no two spellings share. The part before the @ is stored as it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from valetkey.kernel.runtime import import_lazily
+
+if TYPE_CHECKING:
+    import idna
+else:
+    idna = import_lazily("idna")
+
+_LONGEST_DOMAIN = 253
+_PREFIX = "xn--"
+
+
+def ascii_email(text: str) -> str:
+    """Return the address with its domain in ASCII; the text itself if that is not possible."""
+    local, at, domain = text.rpartition("@")
+    if not local or not at or domain.isascii():
+        return text
+    return f"{local}@{ascii_domain(domain) or domain}"
+
+
+def shown_email(text: str) -> str:
+    """Return the address as its owner writes it, with the letters of its domain."""
+    local, at, domain = text.rpartition("@")
+    return f"{local}@{_unicode_domain(domain) or domain}" if at else text
+
+
+def ascii_domain(domain: str) -> str:
+    """Return an international domain in ASCII and lower case; "" if it is none."""
+    is_international = not domain.isascii() or _PREFIX in domain.lower()
+    if not is_international or len(domain) > _LONGEST_DOMAIN:
+        return ""
+    try:
+        return idna.encode(domain, uts46=True).decode("ascii").lower()
+    except UnicodeError:
+        return ""
+
+
+def _unicode_domain(domain: str) -> str:
+    if _PREFIX not in domain.lower() or not ascii_domain(domain):
+        return ""
+    return idna.decode(domain)
