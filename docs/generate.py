@@ -216,6 +216,7 @@ def client_fields() -> Iterator[str]:
             f"Default: `{json.dumps(field.default)}`" if not rule.shortest else "Required",
             f"Set by: {', '.join(str(each.name).lower() for each in rule.editors)}",
             f"Defined in: {rule.source}" if rule.source else "",
+            f"What cannot be kept of a program's value: {rule.unusable.value}",
         ]
         yield "\n".join(f"- {fact}" for fact in facts if fact)
 

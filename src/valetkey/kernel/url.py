@@ -110,14 +110,19 @@ def check_redirect_uri(
         raise _refused("own", "it leads back to this server")
 
 
+def has_private_scheme(texts: Collection[str]) -> bool:
+    """Return whether one of these has a scheme that only a native app can receive."""
+    return any(_PRIVATE.fullmatch(text) for text in texts)
+
+
 def only_for_native(texts: Collection[str]) -> bool:
     """Return whether only a native app can receive all of these: a private scheme is among them.
 
     The others may be http on loopback (RFC 8252 sections 7.1 and 7.3).
     """
-    private = [text for text in texts if _PRIVATE.fullmatch(text)]
-    others = (text for text in texts if text not in private)
-    return bool(private) and all(_LOOPBACK_URI.fullmatch(text) for text in others)
+    return has_private_scheme(texts) and all(
+        _PRIVATE.fullmatch(text) or _LOOPBACK_URI.fullmatch(text) for text in texts
+    )
 
 
 def answer_parameters(text: str, answered_by: Collection[str] = ANSWERED_BY) -> list[str]:

@@ -28,7 +28,7 @@ _INVALID = "invalid_client_metadata"
 def test_ru_31_wildcards(anybody: Applicant, uri: str) -> None:
     with anybody.nothing_changes():
         anybody.register(redirect_uris=[uri]).refused(400, "invalid_redirect_uri")
-        anybody.register(post_logout_redirect_uris=[uri]).refused(400, _INVALID)
+    assert "post_logout_redirect_uris" not in anybody.registered(post_logout_redirect_uris=[uri])
 
 
 _BROUGHT = (
@@ -44,13 +44,12 @@ def test_ru_33_redirect_uri_with_a_parameter_of_answers(anybody: Applicant) -> N
             for query in (f"{name}=x", f"a=1&{name}=", f"%{ord(name[0]):02x}{name[1:]}=x", name):
                 answer = anybody.register(redirect_uris=[base, f"{base}?{query}"])
                 answer.refused(400, "invalid_redirect_uri")
-        for field, name in (
-            ("post_logout_redirect_uris", "state"),
-            ("post_logout_redirect_uris", "a&state"),
-        ):
-            anybody.register(**{field: [f"{base}?{name}"]}).refused(400, _INVALID)
-        for field, name in (("frontchannel_logout_uri", "sid"), ("initiate_login_uri", "iss")):
-            anybody.register(**{field: f"{base}?{name}=1"}).refused(400, _INVALID)
+        anybody.register(frontchannel_logout_uri=f"{base}?sid=1").refused(400, _INVALID)
+    for said in (
+        {"post_logout_redirect_uris": [f"{base}?state", f"{base}?a&state"]},
+        {"initiate_login_uri": f"{base}?iss=1"},
+    ):
+        assert not said.keys() & anybody.registered(**said).keys()
     record = anybody.registered(redirect_uris=[f"{base}?tenant=1"])
     with anybody.nothing_changes():
         said = {"client_id": record["client_id"], "redirect_uris": [f"{base}?state=1"]}
@@ -114,7 +113,8 @@ def test_ru_39_this_servers_own_addresses(anybody: Applicant) -> None:
         for uri in (f"{auth}/oauth/authorize?client_id=x", auth, f"{api}/v2/notes"):
             for spelt in (uri, uri.replace("127.0.0.1", "localhost")):
                 anybody.register(redirect_uris=[spelt]).refused(400, "invalid_redirect_uri")
-                anybody.register(post_logout_redirect_uris=[spelt]).refused(400, _INVALID)
+    record = anybody.registered(post_logout_redirect_uris=[auth, f"{api}/v2/notes"])
+    assert "post_logout_redirect_uris" not in record
 
 
 def _rsa(bits: int, **more: str) -> dict[str, Any]:
@@ -208,13 +208,14 @@ def test_xs_01_unusual_client_names_are_accepted_unchanged(anybody: Applicant, n
     ],
 )
 def test_xs_05_links_that_are_no_links(anybody: Applicant, field: str, uri: str) -> None:
-    with anybody.nothing_changes():
-        anybody.register(**{field: uri}).refused(400, _INVALID)
+    record = anybody.registered(**{field: uri})
+    assert field not in record
+    assert field not in anybody.manage(record, "GET").json
 
 
 @pytest.mark.parametrize(
     "field",
-    ["jwks_uri", "sector_identifier_uri", "backchannel_logout_uri", "initiate_login_uri"],
+    ["jwks_uri", "sector_identifier_uri", "backchannel_logout_uri"],
 )
 @pytest.mark.parametrize(
     "uri",
@@ -223,9 +224,6 @@ def test_xs_05_links_that_are_no_links(anybody: Applicant, field: str, uri: str)
 def test_sf_addresses_that_this_server_would_never_ask(
     anybody: Applicant, field: str, uri: str
 ) -> None:
-    if field == "initiate_login_uri" and uri.startswith("http://127"):
-        # Browsers go there, not this server; loopback is for who builds an app.
-        return
     with anybody.nothing_changes():
         anybody.register(**{field: uri}).refused(400, _INVALID)
 

@@ -186,7 +186,7 @@ def test_claims_may_be_encrypted_without_a_signature_but_not_go_without_both(
         ("ES256", "RSA-OAEP-256", "A128GCM", "signed.encryption"),
         ("ES256", "RSA1_5", "A128GCM", "signed.encryption"),
         ("ES256", "dir", "A128GCM", "signed.encryption"),
-        ("ES256", "ECDH-ES", "A128CBC-HS256", "signed.encryption"),
+        ("ES256", "ECDH-ES", "A192CBC-HS384", "signed.encryption"),
         ("ES256", "ECDH-ES", "", "signed.encryption"),
     ],
 )

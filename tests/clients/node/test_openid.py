@@ -138,7 +138,7 @@ def test_signed_answers(script: Script, op: Provider, alg: str) -> None:
     is_ada(app.step("userinfo", token=tokens["access_token"], subject=claims["sub"]).said)
 
 
-@pytest.mark.parametrize("enc", ["A128GCM", "A256GCM"])
+@pytest.mark.parametrize("enc", ["A128CBC-HS256", "A128GCM", "A256GCM"])
 @pytest.mark.parametrize("alg", ["RSA-OAEP-256", "ECDH-ES"])
 def test_encrypted_answers(script: Script, op: Provider, alg: str, enc: str) -> None:
     kid = f"{alg}-{enc}"

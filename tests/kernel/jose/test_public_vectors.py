@@ -60,6 +60,7 @@ class _Content:
     nonce: str
     ciphertext: str
     tag: str
+    cbc: bool = False
 
 
 def _bytes(text: str) -> bytes:
@@ -109,6 +110,7 @@ def test_content_is_encrypted_as_the_rfcs_print(row: _Content) -> None:
         _bytes(row.key),
         encrypted_key=b"key",
         nonce=_bytes(row.nonce),
+        cbc=row.cbc,
     )
     parts = (row.protected, to_base64url(b"key"), row.nonce, row.ciphertext, row.tag)
     assert text == ".".join(parts)

@@ -175,7 +175,6 @@ class ClientDocuments:
                 lambda tx: tx.registrations.renew_document(client_id, read), done_by=USUAL_ACTOR
             )
             if not unchanged:
-                said = await self._store.read(lambda tx: self._registrar.without_apis(tx, said))
                 metadata = self._registrar.read(said, stored)
                 if faults := await self._sectors.faults(metadata):
                     refuse_registration(faults)

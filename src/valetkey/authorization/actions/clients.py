@@ -96,7 +96,7 @@ class Registrar(Struct, frozen=True):
         A client that authenticates by secret needs one. Its fingerprint is all that is kept, and
         the secret itself, sealed, for a client that signs with it or wants answers signed so.
         """
-        faults = [*self._rules(tx, metadata).faults(metadata)]
+        faults = [*self.rules_for(tx, metadata).faults(metadata)]
         if self.channel != DOCUMENT:
             faults += _id_faults(client_id)
         needs = is_by_secret(metadata.proof)
@@ -125,7 +125,7 @@ class Registrar(Struct, frozen=True):
 
         If nothing differs, nothing is written and no event is recorded.
         """
-        if faults := self._rules(tx, metadata, client.scope).faults(metadata):
+        if faults := self.rules_for(tx, metadata, client.scope).faults(metadata):
             return faults
         if self.channel in _CHANNELS_WITHOUT_SECTORS and affects_sector(metadata, client):
             detail = "those that its sector lists; administrators can add others"
@@ -167,7 +167,7 @@ class Registrar(Struct, frozen=True):
             return replace(wanted, verified_at=None)
         return wanted
 
-    def _rules(
+    def rules_for(
         self, tx: Transaction, metadata: ClientMetadata, had: Scope = NO_SCOPE
     ) -> ClientRules:
         """Return the rules, with the machine scopes of APIs that this client may have.

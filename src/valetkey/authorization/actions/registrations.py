@@ -36,7 +36,6 @@ MOST_ALIKE = 10
 LEFT_ALONE = hours(1)
 """How long a registration is not evicted: a user may be about to sign in with it."""
 
-_MOST_SCOPES = 50  # scopes that are looked up for one registration
 _MOST_REPLACED = 20
 """Maximum number of unused registrations that one new registration replaces."""
 
@@ -77,31 +76,14 @@ class SelfRegistrar(Struct, frozen=True):
         return self.registrar.fingerprints
 
     def read(self, said: Mapping[str, object], before: Client | None = None) -> ClientMetadata:
-        """Validate the metadata that replaces `before`. Raises Refused."""
+        """Return the metadata that replaces `before`, reduced to what can be kept."""
+        rules = self.registrar.rules
         if before is None:
-            metadata = self.rules.read(said, _NEW)
-        else:
-            was = metadata_of(before)
-            metadata = self.rules.widened(was).read(said, was)
-        if faults := self.registrar.rules.faults(metadata):
-            refuse_registration(faults)
-        return metadata
-
-    def without_apis(self, tx: Transaction, said: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the members without the names in `scope` that APIs declare.
-
-        A registration has no scopes of APIs: each API lists the clients that may request it. MCP
-        clients send the API's scopes nevertheless.
-        """
-        scope = said.get("scope")
-        if not isinstance(scope, str):
-            return said
-        names = scope.split(" ")
-        unknown = [name for name in dict.fromkeys(names) if name not in self.rules.scopes]
-        if not unknown or len(unknown) > _MOST_SCOPES:
-            return said
-        declared = {name for name in unknown if tx.apis.declaring(name, "")}
-        return {**said, "scope": " ".join(name for name in names if name not in declared)}
+            return self.rules.read(said, _NEW, rules.faults)
+        was = metadata_of(before)
+        # Scopes that an operator added may stay; the transaction judges them again.
+        rules = replace(rules, scopes=(*rules.scopes, *was.scopes))
+        return self.rules.widened(was).read(said, was, rules.faults)
 
     def register(
         self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant

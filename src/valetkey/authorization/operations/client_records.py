@@ -19,6 +19,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.reduction import LeftOut
 from valetkey.authorization.storage.administration.client_search import ClientLine
 from valetkey.kernel.moment import Instant
 
@@ -155,8 +156,15 @@ ClientRead = msgspec.defstruct(
 
 ClientMade = msgspec.defstruct(
     "ClientMade",
-    [("record", ClientShown), ("client_secret", str | None)],
-    namespace={"__doc__": "The current client; a newly generated secret is shown only here."},
+    [
+        ("record", ClientShown),
+        ("client_secret", str | None),
+        ("left_out", list[LeftOut]),
+    ],
+    namespace={
+        "__doc__": "The current client; a newly generated secret is shown only here."
+        "\n\n`left_out` are the values of the request that were not kept, and what would be valid."
+    },
     frozen=True,
 )
 

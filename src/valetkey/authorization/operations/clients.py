@@ -1,12 +1,12 @@
 """Operations on clients: find, register, change."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.actions.clients import Registrar, changed_labels
+from valetkey.authorization.actions.clients import Registrar, changed_labels, metadata_of
 from valetkey.authorization.actions.sectors import affects_sector
 from valetkey.authorization.email.notices import AppChange, Notices
 from valetkey.authorization.model.account.user import Uid
@@ -48,7 +48,9 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reduction import LeftOut, Reduced, reduced
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
@@ -152,19 +154,37 @@ def register_client(tx: Transaction, call: Call) -> Result | Faults:
     tx.clients.touch()
     require(tx, call.actor, call.operation.permission)
     metadata = wanted_metadata(call.body)
-    if faults := _legacy_faults(call, metadata, ()):
-        return faults
+    kept = _kept(call, registrar(call).rules_for(tx, metadata), metadata, None)
+    metadata = kept.metadata
+    if kept.faults:
+        return kept.faults
     needs = is_by_secret(metadata.proof)
     secret = call.new_secret(Prefix.CLIENT_SECRET) if needs else None
     chosen = call.body.client_id if isinstance(call.body, LocalRegistration) else ""
     client_id = chosen or call.new_id("client")
     made = registrar(call).register(tx, metadata, call.now, client_id=client_id, secret=secret)
-    return made if isinstance(made, tuple) else _made(made, secret, call)
+    return made if isinstance(made, tuple) else _made(made, secret, call, kept.left_out)
+
+
+def _kept(
+    call: Call, rules: ClientRules, metadata: ClientMetadata, before: Client | None
+) -> Reduced:
+    """Return what can be registered: for a program what can be kept, otherwise all or nothing."""
+    had = before.grant_types if before else ()
+
+    def judge(it: ClientMetadata) -> Faults:
+        return (*_legacy_faults(call, it, had), *rules.faults(it))
+
+    if not call.by_program:
+        return Reduced(metadata, (), judge(metadata))
+    return reduced(metadata, judge, metadata_of(before) if before else ClientMetadata(name=""))
 
 
 async def _require_sector(call: Call, metadata: ClientMetadata, before: Client | None) -> None:
     """Raise InvalidInput unless the sector that the client names lists its redirect URIs."""
-    faults = await call.services.sectors.faults_within(registrar(call).rules, metadata, before)
+    rules = registrar(call).rules
+    metadata = _kept(call, rules, metadata, before).metadata
+    faults = await call.services.sectors.faults_within(rules, metadata, before)
     if faults:
         raise InvalidInput(faults)
 
@@ -194,8 +214,11 @@ def change_client(
     now = call.now
     call.preconditions.check(tag_of(shown(client, now)))
     metadata = changed_metadata(client, call.body)
-    if faults := _legacy_faults(call, metadata, client.grant_types):
-        return faults
+    rules = registrar(call).rules_for(tx, metadata, client.scope)
+    kept = _kept(call, rules, metadata, client)
+    metadata = kept.metadata
+    if kept.faults:
+        return kept.faults
     if checked != client and affects_sector(metadata, client):
         detail = "that of the client, which has just changed: try again"
         return (MetadataError("sector_identifier_uri", detail),)
@@ -204,15 +227,16 @@ def change_client(
         return changed
     useful = [s for s in changed.secrets if s.sealed or not changed.signs_with_secret]
     if not changed.has_secret or any(secret.is_live(now) for secret in useful):
-        return _made(changed, None, call)
+        return _made(changed, None, call, kept.left_out)
     secret = call.new_secret(Prefix.CLIENT_SECRET)
     faults = registrar(call).issue_secret(tx, changed, secret, now, others_live=Lifetime(0))
-    return faults or _made(changed, secret, call)
+    return faults or _made(changed, secret, call, kept.left_out)
 
 
-def _made(client: Client, secret: Secret | None, call: Call) -> Result:
+def _made(client: Client, secret: Secret | None, call: Call, left_out: Sequence[LeftOut]) -> Result:
     record = shown(client, call.now)
-    return Result(ClientMade(record, secret.reveal() if secret else None), etag=tag_of(record))
+    made = ClientMade(record, secret.reveal() if secret else None, list(left_out))
+    return Result(made, etag=tag_of(record))
 
 
 def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -> Faults:

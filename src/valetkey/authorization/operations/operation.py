@@ -112,7 +112,8 @@ class Call(Struct, frozen=True):
     """One call of an operation by an actor; its input has the types that the row declares.
 
     `entropy` are random bytes, drawn before the transaction because that may run more than once.
-    `password_hash` is that of a command that asks for a password.
+    `password_hash` is that of a command that asks for a password. `by_program` is true in the admin
+    API, where optional values that cannot be kept are left out; people are told what is wrong.
     """
 
     services: Services
@@ -125,6 +126,7 @@ class Call(Struct, frozen=True):
     body: object = None
     preconditions: Preconditions = NO_PRECONDITIONS
     password_hash: str | None = None
+    by_program: bool = False
 
     def input(self, kind: type[T]) -> T:
         """Return the body as the type that the row takes."""

@@ -240,8 +240,11 @@ def identity_is_assured(request: AuthorizationRequest, known: InteractionState) 
 
 def _may_renew_in_development(request: AuthorizationRequest, known: InteractionState) -> bool:
     """Return whether a page on loopback may use `prompt=none`: the server is on loopback too."""
-    at = request.returns.redirect_uri
-    return known.in_development and not known.client.is_native and at.startswith("http://")
+    at, client = request.returns.redirect_uri, known.client
+    if not known.in_development or client.is_native:
+        return False
+    # Not on another port of loopback, where any program can wait.
+    return at.startswith("http://") and client.registered_redirect_uri(at, any_port=False)
 
 
 def chosen_places(

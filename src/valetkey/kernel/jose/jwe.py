@@ -1,9 +1,10 @@
 """Encrypt to a client's key: JWE, compact serialisation (RFC 7516, RFC 7518 sections 4, 5).
 
-Two key management algorithms and two ciphers; RSA1_5, PBES2 and compression are not supported (RFC
-7516). Nothing is decrypted: the server never receives encrypted content.
+Two key management algorithms and three ciphers; RSA1_5, PBES2 and compression are not supported.
+Nothing is decrypted: the server never receives encrypted content.
 """
 
+import hmac
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,7 +13,10 @@ from typing import cast
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.hashes import SHA256
 from msgspec import Struct
 
@@ -38,12 +42,16 @@ ECDH_ES = "ECDH-ES"
 ALGORITHMS = (RSA_OAEP_256, ECDH_ES)
 """The key management algorithms: the values of `alg`."""
 
-ENCRYPTIONS: Mapping[str, int] = MappingProxyType({"A128GCM": 16, "A256GCM": 32})
-"""The content encryption algorithms: the values of `enc`, with key sizes in bytes (section 5.3)."""
+A128CBC_HS256 = "A128CBC-HS256"
+"""AES in CBC mode, authenticated with HMAC (RFC 7518 section 5.2.3)."""
+
+ENCRYPTIONS: Mapping[str, int] = MappingProxyType({A128CBC_HS256: 32, "A128GCM": 16, "A256GCM": 32})
+"""The content encryption algorithms: the values of `enc`, with key sizes in bytes (section 5)."""
 
 _ALGORITHM_OF = {"RSA": RSA_OAEP_256, "EC": ECDH_ES}
 _TO_USE = {RSA_OAEP_256: ("encrypt", "wrapKey"), ECDH_ES: ("deriveKey", "deriveBits")}
 _NONCE = 12
+_BLOCK = 16
 _OAEP = padding.OAEP(padding.MGF1(SHA256()), SHA256(), None)
 
 
@@ -130,19 +138,45 @@ def encrypt(
         content_key = derive(ephemeral.exchange(ec.ECDH(), key.key), enc, size)
         encrypted_key = b""
     protected = to_base64url(msgspec.json.encode(header))
+    cbc = enc == A128CBC_HS256
     return seal_content(
-        payload, protected, content_key, encrypted_key=encrypted_key, nonce=random(_NONCE)
+        payload,
+        protected,
+        content_key,
+        encrypted_key=encrypted_key,
+        nonce=random(_BLOCK if cbc else _NONCE),
+        cbc=cbc,
     )
 
 
 def seal_content(
-    payload: bytes, protected: str, content_key: bytes, *, encrypted_key: bytes, nonce: bytes
+    payload: bytes,
+    protected: str,
+    content_key: bytes,
+    *,
+    encrypted_key: bytes,
+    nonce: bytes,
+    cbc: bool = False,
 ) -> str:
     """Encrypt the content and return the five parts (RFC 7516 section 5.1, steps 14 to 19)."""
-    sealed = AESGCM(content_key).encrypt(nonce, payload, protected.encode("ascii"))
-    ciphertext, tag = sealed[:-16], sealed[-16:]
+    if cbc:
+        ciphertext, tag = _seal_cbc(payload, protected, content_key, nonce)
+    else:
+        sealed = AESGCM(content_key).encrypt(nonce, payload, protected.encode("ascii"))
+        ciphertext, tag = sealed[:-16], sealed[-16:]
     rest = (encrypted_key, nonce, ciphertext, tag)
     return ".".join((protected, *map(to_base64url, rest)))
+
+
+def _seal_cbc(payload: bytes, protected: str, key: bytes, iv: bytes) -> tuple[bytes, bytes]:
+    """Encrypt with the second half of the key, authenticate with the first (section 5.2.2.1)."""
+    mac_key, cipher_key = key[:_BLOCK], key[_BLOCK:]
+    missing = _BLOCK - len(payload) % _BLOCK
+    encryptor = Cipher(AES(cipher_key), CBC(iv)).encryptor()
+    ciphertext = encryptor.update(payload + bytes([missing]) * missing) + encryptor.finalize()
+    data = protected.encode("ascii")
+    length = (8 * len(data)).to_bytes(8, "big")
+    return ciphertext, hmac.digest(mac_key, data + iv + ciphertext + length, "sha256")[:_BLOCK]
 
 
 def derive(agreed: bytes, enc: str, size: int, *, apu: bytes = b"", apv: bytes = b"") -> bytes:

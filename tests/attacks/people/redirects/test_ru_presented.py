@@ -158,7 +158,7 @@ def test_ru_23_a_native_app_may_use_any_port_of_its_own_address(
     world.exchange(code, "nat1", redirect_uri=uri).ok()
 
 
-def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: LiveServers) -> None:
+def test_ru_23_the_port_alone_is_free_and_for_apps_on_a_device_alone(world: LiveServers) -> None:
     world.client("loop1", redirect_uris=(_LOOPBACK,))
     world.client(
         "loop2",
@@ -167,6 +167,9 @@ def test_ru_23_the_port_alone_is_free_and_for_native_apps_alone(world: LiveServe
         application_type="native",
         secret=None,
     )
+    # A public app runs on the user's device, also as a web app that is being developed.
+    world.client("loop3", redirect_uris=(_LOOPBACK,), type="public", secret=None)
+    _leads_to_a_page_of_ours(_ask(world, "loop3", "http://127.0.0.1:1024/cb", **_PKCE))
     _leads_to_a_page_of_ours(_ask(world, "loop1", _LOOPBACK))
     _leads_to_a_page_of_ours(_ask(world, "loop2", "com.example.app:/cb", **_PKCE))
     _leads_to_a_page_of_ours(_ask(world, "loop2", "http://localhost:1024/cb", **_PKCE))

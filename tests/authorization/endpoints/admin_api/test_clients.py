@@ -183,6 +183,63 @@ def test_legacy_grants_are_set_one_by_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_values_that_cannot_be_kept_are_left_out_and_named(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        body = {
+            "name": "Printer",
+            "redirect_uris": [CALLBACK],
+            "grant_types": ["authorization_code", "refresh_token", "magic", "implicit"],
+            "scopes": ["openid", "nothing:read"],
+            "default_scopes": ["openid", "nothing:read"],
+            "logo_uri": "http://app.example/logo.png",
+            "profile": "classic",
+        }
+        made = await owner.call("POST", "/clients", body)
+        assert made.status == 201, made.body
+        record, left_out = made.record, made.json["left_out"]
+        assert record["grant_types"] == ["authorization_code", "refresh_token"]
+        assert (record["scopes"], record["default_scopes"]) == (["openid"], ["openid"])
+        assert record["logo_uri"] == ""
+        assert isinstance(left_out, list)
+        assert [(each["field"], each["value"]) for each in left_out] == [
+            ("grant_types", "magic"),
+            ("grant_types", "implicit"),
+            ("scopes", "nothing:read"),
+            ("logo_uri", "http://app.example/logo.png"),
+            ("default_scopes", "nothing:read"),
+        ]
+        assert all(each["detail"] for each in left_out)
+
+    run(tmp_path, story)
+
+
+def test_change_keeps_what_its_unusable_values_would_have_replaced(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        good = "https://app.example/logo.png"
+        body = {"name": "Printer", "redirect_uris": [CALLBACK], "scopes": ["openid"]}
+        made = await owner.call("POST", "/clients", {**body, "logo_uri": good})
+        assert made.json["left_out"] == []
+        path = f"/clients/{made.record['client_id']}"
+        said: dict[str, object] = {"logo_uri": "http://x.example/", "scopes": ["a:b"]}
+        tag = {"if-match": made.headers["etag"]}
+        changed = await owner.call("PATCH", path, said, headers=tag)
+        assert changed.status == 200, changed.body
+        assert (changed.record["logo_uri"], changed.record["scopes"]) == (good, ["openid"])
+        left_out = changed.json["left_out"]
+        assert isinstance(left_out, list)
+        assert [each["field"] for each in left_out] == ["scopes", "logo_uri"]
+        # What identifies the app, and grants of which nothing would remain, are refused.
+        tag = {"if-match": changed.headers["etag"]}
+        for wrong in ({"redirect_uris": ["http://app.example/"]}, {"grant_types": ["magic"]}):
+            refused = await owner.call("PATCH", path, {**said, **wrong}, headers=tag)
+            assert refused.status == 400
+        assert (await owner.call("GET", path)).record == changed.record
+
+    run(tmp_path, story)
+
+
 def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         for number in range(5):

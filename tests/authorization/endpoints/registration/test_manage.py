@@ -76,7 +76,7 @@ _INVALID_CHANGES: tuple[tuple[dict[str, object], str], ...] = (
     ({"registration_access_token": "x"}, "invalid_client_metadata"),
     ({"redirect_uris": ["http://app.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": None}, "invalid_redirect_uri"),
-    ({"scope": "write"}, "invalid_client_metadata"),
+    ({"scope": ["write"]}, "invalid_client_metadata"),
     ({"grant_types": ["password"]}, "invalid_client_metadata"),
     ({"software_statement": "a.b.c"}, "unapproved_software_statement"),
     ({"client_name": "Valetkey"}, "invalid_client_metadata"),

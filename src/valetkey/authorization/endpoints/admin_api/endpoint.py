@@ -225,6 +225,7 @@ class OperationEndpoint(Struct, frozen=True):
             query,
             body,
             wanted,
+            by_program=True,
         )
         result = await operation.run(call)
         return result.download or self._answer(result, request, call)

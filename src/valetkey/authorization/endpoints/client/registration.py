@@ -103,9 +103,7 @@ class RegisterEndpoint(Struct, frozen=True):
         now = request.at
         count_attempt_to_register(self.tries, request)
         invitation = await self._invitation(request)
-        members = read_members(request)
-        said = await self.store.read(lambda tx: self.registrar.without_apis(tx, members))
-        metadata = self.registrar.read(said)
+        metadata = self.registrar.read(read_members(request))
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)
         fresh = draw(self.random)
@@ -197,8 +195,7 @@ class ManageEndpoint(Struct, frozen=True):
     async def _replace(self, request: Request, token: str) -> Response:
         client_id, now = request.arguments["client_id"], request.at
         client = await self._find(request, token)
-        members = read_members(request)
-        said = await self.store.read(lambda tx: self.registrar.without_apis(tx, members))
+        said = read_members(request)
         # Fetched before the transaction, which must not wait for other servers.
         metadata = self.registrar.read(said, client)
         if metadata.openid.sector_identifier_uri:

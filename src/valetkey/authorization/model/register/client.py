@@ -250,10 +250,15 @@ class Client(Struct, frozen=True, kw_only=True):
             return grant_type in self.grant_types and self.profile.implicit_and_password
         return grant_type in self.grant_types
 
-    def registered_redirect_uri(self, presented: str) -> bool:
-        """Return whether the redirect URI is registered: equal bytes, any native loopback port."""
+    def registered_redirect_uri(self, presented: str, *, any_port: bool = True) -> bool:
+        """Return whether the redirect URI is registered: equal bytes, but for a port of loopback.
+
+        A public client with a loopback address runs on the user's device, whatever it says it is
+        (RFC 8252 section 7.3); the port of a confidential web app is part of its address.
+        """
+        native = any_port and (self.is_native or self.is_public)
         return any(
-            matches_redirect_uri(registered, presented, native=self.is_native)
+            matches_redirect_uri(registered, presented, native=native)
             for registered in self.redirect_uris
         )
 

@@ -35,6 +35,17 @@ LISTS = frozenset({Kind.TEXTS, Kind.SCOPES, Kind.GRANT_TYPES})
 """The kinds whose values are tuples of texts."""
 
 
+class Unusable(Enum):
+    """What becomes of a value that cannot be kept, where a program registers a client.
+
+    People who type a value are always told that it is refused.
+    """
+
+    REFUSED = "refused"
+    LEFT_OUT = "left out"
+    LEFT_OUT_BESIDE_OTHERS = "left out, if other entries remain"
+
+
 class Editor(Flag):
     """The interfaces that may set a field."""
 
@@ -61,7 +72,8 @@ class FieldRule:
     `source` is the document that defines it. `member` is its name in a registration if it differs
     (RFC 7591 section 2), `attribute` its name in `Client`. `label` is its name on pages: a
     developer's field needs one, and lines and links with one are in the portal's form. Texts have
-    from `shortest` to `longest` characters.
+    from `shortest` to `longest` characters. `unusable` is REFUSED for what identifies the client,
+    proves or protects something; other fields are less than what a registration is for.
     """
 
     kind: Kind
@@ -75,6 +87,7 @@ class FieldRule:
     choices: type[StrEnum] | tuple[str, ...] = ()
     shortest: int = 0
     longest: int = 2_000
+    unusable: Unusable = Unusable.REFUSED
 
     @property
     def enum(self) -> type[StrEnum] | None:

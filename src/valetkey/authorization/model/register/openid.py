@@ -14,6 +14,7 @@ from valetkey.authorization.model.register.fields import (
     Editor,
     FieldRule,
     Kind,
+    Unusable,
 )
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
@@ -24,11 +25,15 @@ _CORE = "OpenID Connect Registration"
 _SIGN_OUT = "OpenID Connect RP-Initiated Logout"
 _FRONT_CHANNEL = "OpenID Connect Front-Channel Logout"
 _BACK_CHANNEL = "OpenID Connect Back-Channel Logout"
-_text = partial(FieldRule, Kind.TEXT, editors=PROTOCOL)
-_texts = partial(FieldRule, Kind.TEXTS, editors=PROTOCOL)
-_flag = partial(FieldRule, Kind.FLAG, editors=PROTOCOL)
-_whole = partial(FieldRule, Kind.WHOLE, editors=PROTOCOL)
-_WEBSITE = FieldRule(Kind.LINK, RFC_7591, label=translatable("Website"))
+_optional = partial(FieldRule, editors=PROTOCOL, unusable=Unusable.LEFT_OUT)
+_text = partial(_optional, Kind.TEXT)
+_texts = partial(_optional, Kind.TEXTS)
+_flag = partial(_optional, Kind.FLAG)
+_whole = partial(_optional, Kind.WHOLE)
+# What identifies users and keys, encrypts, or ends sessions: without it the app would be less safe
+# than it asks to be.
+_strict_text = partial(_text, unusable=Unusable.REFUSED)
+_WEBSITE = FieldRule(Kind.LINK, RFC_7591, label=translatable("Website"), unusable=Unusable.LEFT_OUT)
 
 
 class IdTokenClaims(StrEnum):
@@ -37,6 +42,14 @@ class IdTokenClaims(StrEnum):
     AUTO = "auto"
     SCOPE = "scope"
     REQUESTED = "requested"
+
+
+_ID_TOKEN_CLAIMS = FieldRule(
+    Kind.CHOICE,
+    editors=STAFF | Editor.CLIENT,
+    choices=IdTokenClaims,
+    unusable=Unusable.LEFT_OUT,
+)
 
 
 class AssertionAudience(Struct, frozen=True):
@@ -72,12 +85,12 @@ class OpenIdRegistration(Struct, frozen=True):
 
     response_types: Annotated[tuple[str, ...], _texts(RFC_7591)] = ()
     """Response types it may request, such as 'code id_token'."""
-    subject_type: Annotated[str, _text(_CORE)] = "public"
+    subject_type: Annotated[str, _strict_text(_CORE)] = "public"
     """`public`, or `pairwise` for other subjects of the app's users in each sector."""
-    sector_identifier_uri: Annotated[str, _text(_CORE)] = ""
+    sector_identifier_uri: Annotated[str, _strict_text(_CORE)] = ""
     """Address of the list of all redirect URIs of the app's sector."""
     sector: str = ""
-    jwks_uri: Annotated[str, _text(RFC_7591)] = ""
+    jwks_uri: Annotated[str, _strict_text(RFC_7591)] = ""
     """Address of the app's public keys, in place of the keys themselves."""
     encryption_keys: str = ""
     token_endpoint_auth_method: Annotated[str, _text(RFC_7591)] = ""
@@ -86,9 +99,7 @@ class OpenIdRegistration(Struct, frozen=True):
     """Algorithm with which the app signs its assertions."""
     id_token_signed_response_alg: Annotated[str, _text(_CORE)] = ""
     """Algorithm with which the app's ID tokens are signed; RS256 without it."""
-    id_token_claims: Annotated[
-        str, FieldRule(Kind.CHOICE, editors=STAFF | Editor.CLIENT, choices=IdTokenClaims)
-    ] = "auto"
+    id_token_claims: Annotated[str, _ID_TOKEN_CLAIMS] = "auto"
     """Claims in the app's ID tokens: those of the granted scopes (`scope`) or those that a request
     names (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
     required_groups: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
@@ -97,16 +108,16 @@ class OpenIdRegistration(Struct, frozen=True):
     """Authorization servers for which the app may get identity assertions (ID-JAG), each as
     `ISSUER CLIENT_ID SCOPE …`: the other server's issuer, its client id there, and the scopes that
     it may have there."""
-    id_token_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
+    id_token_encrypted_response_alg: Annotated[str, _strict_text(_CORE)] = ""
     """Key management of the app's encrypted ID tokens: `RSA-OAEP-256` or `ECDH-ES`."""
     id_token_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
-    """Cipher of the app's encrypted ID tokens: `A128GCM` or `A256GCM`."""
+    """Cipher of the app's encrypted ID tokens: `A128CBC-HS256`, `A128GCM` or `A256GCM`."""
     userinfo_signed_response_alg: Annotated[str, _text(_CORE)] = ""
     """Algorithm with which the app's userinfo is signed; plain JSON without it."""
-    userinfo_encrypted_response_alg: Annotated[str, _text(_CORE)] = ""
+    userinfo_encrypted_response_alg: Annotated[str, _strict_text(_CORE)] = ""
     """Key management of the app's encrypted userinfo: `RSA-OAEP-256` or `ECDH-ES`."""
     userinfo_encrypted_response_enc: Annotated[str, _text(_CORE)] = ""
-    """Cipher of the app's encrypted userinfo: `A128GCM` or `A256GCM`."""
+    """Cipher of the app's encrypted userinfo: `A128CBC-HS256`, `A128GCM` or `A256GCM`."""
     introspection_signed_response_alg: Annotated[str, _text("RFC 9701")] = ""
     """Algorithm with which introspection responses are signed; plain JSON without it."""
     request_object_signing_alg: Annotated[str, _text(_CORE)] = ""
@@ -123,11 +134,11 @@ class OpenIdRegistration(Struct, frozen=True):
     """URL of the app that starts a sign-in which another site initiated."""
     post_logout_redirect_uris: Annotated[tuple[str, ...], _texts(_SIGN_OUT)] = ()
     """Addresses to which users are redirected after signing out."""
-    frontchannel_logout_uri: Annotated[str, _text(_FRONT_CHANNEL)] = ""
+    frontchannel_logout_uri: Annotated[str, _strict_text(_FRONT_CHANNEL)] = ""
     """URL of the app's page that signs users out, loaded in a frame."""
     frontchannel_logout_session_required: Annotated[bool, _flag(_FRONT_CHANNEL)] = False
     """Whether the front-channel sign-out page needs `iss` and `sid`."""
-    backchannel_logout_uri: Annotated[str, _text(_BACK_CHANNEL)] = ""
+    backchannel_logout_uri: Annotated[str, _strict_text(_BACK_CHANNEL)] = ""
     """The URL that is notified when a session has ended."""
     backchannel_logout_session_required: Annotated[bool, _flag(_BACK_CHANNEL)] = False
     """Whether back-channel logout notices need the `sid`."""

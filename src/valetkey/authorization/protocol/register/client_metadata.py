@@ -25,6 +25,7 @@ from valetkey.authorization.model.register.fields import (
     Field,
     FieldRule,
     Kind,
+    Unusable,
     declared,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -86,7 +87,8 @@ _PROVING = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method
 _AUTH_METHOD = "token_endpoint_auth_method"
 _PORTAL, _SELF = STAFF | Editor.DEVELOPER, STAFF | Editor.CLIENT
 _staff = partial(FieldRule, editors=STAFF)
-_link = partial(FieldRule, Kind.LINK, RFC_7591)
+_some_scopes = partial(_staff, Kind.SCOPES, unusable=Unusable.LEFT_OUT)
+_link = partial(FieldRule, Kind.LINK, RFC_7591, unusable=Unusable.LEFT_OUT)
 _choice = partial(FieldRule, Kind.CHOICE)
 
 _NAME = FieldRule(
@@ -106,9 +108,20 @@ _DESCRIPTION = FieldRule(
     longest=500,
 )
 _REDIRECT_URIS = FieldRule(Kind.TEXTS, RFC_7591, label=translatable("Redirect URIs"))
-_GRANT_TYPES = FieldRule(Kind.GRANT_TYPES, RFC_7591, _SELF, translatable("Grant types"))
+_GRANT_TYPES = FieldRule(
+    Kind.GRANT_TYPES,
+    RFC_7591,
+    _SELF,
+    translatable("Grant types"),
+    unusable=Unusable.LEFT_OUT_BESIDE_OTHERS,
+)
 _SCOPES = FieldRule(
-    Kind.SCOPES, RFC_7591, label=translatable("Scopes"), member="scope", attribute="scope"
+    Kind.SCOPES,
+    RFC_7591,
+    label=translatable("Scopes"),
+    member="scope",
+    attribute="scope",
+    unusable=Unusable.LEFT_OUT,
 )
 _SECURITY = translatable("Security profile")
 _PROFILE = _choice("", _PORTAL, _SECURITY, attribute="profile_name", choices=ProfileName)
@@ -116,7 +129,11 @@ _TYPE = _choice(
     "RFC 6749", STAFF, translatable("Client type"), member=_AUTH_METHOD, choices=ClientType
 )
 _APPLICATION_TYPE = _choice(
-    "OpenID Connect Registration", _SELF, translatable("Application type"), choices=ApplicationType
+    "OpenID Connect Registration",
+    _SELF,
+    translatable("Application type"),
+    choices=ApplicationType,
+    unusable=Unusable.LEFT_OUT,
 )
 _FORMAT = _choice("RFC 9068", STAFF, translatable("Access tokens"), choices=AccessTokenFormat)
 _METHOD = _choice(
@@ -155,18 +172,16 @@ class ClientMetadata(Struct, frozen=True):
     """Grant types the app may use."""
     scopes: Annotated[tuple[str, ...], _SCOPES] = ()
     """Scopes the app may request."""
-    default_scopes: Annotated[tuple[str, ...], _staff(Kind.SCOPES, attribute="default_scope")] = ()
+    default_scopes: Annotated[tuple[str, ...], _some_scopes(attribute="default_scope")] = ()
     """Scopes of a request that names none; all of its scopes without it."""
-    required_scopes: Annotated[
-        tuple[str, ...], _staff(Kind.SCOPES, attribute="required_scope")
-    ] = ()
+    required_scopes: Annotated[tuple[str, ...], _some_scopes(attribute="required_scope")] = ()
     """Scopes that users cannot deny."""
     profile: Annotated[str, _PROFILE] = ""
     """Security profile: modern for new apps; `clients.default_profile` without it."""
     type: Annotated[str, _TYPE] = "confidential"
     """Client type: public if it runs where it cannot keep a secret."""
     application_type: Annotated[str, _APPLICATION_TYPE] = "web"
-    """native for an app on a device: the port of its loopback redirect URI may vary."""
+    """native for an app on a device, which may use a redirect URI with a scheme of its own."""
     access_token_format: Annotated[str, _FORMAT] = "jwt"
     """A jwt can be verified anywhere; a reference can be revoked everywhere at once."""
     access_token_lifetime: Annotated[Lifetime | None, _staff(Kind.LIFETIME, longest=days(1))] = None

@@ -148,7 +148,8 @@ class ClientRules(Struct, frozen=True):
         refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
         if GrantTypeName.REFRESH_TOKEN in names and not set(refreshing).intersection(names):
             yield MetadataError(
-                "grant_types", f"refresh_token comes with {' or '.join(refreshing)}"
+                f"grant_types/{names.index(GrantTypeName.REFRESH_TOKEN)}",
+                f"refresh_token comes with {' or '.join(refreshing)}",
             )
 
     def _openid_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
@@ -185,10 +186,12 @@ class ClientRules(Struct, frozen=True):
             yield fault("scopes", "redirect_uris.repeated")
         for field in ("default_scopes", "required_scopes"):
             chosen: tuple[str, ...] = getattr(metadata, field)
-            if not set(chosen) <= set(metadata.scopes):
-                yield MetadataError(field, "only scopes of this client")
-            elif any(name in self.own_scopes for name in chosen):
-                yield MetadataError(field, "only scopes that can be requested from users")
+            for number, name in enumerate(chosen):
+                if name not in metadata.scopes:
+                    yield MetadataError(f"{field}/{number}", "only scopes of this client")
+                elif name in self.own_scopes:
+                    detail = "only scopes that can be requested from users"
+                    yield MetadataError(f"{field}/{number}", detail)
 
 
 _OWN_GRANTS = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.JWT_BEARER})

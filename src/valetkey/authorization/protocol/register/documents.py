@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NoReturn, cast
 from urllib.parse import unquote
 
-from valetkey.authorization.model.register.client import ApplicationType, is_by_secret
+from valetkey.authorization.model.register.client import is_by_secret
 from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
@@ -33,7 +33,6 @@ SHORTEST_LIFE, USUAL_LIFE, LONGEST_LIFE = minutes(1), hours(1), days(1)
 _SECRETS = ("client_secret", "client_secret_expires_at")
 _METHODS = sorted(name for name, method in REGISTERED.items() if not is_by_secret(method))
 """Everyone can read the document, so its client has no secret."""
-_LOOPBACK = ("http://127.0.0.1", "http://[::1]", "http://localhost")
 _JSON = re.compile(r"application/(?:[a-z0-9!#$&^_.-]+\+)?json")
 _AGE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
@@ -57,9 +56,9 @@ def host_of_document(client_id: str) -> str:
 def read_document(client_id: str, media_type: str, body: bytes) -> Mapping[str, object]:
     """Return the members of the document at `client_id`, with the defaults of such documents.
 
-    Without `token_endpoint_auth_method` the client is public, and a public client with a loopback
-    redirect URI is a native app. Refused if the document does not name `client_id` byte for byte,
-    or if it has a secret.
+    Without `token_endpoint_auth_method` the client is public. Refused if the document does not name
+    `client_id` byte for byte, if it has a secret, and for an unknown authentication method, which a
+    registration would replace: the app does not read what was registered.
     """
     if _JSON.fullmatch(media_type) is None or len(body) > LARGEST:
         _refuse("the document", f"JSON of at most {LARGEST // 1024} KiB")
@@ -78,17 +77,7 @@ def read_document(client_id: str, media_type: str, body: bytes) -> Mapping[str, 
     method = said.get("token_endpoint_auth_method") or "none"
     if method not in _METHODS:
         _refuse("token_endpoint_auth_method", " or ".join(_METHODS))
-    told = {**said, "token_endpoint_auth_method": method}
-    if told.get("application_type") is None and method == "none" and _has_loopback(said):
-        told["application_type"] = ApplicationType.NATIVE.value
-    return told
-
-
-def _has_loopback(said: Mapping[str, object]) -> bool:
-    uris = said.get("redirect_uris")
-    if not isinstance(uris, list):
-        return False
-    return any(str(uri).startswith(_LOOPBACK) for uri in cast("list[object]", uris))
+    return {**said, "token_endpoint_auth_method": method}
 
 
 def lifetime_of(cache_control: str, age: str) -> Lifetime:

@@ -20,7 +20,7 @@ from valetkey.authorization.protocol.register.links import (
     return_refusal,
 )
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS
+from valetkey.kernel.jose.jwe import A128CBC_HS256, ALGORITHMS, ENCRYPTIONS
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.url import origin
@@ -47,8 +47,8 @@ UNSIGNED = "none"
 VERIFIED_ALGORITHMS = tuple(algorithm.value for algorithm in Algorithm)
 """Algorithms that clients may sign with."""
 
-DEFAULT_CONTENT_ENCRYPTION = "A128GCM"
-"""Used if only the algorithm is named: the default of the specification is not offered."""
+DEFAULT_CONTENT_ENCRYPTION = A128CBC_HS256
+"""Used if only the algorithm is named (OpenID Connect Registration section 2)."""
 
 MOST_ADDRESSES = 20
 _MOST_CONTACTS = 10
@@ -154,10 +154,8 @@ class OpenIdRules(Struct, frozen=True):
 
     def _returns(self, client: Registrant, field: str) -> Iterator[MetadataError]:
         uris: tuple[str, ...] = getattr(client.openid, field)
-        if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
-            yield MetadataError(field, f"at most {MOST_ADDRESSES}, each only once")
-            return
-        for number, uri in enumerate(uris):
+        yield from _too_many(field, uris, MOST_ADDRESSES)
+        for number, uri in enumerate(uris[:MOST_ADDRESSES]):
             refusal = return_refusal(
                 uri,
                 native=client.is_native,
@@ -178,10 +176,8 @@ class OpenIdRules(Struct, frozen=True):
         ):
             yield refused_uri("initiate_login_uri", refusal)
         uris = openid.request_uris
-        if len(uris) > MOST_ADDRESSES or len(set(uris)) != len(uris):
-            yield MetadataError("request_uris", f"at most {MOST_ADDRESSES}, each only once")
-            return
-        for number, uri in enumerate(uris):
+        yield from _too_many("request_uris", uris, MOST_ADDRESSES)
+        for number, uri in enumerate(uris[:MOST_ADDRESSES]):
             if fault := fetch_fault(uri, self.fetch_networks, fragment=True):
                 yield MetadataError(f"request_uris/{number}", fault)
 
@@ -292,7 +288,7 @@ def _encryptions(client: Registrant) -> Iterator[MetadataError]:
             )
         if enc and not alg:
             yield MetadataError(
-                f"{kind}_encrypted_response_enc", f"comes with {kind}_encrypted_response_alg"
+                f"{kind}_encrypted_response_alg", f"comes with {kind}_encrypted_response_enc"
             )
         elif enc and enc not in ENCRYPTIONS:
             yield MetadataError(
@@ -304,15 +300,22 @@ def _requests(client: Registrant) -> Iterator[MetadataError]:
     openid = client.openid
     if openid.default_max_age is not None and not 0 <= openid.default_max_age <= _LONGEST_AGE:
         yield MetadataError("default_max_age", "seconds, from 0 to ten years")
-    acrs = openid.default_acr_values
-    if len(acrs) > _MOST_ACRS or not all(_is_word(acr) for acr in acrs):
-        yield MetadataError("default_acr_values", f"at most {_MOST_ACRS} names without spaces")
-    contacts = openid.contacts
-    if len(contacts) > _MOST_CONTACTS or not all(
-        0 < len(text) <= _LONGEST_CONTACT and text.isprintable() for text in contacts
-    ):
-        detail = f"at most {_MOST_CONTACTS}, each of 1 to {_LONGEST_CONTACT} printable characters"
-        yield MetadataError("contacts", detail)
+    yield from _too_many("default_acr_values", openid.default_acr_values, _MOST_ACRS)
+    for number, acr in enumerate(openid.default_acr_values[:_MOST_ACRS]):
+        if not _is_word(acr):
+            yield MetadataError(f"default_acr_values/{number}", "a name without spaces")
+    yield from _too_many("contacts", openid.contacts, _MOST_CONTACTS)
+    for number, text in enumerate(openid.contacts[:_MOST_CONTACTS]):
+        if not 0 < len(text) <= _LONGEST_CONTACT or not text.isprintable():
+            detail = f"1 to {_LONGEST_CONTACT} printable characters"
+            yield MetadataError(f"contacts/{number}", detail)
+
+
+def _too_many(field: str, values: tuple[str, ...], most: int) -> Iterator[MetadataError]:
+    if len(set(values)) != len(values):
+        yield MetadataError(field, "each only once")
+    for number in range(most, len(values)):
+        yield MetadataError(f"{field}/{number}", f"at most {most}")
 
 
 def _is_word(text: str) -> bool:

@@ -15,6 +15,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
 )
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
@@ -28,9 +29,10 @@ from valetkey.authorization.protocol.register.links import host_of
 from valetkey.authorization.protocol.register.openid_rules import (
     GRANT_TYPES_OF,
 )
+from valetkey.authorization.protocol.register.reduction import reduced
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.url import only_for_native
+from valetkey.kernel.url import has_private_scheme, only_for_native
 
 RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
 """Words that could make users mistake an app for this server, its operator, or a verified app."""
@@ -72,7 +74,9 @@ def _script(letter: str) -> str:
 
 _MOST_TOLD = 5
 _LONGEST = 8_000
+_MOST_ENTRIES = 200
 _NAMELESS = "An app without a name"
+_USUAL_METHOD = "client_secret_basic"
 _ALWAYS = frozenset({"redirect_uris", "grant_types", "response_types", "scopes"})
 """Fields whose members are in every response."""
 
@@ -101,19 +105,46 @@ class SelfRules(Struct, frozen=True):
             scopes=(*self.scopes, *added),
         )
 
-    def read(self, said: Mapping[str, object], before: ClientMetadata) -> ClientMetadata:
+    def read(
+        self,
+        said: Mapping[str, object],
+        before: ClientMetadata,
+        judge: Callable[[ClientMetadata], Sequence[MetadataError]],
+    ) -> ClientMetadata:
         """Return the metadata to register; `before` has what an app cannot set itself.
 
-        Unknown members are ignored, and so are names and addresses in other languages; null omits a
-        member (RFC 7592 section 2.2). Refused with a list of all errors.
+        What these rules and those of `judge` do not allow is left out or replaced where the
+        declaration of its field says so. Unknown members are ignored, and so are names and
+        addresses in other languages; null omits a member (RFC 7592 section 2.2). Refused with a
+        list of all errors, if some are left or a member has another JSON type.
         """
+        asked = self._asked(said, before)
+        kept = reduced(asked, lambda it: (*self._faults(it), *judge(it)), self._otherwise)
+        if kept.faults:
+            refuse_registration(kept.faults)
+        return self._completed(kept.metadata, before)
+
+    @property
+    def _otherwise(self) -> ClientMetadata:
+        # An answer that the app wants signed stays signed.
+        signed = OpenIdRegistration(
+            id_token_signed_response_alg=self.id_token_algorithm,
+            userinfo_signed_response_alg=self.id_token_algorithm,
+            introspection_signed_response_alg=self.id_token_algorithm,
+        )
+        return ClientMetadata(name="", openid=signed)
+
+    def _asked(self, said: Mapping[str, object], before: ClientMetadata) -> ClientMetadata:
+        """Return what an app asks for, with the defaults of a registration."""
         _refuse_statement(said)
         faults: list[MetadataError] = []
         values = {field.name: _read(field, said, faults) for field in fields_of(Editor.CLIENT)}
         if said.get("id_token_signed_response_alg") is None:
             values["id_token_signed_response_alg"] = self.id_token_algorithm
-        method = _method(values["token_endpoint_auth_method"], faults)
-        response_types, grant_types = self._types(values, faults)
+        method = values["token_endpoint_auth_method"]
+        if method not in REGISTERED:
+            method = _USUAL_METHOD
+        response_types, grant_types = _types(values)
         redirect_uris: tuple[str, ...] = values["redirect_uris"]
         public = REGISTERED.get(method) == AuthenticationMethod.NONE
         if public and said.get("client_secret") is not None:
@@ -121,19 +152,18 @@ class SelfRules(Struct, frozen=True):
         if not public and said.get("type") == ClientType.PUBLIC:
             faults.append(MetadataError("token_endpoint_auth_method", "none for public clients"))
         application_type = values["application_type"] or ApplicationType.WEB.value
-        if only_for_native(redirect_uris):
+        unsaid = said.get("application_type") is None
+        if only_for_native(redirect_uris) or (
+            unsaid and public and has_private_scheme(redirect_uris)
+        ):
             # oidc-agent says web; a server may replace what is asked for (RFC 7591 section 2).
             application_type = ApplicationType.NATIVE.value
-        if application_type == ApplicationType.WEB and GrantTypeName.IMPLICIT in grant_types:
-            faults.extend(_plain_redirects(redirect_uris))
-        scopes = self._scopes(values["scopes"], grant_types, faults)
         values |= {
             "name": values["name"] or _usual_name(redirect_uris),
             "grant_types": grant_types,
             "response_types": response_types,
-            "scopes": scopes,
-            "default_scopes": tuple(name for name in scopes if name != "offline_access"),
-            "required_scopes": tuple(name for name in before.required_scopes if name in scopes),
+            "default_scopes": (),
+            "required_scopes": (),
             "type": (ClientType.PUBLIC if public else ClientType.CONFIDENTIAL).value,
             "application_type": application_type,
             "token_endpoint_auth_method": method,
@@ -148,37 +178,34 @@ class SelfRules(Struct, frozen=True):
             refuse_registration(faults)
         return metadata
 
-    def _types(
-        self, values: Mapping[str, Any], faults: list[MetadataError]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return response types and grant types, deriving one from the other."""
-        response_types = tuple(" ".join(sorted(n.split(" "))) for n in values["response_types"])
-        grant_types: tuple[str, ...] = values["grant_types"]
-        if not grant_types:
-            needed = {name for one in response_types for name in GRANT_TYPES_OF.get(one, ())}
-            grant_types = tuple(sorted(needed)) or (GrantTypeName.AUTHORIZATION_CODE.value,)
-            member = "response_types"
-        else:
-            member = "grant_types"
-        for number, name in enumerate(grant_types):
+    def _faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
+        """Return the errors by the rules for self-registered apps alone."""
+        known = ", ".join(dict.fromkeys(self.grant_types))
+        for number, name in enumerate(metadata.grant_types):
             if name not in self.grant_types:
-                place = f"{member}/{number}" if member == "grant_types" else member
-                known = ", ".join(dict.fromkeys(self.grant_types))
-                faults.append(MetadataError(place, f"this server gives the grant types {known}"))
-        if not response_types and GrantTypeName.AUTHORIZATION_CODE in grant_types:
-            response_types = ("code",)
-        return response_types, grant_types
+                detail = f"this server gives the grant types {known}"
+                yield MetadataError(f"grant_types/{number}", detail)
+        for number, name in enumerate(metadata.scopes):
+            if name not in self.scopes:
+                yield MetadataError(f"scopes/{number}", f"some of: {' '.join(self.scopes)}")
+        implicit = GrantTypeName.IMPLICIT in metadata.grant_types
+        if implicit and metadata.application_type == ApplicationType.WEB:
+            yield from _plain_redirects(metadata.redirect_uris)
 
-    def _scopes(
-        self, asked: tuple[str, ...], grant_types: tuple[str, ...], faults: list[MetadataError]
-    ) -> tuple[str, ...]:
-        if not asked:
-            alone = set(grant_types) <= {GrantTypeName.CLIENT_CREDENTIALS.value}
-            return () if alone else self.scopes
-        if not set(asked) <= set(self.scopes):
-            faults.append(MetadataError("scope", f"some of: {' '.join(self.scopes)}"))
-            return ()
-        return tuple(dict.fromkeys(asked))
+    def _completed(self, kept: ClientMetadata, before: ClientMetadata) -> ClientMetadata:
+        """Return what is registered: with the defaults of what was not said or not kept."""
+        response_types = kept.openid.response_types
+        if not response_types and GrantTypeName.AUTHORIZATION_CODE in kept.grant_types:
+            response_types = ("code",)
+        alone = set(kept.grant_types) <= {GrantTypeName.CLIENT_CREDENTIALS.value}
+        scopes = kept.scopes or (() if alone else self.scopes)
+        return replace(
+            kept,
+            scopes=scopes,
+            default_scopes=tuple(name for name in scopes if name != "offline_access"),
+            required_scopes=tuple(name for name in before.required_scopes if name in scopes),
+            openid=replace(kept.openid, response_types=response_types),
+        )
 
 
 def _read(field: Field, said: Mapping[str, object], faults: list[MetadataError]) -> Any:
@@ -193,13 +220,14 @@ def _read(field: Field, said: Mapping[str, object], faults: list[MetadataError])
     return () if kind in LISTS else field.default
 
 
-def _method(said: str, faults: list[MetadataError]) -> str:
-    method = said or "client_secret_basic"
-    if method in REGISTERED:
-        return method
-    known = ", ".join(REGISTERED)
-    faults.append(MetadataError("token_endpoint_auth_method", f"one of: {known}"))
-    return ""
+def _types(values: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return response types and grant types, deriving the latter from the former if omitted."""
+    response_types = tuple(" ".join(sorted(n.split(" "))) for n in values["response_types"])
+    grant_types: tuple[str, ...] = values["grant_types"]
+    if not grant_types:
+        needed = {name for one in response_types for name in GRANT_TYPES_OF.get(one, ())}
+        grant_types = tuple(sorted(needed)) or (GrantTypeName.AUTHORIZATION_CODE.value,)
+    return response_types, grant_types
 
 
 def refuse_registration(faults: Sequence[MetadataError]) -> NoReturn:
@@ -259,6 +287,8 @@ def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise _InvalidMember("an array of strings")
     items = cast("list[object]", value)
+    if len(items) > _MOST_ENTRIES:
+        raise _InvalidMember(f"an array of at most {_MOST_ENTRIES} strings")
     if not all(isinstance(item, str) and len(item) <= _LONGEST for item in items):
         raise _InvalidMember("an array of strings, and nothing else in it")
     return tuple(cast("list[str]", items))

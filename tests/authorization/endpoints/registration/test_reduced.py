@@ -1,0 +1,245 @@
+"""What an app asks for beyond what this server gives is left out: it is registered and told so."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
+from tests.support.cases import case
+from tests.support.harness import CALLBACK, harness
+from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.fields import Editor, Unusable
+from valetkey.authorization.protocol.register.client_metadata import fields_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import RegistrationMode, RegistrationSettings
+from valetkey.kernel.jose.algorithm import Algorithm
+
+_DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+_MANY = [f"https://app.example/{number}" for number in range(30)]
+
+_REDUCED: dict[str, tuple[tuple[object, object], ...]] = {
+    "grant_types": (
+        (["authorization_code", "refresh_token", _DEVICE], ["authorization_code", "refresh_token"]),
+        (["authorization_code", "password", "magic"], ["authorization_code"]),
+        (["authorization_code", "authorization_code"], ["authorization_code"]),
+    ),
+    "response_types": (
+        (["code", "id_token", "code id_token"], ["code"]),
+        (["code", "magic"], ["code"]),
+        (["magic"], ["code"]),
+        (["code", "code"], ["code"]),
+    ),
+    "scope": (
+        ("openid write", "openid"),
+        ("openid notes:read notes:write openid", "openid"),
+        ("read write", "openid profile email address phone offline_access"),
+        ("openid " + " ".join(f"api:{n}" for n in range(300)), "openid"),
+    ),
+    "contacts": (
+        (["ada@app.example", "", "a\u202eb", "x" * 201], ["ada@app.example"]),
+        (["ada@app.example"] * 2, ["ada@app.example"]),
+        ([f"{n}@app.example" for n in range(12)], [f"{n}@app.example" for n in range(10)]),
+        ([""], None),
+    ),
+    "request_uris": (
+        (["https://app.example/r", "http://app.example/r"], ["https://app.example/r"]),
+        (_MANY, _MANY[:20]),
+    ),
+    "post_logout_redirect_uris": (
+        (["http://app.example/bye", "https://app.example/bye"], ["https://app.example/bye"]),
+        (["javascript:alert(1)"], None),
+        (_MANY, _MANY[:20]),
+    ),
+    "default_acr_values": ((["urn:valetkey:acr:password", "a b"], ["urn:valetkey:acr:password"]),),
+    "token_endpoint_auth_method": (
+        ("tls_client_auth", "client_secret_basic"),
+        ("magic", "client_secret_basic"),
+    ),
+    "token_endpoint_auth_signing_alg": (("RS256", None), ("none", None)),
+    "application_type": (("desktop", "web"), ("", "web")),
+    "id_token_claims": (("everything", "auto"),),
+    "id_token_signed_response_alg": (("ES512", "ES256"), ("none", "ES256"), ("PS256", "ES256")),
+    "userinfo_signed_response_alg": (("RS512", "ES256"),),
+    "introspection_signed_response_alg": (("HS256", "ES256"),),
+    "request_object_signing_alg": (("HS512", None), ("RS256", None)),
+    "default_max_age": ((-1, None), (2**53, None)),
+    "frontchannel_logout_session_required": ((True, False),),
+    "backchannel_logout_session_required": ((True, False),),
+    "initiate_login_uri": (("http://app.example/", None),),
+    "logo_uri": (("http://app.example/logo.png", None), ("javascript:alert(1)", None)),
+    "policy_uri": (("http://localhost:3000/privacy", None),),
+    "tos_uri": (("ftp://app.example/", None),),
+    "client_uri": (("http://localhost:3000", None),),
+}
+"""For each member values that cannot be kept, and what is registered instead; None for nothing."""
+
+_ALWAYS_USABLE = {"require_auth_time"}
+_WITH_AN_ALGORITHM = {"id_token_encrypted_response_enc", "userinfo_encrypted_response_enc"}
+
+
+def test_every_member_that_is_not_declared_as_refused_has_a_case() -> None:
+    declared = {
+        field.member
+        for field in fields_of(Editor.CLIENT)
+        if field.rule.unusable is not Unusable.REFUSED
+    }
+    assert declared == _REDUCED.keys() | _ALWAYS_USABLE | _WITH_AN_ALGORITHM
+
+
+@pytest.mark.parametrize("verb", ["POST", "PUT"])
+def test_value_that_cannot_be_kept_is_left_out_and_told(tmp_path: Path, verb: str) -> None:
+    async def story(it: Registry) -> None:
+        for member, cases in _REDUCED.items():
+            for said, kept in cases:
+                with case(member, said):
+                    told = await _register(it, verb, **{member: said})
+                    assert told.get(member) == kept
+
+    run(tmp_path, story, registrations_per_hour=10_000)
+
+
+async def _register(it: Registry, verb: str, **said: object) -> dict[str, Any]:
+    if verb == "POST":
+        return await it.registered(**said)
+    record = await it.registered(logo_uri="https://app.example/logo.png", contacts=["bob@b"])
+    asked = {**PLAIN, **said, "client_id": record["client_id"]}
+    answer = await it.manage(record, "PUT", asked)
+    assert answer.status == 200, answer.body
+    assert (await it.manage(record)).json == {
+        name: value for name, value in answer.json.items() if name != "client_secret"
+    }
+    return answer.json
+
+
+def test_registration_of_an_editor_and_of_mcp_clients(tmp_path: Path) -> None:
+    editor = {
+        "client_name": "Visual Studio Code",
+        "client_uri": "https://code.visualstudio.com",
+        "grant_types": ["authorization_code", "refresh_token", _DEVICE],
+        "response_types": ["code"],
+        "redirect_uris": [
+            "https://insiders.vscode.dev/redirect",
+            "https://vscode.dev/redirect",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:33418/",
+        ],
+        "scope": "read write notes:read notes:write openid",
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+    }
+
+    async def story(it: Registry) -> None:
+        told = await it.registered(**editor)
+        assert told["grant_types"] == ["authorization_code", "refresh_token"]
+        assert told["scope"] == "openid"
+        assert told["redirect_uris"] == editor["redirect_uris"]
+        assert "client_secret" not in told
+
+    run(tmp_path, story)
+
+
+def test_several_values_at_once_are_each_judged_alone(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        told = await it.registered(
+            grant_types=["authorization_code", "implicit", "refresh_token", "password"],
+            response_types=["code", "id_token token", "code token"],
+            token_endpoint_auth_method="none",
+            id_token_signed_response_alg="HS256",
+            logo_uri="http://app.example/",
+            contacts=["", "ada@app.example"],
+        )
+        assert told["grant_types"] == ["authorization_code", "refresh_token"]
+        assert told["response_types"] == ["code"]
+        assert told["token_endpoint_auth_method"] == "none"
+        assert told["id_token_signed_response_alg"] == "ES256"
+        assert told["contacts"] == ["ada@app.example"]
+        assert "logo_uri" not in told
+        # Not the app for which the stricter rules of the implicit grant hold.
+        local = "http://127.0.0.1:9000/cb"
+        told = await it.registered(
+            grant_types=["authorization_code", "implicit"], redirect_uris=[local]
+        )
+        assert told["redirect_uris"] == [local]
+        # What identifies the app is refused with the rest of the registration.
+        refused = await it.register(
+            {**PLAIN, "redirect_uris": ["http://app.example/"], "scope": "write"}
+        )
+        refused.refused(400, "invalid_redirect_uri")
+
+    run(tmp_path, story)
+
+
+def test_refresh_token_without_a_grant_that_issues_one_is_left_out(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        told = await it.registered(
+            grant_types=["client_credentials", "refresh_token"],
+            response_types=["code"],
+            redirect_uris=[],
+        )
+        assert told["grant_types"] == ["client_credentials"]
+        assert told["response_types"] == []
+        told = await it.registered(
+            grant_types=["authorization_code", "client_credentials"],
+            token_endpoint_auth_method="none",
+        )
+        assert told["grant_types"] == ["authorization_code"]
+
+    run(tmp_path, story, grant_types=("authorization_code", "client_credentials", "refresh_token"))
+
+
+def test_encryption_without_a_cipher_is_that_of_the_specification(tmp_path: Path) -> None:
+    async def story(it: Registry) -> None:
+        for kind in ("id_token", "userinfo"):
+            alg, enc = f"{kind}_encrypted_response_alg", f"{kind}_encrypted_response_enc"
+            asked: dict[str, object] = {"jwks_uri": "https://app.example/keys", alg: "ECDH-ES"}
+            assert (await it.registered(**asked))[enc] == "A128CBC-HS256"
+            told = await it.registered(**asked, **{enc: "A256CBC-HS512"})
+            assert told[enc] == "A128CBC-HS256"
+            # Not without encryption, for an app that asks for it.
+            for refused in ({alg: "RSA1_5"}, {alg: None, enc: "A128GCM"}):
+                answer = await it.register({**PLAIN, **asked, **refused})
+                answer.refused(400, "invalid_client_metadata")
+                assert answer.text("error_description").startswith(alg)
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("said", [{}, {"application_type": "web"}, {"application_type": "native"}])
+def test_port_of_loopback_is_free_for_a_public_app(tmp_path: Path, said: dict[str, object]) -> None:
+    async def story(it: Registry) -> None:
+        for uri in ("http://127.0.0.1/cb", "http://127.0.0.1:8080/cb", "http://localhost:1/cb"):
+            told = await it.registered(
+                redirect_uris=[uri], token_endpoint_auth_method="none", **said
+            )
+            client_id = str(told["client_id"])
+            client = await it.service.read(partial(_find, client_id))
+            assert client is not None
+            host = uri.split("/")[2].partition(":")[0]
+            assert client.registered_redirect_uri(f"http://{host}:49152/cb")
+            assert not client.registered_redirect_uri(f"http://{host}:49152/other")
+            assert not client.registered_redirect_uri(f"https://{host}:49152/cb")
+            assert not client.registered_redirect_uri("http://[::1]:49152/cb")
+
+    run(tmp_path, story)
+
+
+def _find(client_id: str, tx: Transaction) -> Client | None:
+    return tx.clients.find(client_id)
+
+
+def test_default_algorithm_is_that_of_the_specification_where_there_is_a_key(
+    tmp_path: Path,
+) -> None:
+    async def tell() -> None:
+        settings = RegistrationSettings(mode=RegistrationMode.OPEN)
+        algorithms = (Algorithm.ES256, Algorithm.RS256)
+        async with harness(tmp_path, "", algorithms, registration=settings) as it:
+            told = await Registry(it).registered(
+                id_token_signed_response_alg="PS512", redirect_uris=[CALLBACK]
+            )
+            assert told["id_token_signed_response_alg"] == "RS256"
+
+    asyncio.run(tell())
