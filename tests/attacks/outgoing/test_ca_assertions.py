@@ -63,6 +63,21 @@ def test_ca_22_keys_at_an_address_are_read_once_and_exchanged_at_once(
     _refused(it, name, it.assertion(name, old))
 
 
+def test_ca_22_rotated_key_is_found_whatever_else_changed_meanwhile(
+    it: Apps, there: Pages, name: str
+) -> None:
+    old, new = fresh_key(), fresh_key()
+    there.at["/jwks"] = Page(jwks(old))
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    assert it.prove(name, it.assertion(name, old)).status_code == 200
+    # Another client is registered, which empties the cache of all clients.
+    it.app(f"{name}other", jwks_uri=f"{there.url}/jwks")
+    there.at["/jwks"] = Page(jwks(new))
+    assert it.prove(name, it.assertion(name, new)).status_code == 200
+    assert there.asked == ["/jwks", "/jwks"]
+    _refused(it, name, it.assertion(name, old))
+
+
 def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(
     it: Apps, there: Pages, name: str
 ) -> None:

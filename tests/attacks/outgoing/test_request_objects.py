@@ -98,6 +98,18 @@ def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
         _understood(it.ask(name, request=_signed(it, name, typ=typ), **_OUTSIDE))
 
 
+def test_new_key_at_an_address_signs_whatever_else_changed_meanwhile(
+    it: Apps, there: Pages, name: str
+) -> None:
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    for number in range(2):
+        key = fresh_key()
+        there.at["/jwks"] = Page(jwks(key))
+        it.app(f"{name}-{number}")
+        _understood(it.ask(name, request=_signed(it, name, by=key)))
+    _broken(it.ask(name, request=_signed(it, name, by=fresh_key()), **_OUTSIDE))
+
+
 def test_the_object_may_leave_out_what_it_is_not_asked_for(it: Apps, name: str) -> None:
     it.app(name)
     for absent in ("iss", "aud", "client_id", "response_type"):

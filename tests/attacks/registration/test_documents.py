@@ -90,13 +90,13 @@ def test_other_scheme_or_user_name_is_not_fetched(world: Documents, form: str) -
         {"token_endpoint_auth_method": "client_secret_basic"},
         {"token_endpoint_auth_method": "client_secret_jwt"},
         {"token_endpoint_auth_method": "private_key_jwt"},
+        {"token_endpoint_auth_method": "tls_client_auth"},
         {"token_endpoint_auth_method": ["none"]},
         {"redirect_uris": []},
         {"redirect_uris": ["http://app.example/cb"]},
         {"redirect_uris": ["javascript:alert(1)"]},
         {"grant_types": ["password"]},
         {"grant_types": ["client_credentials"]},
-        {"id_token_signed_response_alg": "HS256"},
         {"client_name": "Valetkey"},
         {"software_statement": "a.b.c"},
         {"padding": "x" * 40_000},
@@ -195,6 +195,51 @@ def test_withdrawn_key_of_a_document_no_longer_signs(world: Documents) -> None:
     world.servers.clock.forward(hours(2))
     assert world.token(url, **refresh, **proof(first, "2")).json()["error"] == "invalid_client"
     assert world.token(url, **refresh, **proof(second, "3")).status_code == 200
+
+
+def test_new_key_of_a_document_counts_before_the_document_is_stale(world: Documents) -> None:
+    first, second = fresh_key(), fresh_key()
+    keys = {"token_endpoint_auth_method": "private_key_jwt", "application_type": "native"}
+    url = world.put("/rotates", {**keys, "jwks": json.loads(jwks(first))}, cache="max-age=3600")
+
+    def proof(key: object, jti: str) -> dict[str, str]:
+        now = world.servers.clock.now()
+        claims = {"iss": url, "sub": url, "aud": world.servers.auth_url, "exp": now + 60}
+        signed = sign({**claims, "iat": now, "jti": jti}, key, typ="JWT")  # type: ignore[arg-type]
+        return {"client_assertion_type": TYPE, "client_assertion": signed}
+
+    def refresh(key: object, jti: str) -> int:
+        form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+        return world.token(url, **form, **proof(key, jti)).status_code
+
+    tokens = world.connect(url, **proof(first, "1"))
+    world.put("/rotates", {**keys, "jwks": json.loads(jwks(second))}, cache="max-age=3600")
+    asked = len(world.host.asked)
+    assert refresh(second, "2") == 200
+    # Guesses do not make this server ask and ask.
+    for number in range(5):
+        assert refresh(fresh_key(), f"guess {number}") == 401
+    assert len(world.host.asked) == asked + 1
+    assert refresh(first, "3") == 401
+
+
+def test_new_key_of_a_document_signs_request_objects(world: Documents) -> None:
+    first, second = fresh_key(), fresh_key()
+    keys = {"token_endpoint_auth_method": "private_key_jwt"}
+    for key in (first, second):
+        listed = {**keys, "jwks": json.loads(jwks(key))}
+        url = world.put("/signs", listed, cache="max-age=3600")
+        claims = {
+            "iss": url,
+            "aud": world.servers.auth_url,
+            "exp": world.servers.clock.now() + 60,
+            "client_id": url,
+            "response_type": "code",
+            "redirect_uri": CALLBACK,
+            "scope": "openid",
+        }
+        answer = world.ask(url, request=sign(claims, key, typ=""), prompt="none")
+        assert "error=login_required" in answer.headers["location"], answer.headers
 
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/introspect", "/oauth/revoke"])

@@ -24,6 +24,7 @@ from valetkey.authorization.protocol.register.documents import (
 from valetkey.authorization.protocol.register.self_registration import refuse_registration
 from valetkey.authorization.storage.register.registrations import DocumentRead
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.tokens.client_keys import LOOK_AGAIN
 from valetkey.config.settings import RegistrationSettings
 from valetkey.fetch.outbound import ANYTHING, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant, days, hours, later, minutes, seconds
@@ -69,6 +70,7 @@ class ClientDocuments:
         self._hosts = Buckets(_NEW_OF_HOST, minutes(1))
         self._fresh: OrderedDict[str, Instant] = OrderedDict()
         self._failed: OrderedDict[str, tuple[Instant, Refusal]] = OrderedDict()
+        self._looked: OrderedDict[str, Instant] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     async def update_from_document(self, client_id: str | None, address: str, now: Instant) -> None:
@@ -85,7 +87,13 @@ class ClientDocuments:
             await self._keep_current(client_id, stored, address, now)
 
     async def _keep_current(
-        self, client_id: str, stored: Client | None, address: str, now: Instant
+        self,
+        client_id: str,
+        stored: Client | None,
+        address: str,
+        now: Instant,
+        *,
+        is_stale: bool = False,
     ) -> None:
         if stored is not None and (stored.disabled_at is not None or not stored.self_registered):
             return
@@ -93,19 +101,25 @@ class ClientDocuments:
         host, hosts = host_of_document(client_id), settings.metadata_document_hosts
         if not settings.metadata_documents or (hosts and host not in hosts):
             raise Refused(_refusal("host", "apps of this host cannot be used here"))
-        if stored is None or not await self._is_fresh(client_id, now):
+        if stored is None or is_stale or not await self._is_fresh(client_id, now):
             await self._renew(client_id, stored, address, now)
 
-    async def renew(self, client_id: str, now: Instant) -> None:
+    async def renew(self, client_id: str, now: Instant, lacks_key: bool = False) -> None:
         """Update a known client that authenticates; without a usable document keep the stored one.
 
-        An app keeps its grants while its document is unavailable; they expire, or the user or the
-        operator revokes them.
+        If it `lacks_key` that the client signed with, its document is fetched before it is stale,
+        at most once in 30 seconds. An app keeps its grants while its document is unavailable; they
+        expire, or the user or the operator revokes them.
         """
         stored = await self._directory.find(client_id) if client_id.startswith(SCHEME) else None
-        if stored is not None:
-            with contextlib.suppress(Refused):
-                await self._keep_current(client_id, stored, "", now)
+        if stored is None:
+            return
+        if lacks_key:
+            if later(self._looked.get(client_id, Instant(0)), LOOK_AGAIN) > now:
+                return
+            _remember(self._looked, client_id, now)
+        with contextlib.suppress(Refused):
+            await self._keep_current(client_id, stored, "", now, is_stale=lacks_key)
 
     async def _is_fresh(self, client_id: str, now: Instant) -> bool:
         until = self._fresh.get(client_id)

@@ -36,6 +36,10 @@ _LONGEST_ID = 200
 """Longer than any client id."""
 
 
+Renew = Callable[[str, Instant, bool], Awaitable[None]]
+"""Fetches the metadata of a client if they are stale or, with True, if a key is missing."""
+
+
 class Failures(Struct, frozen=True):
     """The number of failures per minute before requests are delayed."""
 
@@ -59,11 +63,12 @@ class ClientAuthentication:
         keys: ClientKeys,
         shared: SharedSecrets,
         uses: SecretUses,
-        renew: Callable[[str, Instant], Awaitable[None]] | None = None,
+        renew: Renew | None = None,
     ) -> None:
         """Count failures in `failures`, in this process; `uses` records valid secrets.
 
-        `renew` fetches the metadata of a client whose id is its URL, if the stored copy is stale.
+        `renew` fetches the metadata of a client whose id is its URL, if the stored copy is stale or
+        lacks a key.
         """
         self._renew = renew
         self._uses = uses
@@ -93,16 +98,23 @@ class ClientAuthentication:
         if named is not None and named != client_id:
             raise Refused(_two_names())
         if self._renew is not None:
-            await self._renew(client_id, now)
+            await self._renew(client_id, now, False)
         # An unknown client costs the same work as a wrong secret: two verifications and one read.
         client = await self._directory.remembered(client_id)
         verdict = await self._judge(method, presented, client or _UNKNOWN_CLIENT)
         if client is None or client.disabled_at or isinstance(verdict, Refusal):
             # Another process may have given it a secret, or enabled it, a moment ago.
             client = await self._directory.find_client(client_id)
-            again = isinstance(verdict, Refusal) and self._may_fetch_again(client_id, place, now)
-            before = verdict if isinstance(verdict, Refusal) and again else None
-            verdict = await self._judge(method, presented, client or _UNKNOWN_CLIENT, after=before)
+            verdict = await self._judge(method, presented, client or _UNKNOWN_CLIENT)
+            # This verdict is about the client as it is; the first may be about no client.
+            if (
+                client is not None
+                and isinstance(verdict, Refusal)
+                and verdict.check in _WORTH_NEW_KEYS
+                and self._may_fetch_again(client_id, place, now)
+            ):
+                client = await self._with_new_keys(client, now)
+                verdict = await self._judge(method, presented, client)
         if client is None:
             verdict = not_proven("unknown", "a registered client", "another id")
         elif require_live(liveness_of(client), now):
@@ -132,16 +144,20 @@ class ClientAuthentication:
         """
         return self._directory.is_current(tx, client) or tx.clients.is_on(client)
 
-    async def _judge(
-        self, method: Method, presented: Presented, client: Client, after: Refusal | None = None
-    ) -> Proof | Refusal:
+    async def _with_new_keys(self, client: Client, now: Instant) -> Client:
+        """Fetch the keys of the client where it publishes them, unless that was just done."""
+        if client.openid.jwks_uri:
+            await self._keys.signing_again(client, now)
+        elif self._renew is not None:
+            await self._renew(client.id, now, True)
+            return await self._directory.find_client(client.id) or client
+        return client
+
+    async def _judge(self, method: Method, presented: Presented, client: Client) -> Proof | Refusal:
         keys = KeySet()
         # An unauthenticated request must not cause a fetch for a client that needs no keys.
         if method.needs_keys and client.authentication_method == method.name:
-            if after is not None and after.check in _WORTH_NEW_KEYS:
-                keys = await self._keys.signing_again(client, presented.now)
-            else:
-                keys = await self._keys.signing(client, presented.now)
+            keys = await self._keys.signing(client, presented.now)
         means = ProofInputs(keys, self._fingerprints, self._shared.of, self._uses.note)
         return method.proves(presented, client, means)
 

@@ -17,6 +17,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
     find_client,
     open_interaction,
 )
+from valetkey.authorization.endpoints.authorize.request_object import WORTH_NEW_KEYS
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import CONSENT, SIGN_IN
 from valetkey.authorization.layout.language_choice import requested_languages_cookie
@@ -26,6 +27,7 @@ from valetkey.authorization.protocol.authorization_request import (
     UI_LOCALES,
     UNSUPPORTED,
     known_parameters,
+    require_client,
 )
 from valetkey.authorization.protocol.interaction import (
     LONGEST,
@@ -40,6 +42,7 @@ from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI,
 from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined, plain
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.tokens.mint import TokenResponses
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id, to_base64url
@@ -102,8 +105,7 @@ class Authorize(Struct, frozen=True):
             # Resolved once: the object at the URL may differ later.
             client = await find_client(self.server, said.get("client_id"))
             try:
-                resolved = await self.server.requests.resolve(said, client, request.at)
-                said = self._understood(resolved)
+                said = self._understood(await self._resolved(said, client, request.at))
             except Refused as refused:
                 if isinstance(refused, ObjectRefused):
                     said = known_parameters(refused.parameters)
@@ -116,6 +118,23 @@ class Authorize(Struct, frozen=True):
             browser="",
             started_at=request.at,
         )
+
+    async def _resolved(
+        self, said: Mapping[str, str], client: Client, now: Instant
+    ) -> Mapping[str, str]:
+        """Return the parameters of the request with those of its request object."""
+        server = self.server
+        try:
+            return await server.requests.resolve(said, client, now)
+        except ObjectRefused as refused:
+            if refused.refusal.check not in WORTH_NEW_KEYS:
+                raise
+            # Its keys may have changed a moment ago: in its document, or with another process.
+            await server.documents.renew(client.id, now, lacks_key=True)
+            current = await server.directory.find_again(client.id)
+            if current is None or current is client:
+                raise
+        return await server.requests.resolve(said, require_client(current), now)
 
     async def _go_on(self, request: Request, interaction: Interaction) -> Response:
         pending = await check_interaction(self.server, request, interaction)

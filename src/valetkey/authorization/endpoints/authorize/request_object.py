@@ -35,6 +35,8 @@ MEDIA_TYPES = (
 """Accepted media types of a request object: that of RFC 9101 first, then earlier ones."""
 
 _WORTH_NEW_KEYS = (jwt.UNKNOWN_KEY, "jwt.alg", "jwt.signature")
+WORTH_NEW_KEYS = frozenset(f"request_object.{check}" for check in _WORTH_NEW_KEYS)
+"""The checks of refusals that new keys of the client might resolve."""
 
 
 class RequestObjects(Struct, frozen=True):
