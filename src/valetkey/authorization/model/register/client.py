@@ -253,7 +253,7 @@ class Client(Struct, frozen=True, kw_only=True):
     def registered_redirect_uri(self, presented: str, *, any_port: bool = True) -> bool:
         """Return whether the redirect URI is registered: equal bytes, but for a port of loopback.
 
-        A public client with a loopback address runs on the user's device, whatever it says it is
+        A public client with a loopback address runs on the user's device, also one that says web
         (RFC 8252 section 7.3); the port of a confidential web app is part of its address.
         """
         native = any_port and (self.is_native or self.is_public)
