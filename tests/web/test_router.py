@@ -12,6 +12,7 @@ from tests.web import FORM, NOW, ROUTES, SECURITY, ask, broken, echo, refuse, sm
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message
+from valetkey.web.cors import any_origin
 from valetkey.web.exchange import Endpoint, Request, Response
 from valetkey.web.router import App, Body, Route
 
@@ -103,16 +104,28 @@ def test_another_method_is_told_which_there_are(method: str) -> None:
 
 
 def test_all_methods_are_named() -> None:
-    assert ask(APP, "PUT", "/v2/notes/1").headers["allow"] == "DELETE, GET"
+    assert ask(APP, "PUT", "/v2/notes/1").headers["allow"] == "DELETE, GET, HEAD"
 
 
-def test_head_is_get_without_a_body_where_it_is_listed() -> None:
+def test_head_is_get_without_a_body() -> None:
     answer = ask(APP, "HEAD", "/echo")
     assert answer.status == 200
     assert answer.body == b""
     get = ask(APP, "GET", "/echo").body.replace(b"GET", b"HEAD")
     assert int(answer.headers["content-length"]) == len(get)
-    assert ask(APP, "HEAD", "/none").status == 405
+    assert ask(APP, "HEAD", "/none").status == 200
+    step = small_app((Route("/step", {"GET": echo}, refuse, step=True),))
+    refused = ask(step, "HEAD", "/step")
+    assert (refused.status, refused.headers["allow"]) == (405, "GET")
+
+
+def test_preflight_is_answered_where_other_origins_may_call() -> None:
+    app = small_app((Route("/open", {"POST": echo, "GET": echo}, refuse, cors=any_origin),))
+    said = ask(app, "OPTIONS", "/open")
+    assert said.status == 204
+    assert said.headers["allow"] == said.headers["access-control-allow-methods"]
+    assert said.headers["allow"] == "GET, HEAD, POST"
+    assert ask(APP, "OPTIONS", "/none").status == 405
 
 
 def test_a_hidden_query_is_shown_to_the_endpoint_alone() -> None:

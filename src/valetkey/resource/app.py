@@ -50,6 +50,7 @@ from valetkey.sdk import (
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.uses import Uses
 from valetkey.web import log
+from valetkey.web.cors import ANY_ORIGIN, any_origin
 from valetkey.web.exchange import Request, Response
 from valetkey.web.health import Health
 from valetkey.web.paths import ServerAddress
@@ -244,7 +245,7 @@ def _metadata(settings: Settings, problems: Problems) -> Route:
     document = metadata_document(resource, [issuer_url(settings)], scopes_of(settings))
 
     async def answer(_: Request) -> Response:
-        return Response(200, document, (("content-type", "application/json"),))
+        return Response(200, document, (("content-type", "application/json"), *ANY_ORIGIN))
 
     path = metadata_path(resource)
-    return Route(path, {"GET": answer, "HEAD": answer}, problems.refuse_at(path))
+    return Route(path, {"GET": answer}, problems.refuse_at(path), cors=any_origin)

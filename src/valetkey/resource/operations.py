@@ -81,8 +81,8 @@ class Operations(Struct, frozen=True):
         return tuple(route for route in both if route.methods)
 
     def _route(self, path: str, methods: Mapping[str, Endpoint]) -> Route:
-        asked = self.cors.preflight(methods) if methods else {}
-        return Route(path, {**methods, **asked}, self.problems.refuse_at(path), body=Body.ANY)
+        cors = self.cors.headers if self.cors.origins else None
+        return Route(path, methods, self.problems.refuse_at(path), body=Body.ANY, cors=cors)
 
     @property
     def cors(self) -> Cors:
@@ -105,7 +105,7 @@ class Operations(Struct, frozen=True):
             creates = post and Verb.CREATE in self.kind.verbs
             return {"POST": create} if creates else {}
         read = self._endpoint(path, verb, self._list if verb is Verb.LIST else self._read)
-        methods: dict[str, Endpoint] = {"GET": read, "HEAD": read}
+        methods: dict[str, Endpoint] = {"GET": read}
         if post:
             methods["POST"] = _either(create, read)
         return methods

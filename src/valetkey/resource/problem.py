@@ -1,6 +1,6 @@
 """Error responses of the API (RFC 9457, RFC 6750), and which origins may read responses (CORS)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -12,15 +12,12 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.shape import FieldError
 from valetkey.resource.requests.representation import NOT_ACCEPTABLE, OTHER_BODY
 from valetkey.sdk.bearer import Challenge
-from valetkey.web.exchange import Endpoint, Refuse, Request, Response
+from valetkey.web.exchange import Pairs, Refuse, Request, Response
 
-_METHOD = "OPTIONS"
-_SENT = "authorization, content-type, idempotency-key, if-match, if-none-match, prefer"
 _SHOWN = (
     "deprecation, etag, link, location, preference-applied, ratelimit, ratelimit-policy,"
     " retry-after, sunset, www-authenticate"
 )
-_REMEMBERED = "600"  # seconds that a browser may keep a preflight's answer
 
 
 class Cors(Struct, frozen=True):
@@ -32,36 +29,22 @@ class Cors(Struct, frozen=True):
         """Return `response`, with the headers that let an allowed origin read it."""
         if not self.origins:
             return response
-        headers = response.headers
-        if (origin := self._origin(request)) is not None:
-            headers = (
-                *headers,
-                ("access-control-allow-origin", origin),
-                ("access-control-expose-headers", _SHOWN),
-            )
-        vary = [value for name, value in headers if name == "vary"]
-        rest = tuple(pair for pair in headers if pair[0] != "vary")
+        *opened, (_, origin) = self.headers(request)
+        vary = [value for name, value in response.headers if name == "vary"]
+        rest = tuple(pair for pair in response.headers if pair[0] != "vary")
+        return replace(response, headers=(*rest, *opened, ("vary", ", ".join((*vary, origin)))))
+
+    def headers(self, request: Request) -> Pairs:
+        """Return the headers that let an allowed origin read the response, `vary` last."""
         # For every origin: a cache must not serve the response to another origin.
-        return replace(response, headers=(*rest, ("vary", ", ".join((*vary, "origin")))))
-
-    def preflight(self, methods: Iterable[str]) -> dict[str, Endpoint]:
-        """Return the handler of preflight requests by method; empty if no origin is allowed."""
-        if not self.origins:
-            return {}
-        allowed = ", ".join(sorted({*methods, _METHOD}))
-
-        async def answer(request: Request) -> Response:
-            if self._origin(request) is None:
-                return self.opened(request, Response(204, b"", (("allow", allowed),)))
-            headers = (
-                ("allow", allowed),
-                ("access-control-allow-methods", allowed),
-                ("access-control-allow-headers", _SENT),
-                ("access-control-max-age", _REMEMBERED),
-            )
-            return self.opened(request, Response(204, b"", headers))
-
-        return {_METHOD: answer}
+        vary = ("vary", "origin")
+        if (origin := self._origin(request)) is None:
+            return (vary,)
+        return (
+            ("access-control-allow-origin", origin),
+            ("access-control-expose-headers", _SHOWN),
+            vary,
+        )
 
     def _origin(self, request: Request) -> str | None:
         origins = request.headers.all("origin")

@@ -43,7 +43,7 @@ class Health(Struct, frozen=True):
             "/health/ready": self._ready,
         }
         return tuple(
-            Route(path, {"GET": answer, "HEAD": answer}, refuse_at(path), quiet=True, any_host=True)
+            Route(path, {"GET": answer}, refuse_at(path), quiet=True, any_host=True)
             for path, answer in endpoints.items()
         )
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from uvicorn.server import ServerState
 
-from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.waiting import HALF_CLOSED
 from valetkey.web import log
 from valetkey.web.connection.exchange import Disconnected, Exchange, ResponseFormatter
@@ -220,7 +220,7 @@ class HttpProtocol(asyncio.Protocol):
     def _misread(self, error: Unreadable) -> None:
         last = self._pending[-1] if self._pending else self._current
         if last is None or last.more or last.keep_alive:
-            self._break(error.code, str(error))
+            self._break(error.code, str(error), error.target)
         # Otherwise, input after a request that closes the connection is not a request.
 
     def _advance(self) -> None:
@@ -365,9 +365,12 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._break(ErrorCode.SERVER_ERROR, "the server failed")
 
-    def _break(self, code: ErrorCode, description: str) -> None:
+    def _break(self, code: ErrorCode, description: str, target: str = "") -> None:
         # Answers the complete requests, then refuses the rest and closes.
         said = refusal(code, description)
+        if target:
+            # In the form of the route that it would have reached.
+            said = self._app.refusal_of(target, Refusal(code, description, "http.target"))
         log.info("connection.refused", status=said.status, reason=description, address=self.address)
         top = head(said.status, said.headers, hsts=self.tls)
         self._last_words = self._wording.whole(top, len(said.body), said.body, last=True)

@@ -38,6 +38,7 @@ from valetkey.web.connection.incoming_request import (
     send_stream,
     take_body,
 )
+from valetkey.web.cors import Cors, preflight
 from valetkey.web.exchange import (
     Endpoint,
     Headers,
@@ -84,10 +85,12 @@ class Route(Struct, frozen=True):
     """A path, the endpoint of each method, and how refusals are rendered.
 
     `path` is compared with the path as sent; a segment written `{name}` matches any non-empty
-    segment, `{+name}` at the end any rest of the path. GET does not imply HEAD. Set `hides_query`
-    if the query contains secrets; `quiet` for paths that monitoring requests every second, whose
-    successes are logged at debug level only; `any_host` for paths that proxies request with a Host
-    of their own, and probes with an IP address; `limit` for uploads.
+    segment, `{+name}` at the end any rest of the path. GET implies HEAD (RFC 9110 section 9.3.2)
+    unless GET is a `step` that changes something; `cors` implies OPTIONS, for pages of the origins
+    that it names. Set `hides_query` if the query contains secrets; `quiet` for paths that
+    monitoring requests every second, whose successes are logged at debug level only; `any_host`
+    for paths that proxies request with a Host of their own, and probes with an IP address; `limit`
+    for uploads.
     """
 
     path: str
@@ -98,8 +101,16 @@ class Route(Struct, frozen=True):
     quiet: bool = False
     any_host: bool = False
     limit: int = 0
+    step: bool = False
+    cors: Cors | None = None
+
+    @property
+    def allow(self) -> str:
+        """The methods of the resource, as a value of the header `Allow`."""
+        return ", ".join(sorted(self.methods.keys() - {_PREFLIGHT} or self.methods))
 
 
+_PREFLIGHT = "OPTIONS"
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _UNAVAILABLE = Refusal(
@@ -147,8 +158,8 @@ class App:
         server took, excluding those in which the client sent or read; not for quiet routes and
         streams.
         """
-        self.routes = tuple(routes)
-        self._paths = Paths([(route.path, route) for route in routes])
+        self.routes = tuple(_with_implied(route) for route in routes)
+        self._paths = Paths([(route.path, route) for route in self.routes])
         self._runtime = runtime
         self._refuse = refuse
         self._hosts = frozenset(host.lower().encode("latin-1") for host in hosts)
@@ -199,6 +210,15 @@ class App:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+    def refusal_of(self, target: str, refusal: Refusal) -> Response:
+        """Return the refusal of a request of which only the beginning of its target was read."""
+        path = target.partition("?")[0]
+        route, arguments = self._paths.find(path)
+        now, none = self._runtime.now(), Headers(())
+        return self._respond(
+            route, Request("GET", path, "", "", none, b"", "", False, now, arguments), refusal
+        )
 
     async def answer(self, asked: IncomingRequest) -> None:
         """Answer one request; nothing is sent if its client disconnected before it was complete."""
@@ -362,12 +382,28 @@ class App:
         if refusal.check == WRONG_HOST:
             return replace(response, status=421)
         if refusal.code is ErrorCode.METHOD_NOT_ALLOWED and route is not None:
-            allow = ("allow", ", ".join(sorted(route.methods)))
-            return replace(response, headers=(*response.headers, allow))
+            return replace(response, headers=(*response.headers, ("allow", route.allow)))
         if refusal.retry_after and "retry-after" not in {n.lower() for n, _ in response.headers}:
             wait = ("retry-after", str(refusal.retry_after))
             return replace(response, headers=(*response.headers, wait))
         return response
+
+
+def _with_implied(route: Route) -> Route:
+    """Return the route with the methods that its declared ones imply."""
+    methods = dict(route.methods)
+    if "GET" in methods and not route.step:
+        methods.setdefault("HEAD", methods["GET"])
+    whole, cors = replace(route, methods=methods), route.cors
+    if cors is None or _PREFLIGHT in methods:
+        return whole
+    allow = whole.allow
+
+    async def answer(request: Request) -> Response:
+        return preflight(allow, cors(request))
+
+    answer.__doc__ = "Tell browsers which requests pages of other origins may send."
+    return replace(whole, methods={**methods, _PREFLIGHT: answer})
 
 
 def _known(route: Route | None, request: Request) -> str:

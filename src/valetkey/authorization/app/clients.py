@@ -29,12 +29,10 @@ from valetkey.authorization.endpoints.client.registration import (
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
-    preflight,
 )
 from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.client.userinfo import (
-    ANY_ORIGIN,
     BearerRefusal,
     UserInfoEndpoint,
 )
@@ -66,6 +64,7 @@ from valetkey.database.watch import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, hours
+from valetkey.web.cors import ANY_ORIGIN, Cors, any_origin
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.health import Health
 from valetkey.web.rate_limit import Buckets
@@ -136,8 +135,8 @@ def client_routes(
         _form("/token", token(own, elsewhere=f"{foundation.issuer}/oauth/token"), refuse),
         _form("/oauth/device-authorization", device, refuse),
         _form("/oauth/revoke", revoke, refuse),
-        _form("/oauth/introspect", introspect, refuse),
-        Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse),
+        _form("/oauth/introspect", introspect, refuse, cors=None),
+        Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse, cors=any_origin),
     )
 
 
@@ -148,9 +147,9 @@ def browser_routes(server: Server, minter: TokenResponses, refuse: Refuse) -> tu
     start = StartEndpoint(server).get
     methods: dict[str, Endpoint] = {"GET": authorize.get, "POST": authorize.post}
     return (
-        Route(AUTHORIZE, methods, refuse, Body.FORM),
-        Route(CHECK_SESSION, {"GET": frame, "HEAD": frame}, refuse),
-        Route(START, {"GET": start, "HEAD": start}, refuse),
+        Route(AUTHORIZE, methods, refuse, Body.FORM, step=True),
+        Route(CHECK_SESSION, {"GET": frame}, refuse),
+        Route(START, {"GET": start}, refuse),
     )
 
 
@@ -192,7 +191,7 @@ def metadata_routes(
     )
     metadata = MetadataEndpoint(foundation.store, facts)
     return tuple(
-        Route(f"/.well-known/{name}", {"GET": metadata, "OPTIONS": preflight(("GET",))}, refuse)
+        Route(f"/.well-known/{name}", {"GET": metadata}, refuse, cors=any_origin)
         for name in ("openid-configuration", "oauth-authorization-server")
     )
 
@@ -218,10 +217,11 @@ def userinfo_route(
     )
     return Route(
         "/oauth/userinfo",
-        {"GET": endpoint, "POST": endpoint, "OPTIONS": preflight(("GET", "POST"))},
+        {"GET": endpoint, "POST": endpoint},
         BearerRefusal(refuse, OPENID, ANY_ORIGIN),
         Body.FORM,
         hides_query=True,
+        cors=any_origin,
     )
 
 
@@ -269,18 +269,8 @@ def registration_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[
     manage = ManageEndpoint(store, registrar, sectors, tries, answers, random)
     one = {"GET": manage.read, "PUT": manage.replace, "DELETE": manage.remove}
     return (
-        Route(
-            "/oauth/register",
-            {"POST": register, "OPTIONS": preflight(("POST",))},
-            answers.refuse,
-            Body.JSON,
-        ),
-        Route(
-            "/oauth/register/{client_id}",
-            {**one, "OPTIONS": preflight(one)},
-            answers.refuse,
-            Body.JSON,
-        ),
+        Route("/oauth/register", {"POST": register}, answers.refuse, Body.JSON, cors=any_origin),
+        Route("/oauth/register/{client_id}", one, answers.refuse, Body.JSON, cors=any_origin),
     )
 
 
@@ -301,5 +291,7 @@ def health_routes(
     return Health(checks, failures, token).routes(lambda _: refuse)
 
 
-def _form(path: str, endpoint: Endpoint, refuse: ClientRefusal) -> Route:
-    return Route(path, {"POST": endpoint}, refuse, Body.FORM, hides_query=True)
+def _form(
+    path: str, endpoint: Endpoint, refuse: ClientRefusal, cors: Cors | None = any_origin
+) -> Route:
+    return Route(path, {"POST": endpoint}, refuse, Body.FORM, hides_query=True, cors=cors)

@@ -1,7 +1,5 @@
 """The pages of every feature, built with their dependencies."""
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailChange
@@ -214,9 +212,9 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
         *pages.routes(admin_pages(site.foundation)),
         Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
         # The page that says that the host is wrong has to look like a page.
-        Route(ASSETS, {"GET": asset, "HEAD": asset}, refuse, any_host=True),
-        Route(LOGOS, {"GET": logo, "HEAD": logo}, refuse),
-        Route(UPLOADED, {"GET": picture, "HEAD": picture}, refuse),
+        Route(ASSETS, {"GET": asset}, refuse, any_host=True),
+        Route(LOGOS, {"GET": logo}, refuse),
+        Route(UPLOADED, {"GET": picture}, refuse),
         *documentation_routes(site),
         *site.device.routes(refuse),
     )
@@ -227,8 +225,7 @@ def documentation_routes(site: PageDependencies) -> tuple[Route, ...]:
     if site.foundation.settings.docs.url:
         return ()
     get = documentation().get
-    methods: Mapping[str, Endpoint] = {"GET": get, "HEAD": get}
-    return tuple(Route(path, methods, site.refuse) for path in (DOCS, DOCS_FILES))
+    return tuple(Route(path, {"GET": get}, site.refuse) for path in (DOCS, DOCS_FILES))
 
 
 def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:

@@ -222,7 +222,7 @@ class Page(Struct, Generic[R], frozen=True):
     page the nearest one above it is current, or that at the path `under`. `docs` is its page of the
     documentation, and of those below it.
     With `hides_query` the query of its URL is kept out of logs and redirects, and is
-    `request.hidden_query`. Without `head`, HEAD is refused: GET is a step.
+    `request.hidden_query`. HEAD is refused where GET is a `step`.
     """
 
     path: str
@@ -234,7 +234,7 @@ class Page(Struct, Generic[R], frozen=True):
     under: str = ""
     docs: str = ""
     hides_query: bool = False
-    head: bool = True
+    step: bool = False
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
         """Return the route that answers for this page; its endpoints are documented by handlers."""
@@ -354,7 +354,7 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
                 return _respond(server.renderer, met, await show(met), navigation)
 
         get.__doc__ = show.__doc__
-        methods |= {"GET": get, "HEAD": get} if page.head else {"GET": get}
+        methods["GET"] = get
     if act is not None:
 
         async def post(request: Request) -> Response:
@@ -368,7 +368,9 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
     limit = 0 if act is None else act.upload
     body = Body.NONE if act is None else Body.UPLOAD if limit else Body.FORM
     hides = page.hides_query
-    return Route(page.path, methods, server.refuse, body, hides_query=hides, limit=limit)
+    return Route(
+        page.path, methods, server.refuse, body, hides_query=hides, limit=limit, step=page.step
+    )
 
 
 def _respond(

@@ -155,8 +155,7 @@ def routes(
         return shown
 
     def route(path: str, endpoint: Endpoint) -> Route:
-        methods = {"GET": endpoint, "HEAD": endpoint}
-        return Route(path, methods, problems.refuse_at(path))
+        return Route(path, {"GET": endpoint}, problems.refuse_at(path))
 
     return route(PAGE, people), route(OPENAPI, openapi)
 

@@ -120,8 +120,8 @@ async def deny(denial: Denial, scope: Scope, send: Send) -> None:
 
 async def _serve(gate: Gate, scope: Scope, send: Send) -> None:
     if scope["method"] == "OPTIONS":
-        # Browsers send a preflight request, because of a header that MCP clients set.
-        allowed = ("access-control-allow-headers", "mcp-protocol-version")
+        # Browsers send a preflight request, because of headers that MCP clients and tracing set.
+        allowed = ("access-control-allow-headers", "mcp-protocol-version, *")
         await deny(Denial(204, (allowed, *METADATA_HEADERS.items()), b""), scope, send)
         return
     if scope["method"] not in {"GET", "HEAD"}:

@@ -20,10 +20,13 @@ RETRY_AFTER = 1
 class Unreadable(Exception):
     """Stops the parser: the input is not for the application."""
 
-    def __init__(self, description: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
-        """Stop with the error code and its description."""
+    def __init__(
+        self, description: str, code: ErrorCode = ErrorCode.INVALID_REQUEST, target: str = ""
+    ) -> None:
+        """Stop with the error code, its description and the beginning of a target too long."""
         super().__init__(description)
         self.code = code
+        self.target = target
 
 
 _REASONS = {ErrorCode.REQUEST_TIMEOUT: "late", ErrorCode.SERVER_ERROR: "failed"}
@@ -180,7 +183,8 @@ class Reader:
         """Add a piece of the request target."""
         self._url += url
         if len(self._url) > TARGET_BYTES:
-            raise Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG)
+            target = self._url[:TARGET_BYTES].decode("latin-1")
+            raise Unreadable("the request target is too long", ErrorCode.URI_TOO_LONG, target)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header field; trailer fields are ignored."""

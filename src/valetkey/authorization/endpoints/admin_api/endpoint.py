@@ -269,8 +269,8 @@ def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> 
     for operation in OPERATIONS:
         paths.setdefault(operation.path, []).append(operation)
     return (
-        Route(OPENAPI, {"GET": openapi, "HEAD": openapi}, problems.at(OPENAPI)),
-        Route(f"{PREFIX}/", {"GET": people, "HEAD": people}, problems.at(f"{PREFIX}/")),
+        Route(OPENAPI, {"GET": openapi}, problems.at(OPENAPI)),
+        Route(f"{PREFIX}/", {"GET": people}, problems.at(f"{PREFIX}/")),
         *(_route(path, listed, services, problems) for path, listed in paths.items()),
         Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
     )

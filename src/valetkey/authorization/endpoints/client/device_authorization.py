@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.endpoints.client.request import (
-    ANY_ORIGIN,
     NOT_STORED,
     ClientRefusal,
     ClientRequestAuthentication,
@@ -39,6 +38,7 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.web.client_address import network_of
+from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Request, Response, json_response
 
 USER_CODE = "user_code"

@@ -14,7 +14,7 @@ from valetkey.authorization.actions.registrations import (
     refuse_token,
 )
 from valetkey.authorization.actions.sectors import Sectors
-from valetkey.authorization.endpoints.client.request import ANY_ORIGIN, ClientRefusal
+from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.model.event.event import ANONYMOUS, by_client
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.faults import MetadataError
@@ -33,6 +33,7 @@ from valetkey.kernel.secret import (
     well_formed,
 )
 from valetkey.web.client_address import network_of
+from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.json_body import read_json
 from valetkey.web.rate_limit import Buckets

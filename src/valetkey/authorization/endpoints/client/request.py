@@ -1,6 +1,5 @@
 """Requests of clients, and the responses to them."""
 
-from collections.abc import Iterable
 from functools import partial
 
 from msgspec import Struct
@@ -24,7 +23,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.client_address import network_of
-from valetkey.web.exchange import Endpoint, Pairs, Request, Response, json_response
+from valetkey.web.cors import ANY_ORIGIN
+from valetkey.web.exchange import Pairs, Request, Response, json_response
 from valetkey.web.form import Form, read_parameters
 
 # Checked later: a password may contain characters that a name may not.
@@ -206,29 +206,8 @@ def token_parameter(asked: ClientRequest) -> str:
     )
 
 
-ANY_ORIGIN: Pairs = (("access-control-allow-origin", "*"),)
-"""Any origin may read the response: it requires a credential, and cookies are ignored."""
-
 NOT_STORED: Pairs = (("cache-control", "no-store"), ("pragma", "no-cache"))
 """Responses must not be cached, also by HTTP/1.0 caches (RFC 6749 section 5.1)."""
-
-
-def preflight(methods: Iterable[str]) -> Endpoint:
-    """Answer a CORS preflight request (Fetch standard)."""
-    allowed = ", ".join(sorted({*methods, "OPTIONS"}))
-    headers = (
-        ("allow", allowed),
-        ("access-control-allow-methods", allowed),
-        # The last one is sent by MCP clients, with requests for metadata too.
-        ("access-control-allow-headers", "authorization, content-type, mcp-protocol-version"),
-        ("access-control-max-age", "600"),
-        *ANY_ORIGIN,
-    )
-
-    async def answer(request: Request) -> Response:
-        return Response(204, b"", headers)
-
-    return answer
 
 
 class ClientRefusal(Struct, frozen=True):

@@ -3,7 +3,6 @@
 from msgspec import Struct
 
 from valetkey.authorization.endpoints.client.request import (
-    ANY_ORIGIN,
     ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
@@ -18,6 +17,7 @@ from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
+from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Request, Response
 
 

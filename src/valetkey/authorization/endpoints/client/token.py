@@ -6,7 +6,6 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.registrations import Uses
 from valetkey.authorization.endpoints.client.request import (
-    ANY_ORIGIN,
     ClientRefusal,
     ClientRequest,
     ClientRequestAuthentication,
@@ -33,6 +32,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey
+from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
 _FORBIDDEN_SINCE = "@1349049600"

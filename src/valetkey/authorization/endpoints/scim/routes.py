@@ -100,7 +100,7 @@ class _Scim(Struct, frozen=True):
 
         async def search_resources(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
-            said = query_of(request) if request.method == "GET" else search_of(request)
+            said = search_of(request) if request.method == "POST" else query_of(request)
             asked = ScimRequest(caller, read_view(said, kind.schema))
             return await resources.search(kind, asked, read_search(said, kind.schema))
 

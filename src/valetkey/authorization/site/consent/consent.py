@@ -170,7 +170,7 @@ class ConsentPages(Struct, frozen=True):
         """Return the consent page, and the button that switches to another account."""
         decide = Act(self.decide, multiple=("scope", "required", "claim"))
         return (
-            Page(CONSENT, self._asked(AUTHORIZE), self.show, decide, head=False),
+            Page(CONSENT, self._asked(AUTHORIZE), self.show, decide, step=True),
             Page(SWITCH_ACCOUNT, self._asked(SIGN_IN), act=Act(self.switch_account)),
         )
 

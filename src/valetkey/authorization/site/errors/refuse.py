@@ -157,7 +157,9 @@ class RefuseUnknownPath(Struct, frozen=True):
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """Return the error page if the Accept header includes HTML, otherwise JSON."""
-        if request.method == "GET" and "text/html" in (request.headers.get("accept") or ""):
+        if request.method in {"GET", "HEAD"} and "text/html" in (
+            request.headers.get("accept") or ""
+        ):
             return self.page(request, refusal)
         return self.programs(request, refusal)
 

@@ -92,7 +92,7 @@ class ProviderCallback(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page at the callback URL. Its query contains the code."""
         path = f"{WITH}/{{provider}}/callback"
-        return (Page(path, anyone, self.show, hides_query=True, head=False),)
+        return (Page(path, anyone, self.show, hides_query=True, step=True),)
 
     async def show(self, request: VisitorRequest) -> Outcome:
         """Continue with the sign-in or link that the redirect began."""
@@ -225,7 +225,7 @@ class ProviderRedirect(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page whose URL redirects to a provider."""
-        return (Page(f"{WITH}/{{provider}}", self._start_request, self.leave, head=False),)
+        return (Page(f"{WITH}/{{provider}}", self._start_request, self.leave, step=True),)
 
     async def leave(self, request: UpstreamSignInRequest) -> Outcome:
         """Redirect to the provider."""

@@ -93,7 +93,7 @@ class SecondFactor(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         prove = Act(self.verify_factor, opaque=_OPAQUE)
-        return (Page(SECOND_FACTOR, self._begun, self.show, prove, head=False),)
+        return (Page(SECOND_FACTOR, self._begun, self.show, prove, step=True),)
 
     async def show(self, request: StepRequest) -> Outcome:
         """Show the form for the second factor."""

@@ -104,7 +104,7 @@ class SignIn(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         act = Act(self.sign_in, opaque=_OPAQUE)
-        return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act, head=False),)
+        return (Page(SIGN_IN, self.flow.visitor(PURPOSE), self.show, act, step=True),)
 
     async def show(self, request: TargetRequest) -> Outcome:
         """Show the sign-in page. A signed-in visitor without an app's request is redirected."""

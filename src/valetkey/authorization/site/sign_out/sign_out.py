@@ -136,7 +136,7 @@ class SignOutPages(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
         end = Act(self.end, requires=_pressed)
-        return (Page(SIGN_OUT, self._alone, self.show, end, head=False),)
+        return (Page(SIGN_OUT, self._alone, self.show, end, step=True),)
 
     async def show(self, request: SignOutRequest) -> Outcome:
         """Ask for confirmation; without a session, show the end or redirect to the app."""
@@ -239,7 +239,7 @@ class Logout(Struct, frozen=True):
         """Show the sign-out page. A form post of another site is treated as a link."""
         show = self.leave.show
         act = Act(show, opaque=PARAMETERS, foreign=True)
-        return (Page(LOGOUT, self._asked, show, act, head=False),)
+        return (Page(LOGOUT, self._asked, show, act, step=True),)
 
     async def _asked(self, visit: Visit) -> SignOutRequest:
         """Judge the request of the app; without a user, `show` redirects back to it.
