@@ -20,6 +20,7 @@ import uvloop
 
 from bench.peers.compare import Figures, compare, servers
 from bench.peers.work import FULL_ACCOUNT, PAGE, WORKLOADS
+from bench.processes import ended_together
 from bench.results import page, plan, quick, targets
 from bench.results.page import Results
 
@@ -80,4 +81,5 @@ def _machine() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -20,6 +20,7 @@ from bench.load import measure
 from bench.peers.own_peer import valetkey
 from bench.peers.peer import Peer
 from bench.peers.work import FLOW, INTROSPECTION, JWT, REFERENCE, REFRESH, plan
+from bench.processes import ended_together
 from bench.servers import REGISTER
 
 _API = "https://calendar.example/api"
@@ -123,4 +124,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 
+from bench.processes import ended_together
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
@@ -88,4 +89,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

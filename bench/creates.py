@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import apsw
 
 from bench.lists import KIND, visit
+from bench.processes import ended_together
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM
@@ -75,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -21,6 +21,7 @@ import psycopg
 
 from bench.peers.peer import worked
 from bench.peers.postgres import postgres
+from bench.processes import ended_together
 from bench.servers import family
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
@@ -199,4 +200,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -9,6 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from bench.processes import ended_together
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
@@ -127,4 +128,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -21,6 +21,7 @@ import uvloop
 from bench import constant
 from bench.load import Connection, Reply, Worker, connect, measure
 from bench.ports import free_port
+from bench.processes import ended_together
 from bench.servers import start, worked, worker
 from bench.workloads import PASSWORD, SECRET, Place, Repeat
 
@@ -215,4 +216,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

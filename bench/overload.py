@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 import uvloop
 
 from bench.load import Connection, Reply
+from bench.processes import ended_together
 from bench.servers import Running, family, start, worked
 from bench.workloads import SECRET, Place
 
@@ -206,4 +207,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import requests
 
+from bench.processes import ended_together
 from bench.servers import Running, start
 from bench.workloads import SECRET
 
@@ -68,4 +69,5 @@ def _status(session: requests.Session, servers: Running, token: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with ended_together():
+        sys.exit(main())

@@ -16,6 +16,7 @@ from statistics import quantiles
 from tempfile import TemporaryDirectory
 from urllib.parse import urlencode, urlsplit
 
+from bench.processes import ended_together
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import AuthorizationSettings, LimitSettings, Settings
 from valetkey.kernel.replace import replace
@@ -80,4 +81,5 @@ def _apart(longer: Sequence[float], shorter: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

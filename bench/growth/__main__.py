@@ -23,6 +23,7 @@ from bench.growth.expiry import clean_up
 from bench.growth.fill import Size
 from bench.growth.site import PEOPLE, Site, site
 from bench.load import Worker, measure
+from bench.processes import ended_together
 
 _KEPT = 20
 _FULL = Size(10_000_000, 1_000_000, 100_000)
@@ -122,4 +123,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

@@ -39,6 +39,7 @@ from bench.peers.work import (
     USERINFO,
     plan,
 )
+from bench.processes import ended_together
 from valetkey.kernel.replace import replace
 
 RESULTS = Path(__file__).parents[1] / "results/scale.json"
@@ -248,4 +249,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_together():
+        main()

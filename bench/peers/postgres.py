@@ -32,10 +32,10 @@ def postgres(port: int = 0) -> Generator[tuple[list[str], int, str]]:
     """
     with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as name:
         folder = Path(name)
-        cluster.create(folder)
         listens = {"listen_addresses": "127.0.0.1", "port": str(port)} if port else {}
-        cluster.start(folder / "data", folder, SETTINGS | listens)
         try:
+            cluster.create(folder)
+            cluster.start(folder / "data", folder, SETTINGS | listens)
             at = f"&port={port}" if port else ""
             urls = [cluster.url(folder, name) + at for name in ("first", "second")]
             with psycopg.connect(cluster.url(folder, "postgres") + at, autocommit=True) as raw:
@@ -46,4 +46,4 @@ def postgres(port: int = 0) -> Generator[tuple[list[str], int, str]]:
             parent = int((folder / "data/postmaster.pid").read_text().split()[0])
             yield urls, parent, f"PostgreSQL {str(row[0]).split()[0]}"
         finally:
-            cluster.stop(folder / "data", mode="fast")
+            cluster.stop_if_running(folder / "data", mode="fast")

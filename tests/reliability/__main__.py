@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.processes import ended_together
 from tests.architecture.tree import ROOT
 from tests.reliability.experiments import EXPERIMENTS
 from tests.reliability.outcome import Outcome
@@ -100,4 +101,5 @@ _NOT_WRITTEN = (
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with ended_together():
+        sys.exit(main(sys.argv[1:]))

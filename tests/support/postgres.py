@@ -20,6 +20,8 @@ from types import MappingProxyType
 
 import psycopg
 
+from valetkey.cli import interrupts
+
 _FOLDER = "VALETKEY_TEST_POSTGRES"
 USER = "valetkey"
 _PLACES = "/usr/lib/postgresql/15/bin"
@@ -99,12 +101,12 @@ def own_server(more: Mapping[str, str] = _NOTHING) -> Generator[Path]:
     """
     with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as name:
         folder = Path(name)
-        create(folder)
-        start(folder / "data", folder, more)
         try:
+            create(folder)
+            start(folder / "data", folder, more)
             yield folder
         finally:
-            _stop_if_running(folder / "data")
+            stop_if_running(folder / "data")
 
 
 @contextmanager
@@ -114,11 +116,11 @@ def standby(primary: Path, name: str) -> Generator[Path]:
         folder = Path(made)
         if (user := unprivileged()) is not None:
             shutil.chown(folder, user)
-        follow(folder, primary, name)
         try:
+            follow(folder, primary, name)
             yield folder
         finally:
-            _stop_if_running(folder / "data")
+            stop_if_running(folder / "data")
 
 
 def follow(folder: Path, primary: Path, name: str) -> None:
@@ -155,9 +157,10 @@ def kill(data: Path) -> None:
         file.unlink()
 
 
-def _stop_if_running(data: Path) -> None:
+def stop_if_running(data: Path, *, mode: str = "immediate") -> None:
+    """Stop it if it was started."""
     if (data / "postmaster.pid").exists():
-        stop(data)
+        stop(data, mode=mode)
 
 
 def url(folder: Path, name: str) -> str:
@@ -220,17 +223,19 @@ def _run(program: str, *arguments: str) -> None:
     folder = binaries()
     if folder is None:
         raise RuntimeError("PostgreSQL is not installed: apt-get install postgresql-15")
-    done = subprocess.run(
-        (str(folder / program), *arguments),
-        user=unprivileged(),
-        cwd="/",
-        # The server that pg_ctl leaves behind must not hold the pipes of the test run.
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,
-        check=False,
-        text=True,
-    )
+    # These programs start others, which would go on writing if they were interrupted.
+    with interrupts.held_back():
+        done = subprocess.run(
+            (str(folder / program), *arguments),
+            user=unprivileged(),
+            cwd="/",
+            # The server that pg_ctl leaves behind must not hold the pipes of the test run.
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,
+            check=False,
+            text=True,
+        )
     if done.returncode:
         raise RuntimeError(f"{program} failed ({done.returncode}): {done.stderr}")
 

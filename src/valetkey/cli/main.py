@@ -1,6 +1,7 @@
 """The command line: its commands, each imported only when it is called."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -9,7 +10,7 @@ from importlib import import_module
 import click
 from msgspec import Struct
 
-from valetkey.cli import say
+from valetkey.cli import interrupts, say
 from valetkey.cli.say import Exit
 from valetkey.config.environment import environment
 from valetkey.database.engine import DatabaseUnavailable
@@ -131,7 +132,13 @@ def valetkey(context: click.Context) -> None:
 
 def main() -> None:
     """Run the program `valetkey`."""
-    sys.exit(run(sys.argv[1:]))
+    # Under nohup(1), SIGHUP is ignored, and stays so.
+    ignored = {each for each in interrupts.ENDINGS if signal.getsignal(each) is signal.SIG_IGN}
+    interrupts.raise_once(numbers=set(interrupts.ENDINGS) - ignored)
+    code = run(sys.argv[1:])
+    # Only the exit code is left to give, and a signal would replace it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.ENDINGS)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from valetkey.cli.serving import plan
 from valetkey.cli.serving.plan import METRICS, Plan, Scraping, ServerPlan
 from valetkey.cli.serving.recheck import fixed, wrong_objects
 from valetkey.cli.serving.slots import has_terminal
+from valetkey.cli.serving.supervise import STOPS
 from valetkey.config.agreement import missing_files, servers
 from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment
@@ -69,6 +70,8 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
+    # Until the supervisor handles them: it removes the directory.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     # Last, so that a start that fails leaves no directory.
     folder, lock = plan.begin(SYSTEM.now())
     SharedCounters.begin(folder / _LEDGER)

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
+from valetkey.cli import interrupts
 from valetkey.cli.demo.calendar_api import CalendarApi
 from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.site import PRINTER, DemoSite, known_secrets, prepare_demo
@@ -35,8 +36,6 @@ _NAMES = {"authorization": "localhost", "resource": _HOST}
 _USUAL = {"authorization": 8400, "resource": 8401}
 _USUAL_APP, _USUAL_CALENDAR = 8402, 8403
 _OURS = "VALETKEY"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 _Listener = TypeVar("_Listener", bound=HTTPServer)
 
@@ -63,7 +62,8 @@ def run(keep: Path | None, work: Work) -> int:
     Returns the exit code of `work`, 130 if it was interrupted, or that of a server that did not
     start. Raises OperatorError for an unusable folder, and what `work` raises.
     """
-    with _signals(), _folder(keep) as directory, contextlib.ExitStack() as stack:
+    # Held back where an exception would leave a folder or a process behind.
+    with interrupts.held_back(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)
         sockets = {name: _bound(_NAMES[name], port) for name, port in _USUAL.items()}
         for each in chain.from_iterable(sockets.values()):
@@ -80,14 +80,12 @@ def run(keep: Path | None, work: Work) -> int:
             _listener(lambda at: CalendarApi(at, auth_url), _USUAL_CALENDAR)
         )
         site = DemoSite(directory, auth_url, api_url, app.url, calendar.identifier, secrets)
-        prepare_demo(site)
+        with interrupts.delivered():
+            prepare_demo(site)
         log.set_up("error")
         servers = [_server(name, site, sock) for name, sock in sockets.items()]
         with _answering(app), _answering(calendar):
-            try:
-                return _supervised(site, servers, work)
-            finally:
-                _ignore_signals()
+            return _supervised(site, servers, work)
 
 
 def _supervised(site: DemoSite, servers: list[Server], work: Work) -> int:
@@ -109,21 +107,19 @@ def _supervised(site: DemoSite, servers: list[Server], work: Work) -> int:
             stop()
 
     def stop(*_: object) -> None:
-        # Printed first: the servers stop answering now.
-        running.stopping.set()
         supervisor.stop(signal.SIGINT)
 
     working = threading.Thread(target=do, name="demo")
 
     def begin() -> None:
-        for number in _SIGNALS:
-            signal.signal(number, stop)
+        interrupts.handle(stop)
         working.start()
 
-    supervisor = Supervisor(servers, announce=begin, level="error")
-    signal.signal(signal.SIGHUP, stop)
+    supervisor = Supervisor(servers, begin, on_stop=running.stopping.set, level="error")
+    interrupts.handle(stop)
     collect_orphans()
-    code = supervisor.run()
+    with interrupts.delivered():
+        code = supervisor.run()
     if working.ident is not None:
         working.join()
     if failures:
@@ -139,25 +135,6 @@ def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> Se
 
 
 @contextlib.contextmanager
-def _signals() -> Generator[None]:
-    """Treat every signal that ends a program like Ctrl-C, so that the demo cleans up."""
-    before = [(number, signal.getsignal(number)) for number in _SIGNALS]
-    for number in _SIGNALS:
-        signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number, action in before:
-            signal.signal(number, action)
-
-
-def _ignore_signals() -> None:
-    # A second Ctrl-C must not interrupt the removal.
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-@contextlib.contextmanager
 def _folder(keep: Path | None) -> Generator[Path]:
     if keep is not None:
         yield keep
@@ -166,7 +143,6 @@ def _folder(keep: Path | None) -> Generator[Path]:
     try:
         yield directory
     finally:
-        _ignore_signals()
         shutil.rmtree(directory, ignore_errors=True)
 
 

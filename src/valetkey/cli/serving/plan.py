@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.cli.serving.slots import collect_orphans
-from valetkey.cli.serving.supervise import STOPS
 from valetkey.config.environment import environment
 from valetkey.kernel.moment import Instant
 
@@ -67,6 +66,8 @@ class Plan(Struct, frozen=True):
     def take_over(self) -> NoReturn:
         """Replace this process by the supervisor, which gets this plan; its sockets stay open.
 
+        The signals that stop it are blocked from before the folder is made until it handles them.
+
         Otherwise the modules that read a configuration would stay in memory for as long as servers
         run.
         """
@@ -77,8 +78,6 @@ class Plan(Struct, frozen=True):
         theirs = (n for server in self.servers for n in (*server.listening, *server.passed))
         for descriptor in (reading, self.lock, *theirs):
             os.set_inheritable(descriptor, True)
-        # Blocked until the supervisor has its handlers.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         collect_orphans()
         # -P: no module is imported from the working directory.

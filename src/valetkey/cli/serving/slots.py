@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from subprocess import DEVNULL, Popen, TimeoutExpired
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _FAILED = 1
 _FORK, _FORK_AGAIN = b"f", b"a"
 _LAST_WORD = 1.0  # seconds
+_MOMENT = 0.005  # seconds
 
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
@@ -26,6 +27,15 @@ def collect_orphans() -> None:
     if sys.platform == "linux":
         ctypes = import_module("ctypes")
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def collect_rest(seconds: float) -> None:
+    """Collect the children that have ended or are about to, such as adopted ones."""
+    until = monotonic() + seconds
+    with suppress(ChildProcessError):
+        while monotonic() < until:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                sleep(_MOMENT)
 
 
 class Server:
@@ -90,10 +100,15 @@ class Server:
             word = _FORK_AGAIN if again else _FORK
             socket.send_fds(self._orders, [word], [channel.fileno()])
 
-    def close(self) -> None:
-        """Stop the fork server and close the listening sockets; workers keep theirs."""
+    def close(self, *, kill: bool = False) -> None:
+        """Stop the fork server and close the listening sockets; workers keep theirs.
+
+        `kill`: at once, so that it does not begin to carry out an order that it has.
+        """
         if self._orders is not None:
             self._orders.close()
+        if kill and self._forker is not None:
+            self._forker.kill()
         for number in self.listening:
             os.close(number)
 

@@ -19,7 +19,7 @@ from selectors import EVENT_READ, DefaultSelector
 from subprocess import Popen
 from time import monotonic
 
-from valetkey.cli.serving.slots import Server, Slot, Worker, has_terminal, received
+from valetkey.cli.serving.slots import Server, Slot, Worker, collect_rest, has_terminal, received
 
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
@@ -36,6 +36,10 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that stop a supervisor; its starter may block them until it runs."""
 
 
+def _nothing(*_: object) -> None:
+    """Do nothing: a signal only ends the wait, and the loop then checks everything."""
+
+
 class Supervisor:
     """Runs servers until it is stopped; `announce` is called once, when all are ready."""
 
@@ -44,6 +48,7 @@ class Supervisor:
         servers: Sequence[Server],
         announce: Callable[[], None],
         *,
+        on_stop: Callable[[], None] = _nothing,
         grace: float = _GRACE,
         first_delay: float = _FIRST_DELAY,
         level: str = "info",
@@ -53,12 +58,13 @@ class Supervisor:
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
-        `level` and `style` are used to log workers that ended. `recheck` starts the process that
-        checks a changed configuration: exit code 0 means that it can be used. `terminal`: it ends
-        when its terminal is closed.
+        `on_stop` is called once, before the workers are stopped. `level` and `style` are used to
+        log workers that ended. `recheck` starts the process that checks a changed configuration:
+        exit code 0 means that it can be used. `terminal`: it ends when its terminal is closed.
         """
         self._servers = servers
         self._announce = announce
+        self._on_stop = on_stop
         self._grace = grace
         self._first_delay = first_delay
         self._level = level
@@ -90,24 +96,26 @@ class Supervisor:
             signal.signal(number, self.stop)
         if self._recheck is not None:
             signal.signal(signal.SIGHUP, self.reload)
-        signal.signal(signal.SIGCHLD, _woken)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        signal.signal(signal.SIGCHLD, _nothing)
+        held_back = signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
         self._selector.register(self._woken, EVENT_READ)
         try:
             while not self._stopping or any(self._running()):
                 self._turn()
         finally:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            # Another signal must not interrupt what the starter still has to clean up.
+            signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
             signal.set_wakeup_fd(-1)
             self._selector.close()
         for server in self._servers:
             server.join()
+        collect_rest(_LAST_WORD)
         return self._code
 
     def stop(self, number: int = signal.SIGTERM, *_: object) -> None:
         """Make `run` end; SIGINT skips draining, and a second call kills the workers at once.
 
-        May be called from any thread and as a signal handler.
+        May be called from any thread and as a signal handler: it takes no lock.
         """
         self._asked += 1
         self._stop_signal = number
@@ -152,13 +160,14 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
+        self._on_stop()
         for slot in self._running():
             self._end(slot, self._stop_signal)
         for server in self._servers:
             # Only workers decide when the sockets close: no connection may wait in the supervisor's
             # queue.
             self._take_back(server)
-            server.close()
+            server.close(kill=any(s.server is server and s.worker is None for s in self._running()))
 
     def _end(self, slot: Slot, number: int) -> None:
         slot.leaving = True
@@ -166,8 +175,9 @@ class Supervisor:
         if slot.worker is not None:
             slot.worker.send(number)
         elif slot.channel is not None:
-            # It is being forked, and ends when it finds its channel closed.
-            self._hang_up(slot)
+            # It is being forked, and ends when it finds its channel closed, which also shows here.
+            with suppress(OSError):
+                slot.channel.shutdown(socket.SHUT_WR)
 
     def _send(self, slot: Slot, number: int) -> None:
         if slot.worker is not None:
@@ -298,7 +308,7 @@ class Supervisor:
         elif self._stopping:
             # The first failure may be a consequence of this one, whose exit code is then more
             # useful.
-            if was_ready_at is None and (slot.server, slot.number) not in self._were_ready:
+            if born and was_ready_at is None and (slot.server, slot.number) not in self._were_ready:
                 self._code = max(self._code, code)
         elif (slot.server, slot.number) not in self._were_ready:
             import_module("valetkey.cli.say").error(f"the {slot.server.name} server did not start")
@@ -382,6 +392,8 @@ class Supervisor:
         for slot in late:
             slot.kill_at = None
             self._send(slot, signal.SIGKILL)
+            if slot.worker is None:
+                self._hang_up(slot)
 
     def _log(self, event: str, **fields: str | float) -> None:
         log = import_module("valetkey.web.log")
@@ -392,7 +404,3 @@ class Supervisor:
 def _cores() -> int:
     # Not every system reports which cores a process may use.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _woken(*_: object) -> None:
-    """Do nothing: the signal only ends the wait, and the loop then checks everything."""

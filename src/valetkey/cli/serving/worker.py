@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct, field
 
 from valetkey.cli import say
+from valetkey.cli.interrupts import ignore, raise_once
 from valetkey.cli.say import Exit
 from valetkey.cli.serving import scrape, trace_export
 from valetkey.cli.serving.acme import challenge_file
@@ -114,8 +115,8 @@ def run_worker(
     own = await_fork(int(control))
     if own is None:
         return Exit.OK
-    for number in (signal.SIGTERM, signal.SIGINT, listen.HAND_OVER):
-        signal.signal(number, _end)
+    # Not the default action, so that exit handlers still run.
+    raise_once(lambda: SystemExit(Exit.OK), (signal.SIGTERM, signal.SIGINT, listen.HAND_OVER))
     # Shown by `ps` and `top`, to tell a worker from its fork server.
     with suppress(OSError):
         Path("/proc/self/comm").write_text(NAME, encoding="ascii")
@@ -129,7 +130,7 @@ def run_worker(
     except OperatorError as error:
         # The process ends anyway; if it were stopped because another failed, its exit code would be
         # 0.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ignore((signal.SIGTERM,))
         _explain(name, own, str(error))
         return Exit.INVALID
     except DatabaseUnavailable as reason:
@@ -188,11 +189,6 @@ def _protect_memory_and_files() -> None:
     # Neither a core dump nor a new file may expose keys to other users.
     setrlimit(RLIMIT_CORE, (0, 0))
     os.umask(0o077)
-
-
-def _end(*_: object) -> None:
-    # Not the default action, so that exit handlers still run.
-    raise SystemExit(Exit.OK)
 
 
 async def _prepare(
