@@ -83,7 +83,8 @@ class Refusal(Struct, frozen=True):
     `check` names the rule ("code.replayed"); `expected` and `received` are redacted by their author
     and never reach the client. `retry_after` is in seconds, 0 for none. `about` is the id of a
     registered client that the request named, authenticated or not, for the event log. `status` is
-    the HTTP status where it is not that of the code, 0 otherwise.
+    the HTTP status where it is not that of the code, 0 otherwise. `leads_to` is where a visitor can
+    go on, for the button of an error page; "" for nowhere in particular.
     """
 
     code: ErrorCode
@@ -94,6 +95,7 @@ class Refusal(Struct, frozen=True):
     retry_after: int = 0
     about: str = ""
     status: int = 0
+    leads_to: str = ""
 
 
 class Refused(Exception):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from urllib.parse import quote
 
 AUTHORIZE = "/oauth/authorize"
 SIGN_IN = "/oauth/sign-in"
@@ -71,15 +72,22 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
 )
 
 _LONGEST_PATH = 500
-# A path of our own areas, and nothing that a browser or a proxy could read as another place.
+# A path of our own areas with its query, and nothing that a browser or a proxy could read as
+# another place.
 _OWN_AREA = re.compile(
-    r"/(?:account|developer|admin|device)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.~-]{1,100}){0,8}",
+    r"/(?:account|developer|admin|device)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.~-]{1,100}){0,8}"
+    r"(?:\?[A-Za-z0-9_.~=&+%-]*)?",
     re.ASCII,
 )
 
 
 def safe_return_path(text: str | None) -> str:
-    """Return the path if it is in an area for signed-in users; otherwise ""."""
+    """Return the path, with its query, if it is in an area for signed-in users; otherwise ""."""
     if text is None or len(text) > _LONGEST_PATH:
         return ""
     return text if _OWN_AREA.fullmatch(text) else ""
+
+
+def returning_to(path: str, to: str) -> str:
+    """Return the address of a page that leads back to the safe path `to`; "" for none."""
+    return f"{path}?to={quote(to)}" if to else path

@@ -75,7 +75,7 @@ def here(request: Request) -> str:
 def _is_ours(pair: str) -> bool:
     name, _, value = pair.partition("=")
     if name == "to":
-        return bool(safe_return_path(value))
+        return bool(safe_return_path(unquote_plus(value)))
     return name in _OURS and _PLAIN.fullmatch(value) is not None
 
 

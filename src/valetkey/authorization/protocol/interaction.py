@@ -21,7 +21,7 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
 from valetkey.authorization.protocol.resource import covers
 from valetkey.authorization.protocol.response_type import ResponseType
-from valetkey.kernel.moment import Instant, is_live, later, minutes
+from valetkey.kernel.moment import Instant, days, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
@@ -29,6 +29,9 @@ from valetkey.kernel.secret import Fingerprint
 
 LIFETIME = minutes(15)
 """How long the user may take."""
+
+BEGINS_AGAIN = days(1)
+"""How long after its start an expired interaction can begin again, as a new one."""
 
 LONGEST = 7_000
 """Maximum length of a newly sealed interaction; leaves room for what is added later."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import Browsers, coming_from
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
+from valetkey.authorization.layout.addresses import SIGN_IN, returning_to, safe_return_path
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.viewer import Declared, Navigation, navigation_of
 from valetkey.authorization.model.account.user import User
@@ -263,14 +263,22 @@ def visitor(purpose: str, *about: str) -> Requirement[VisitorRequest]:
     return requirement
 
 
-def visitor_request(visit: Visit, form: Form | None, purpose: str, *about: str) -> VisitorRequest:
+def visitor_request(
+    visit: Visit,
+    form: Form | None,
+    purpose: str,
+    *about: str,
+    form_about: Sequence[str] | None = None,
+) -> VisitorRequest:
     """Return the request of a visitor whose `form`, if there is one, is checked.
 
-    Raises Refused (forbidden) for a form of another browser, purpose or subject (`about`).
+    Raises Refused (forbidden) for a form of another browser, purpose or subject: `form_about`,
+    where that is not what the next page is about (`about`).
     """
     browsers, request = visit.browsers, visit.request
     if form is not None:
-        browsers.check_form(request, form, browsers.cookies.browser(request), purpose, *about)
+        subject = about if form_about is None else form_about
+        browsers.check_form(request, form, browsers.cookies.browser(request), purpose, *subject)
     browser, headers = browsers.browser(request)
     csrf = browsers.csrf(browser, purpose, *about)
     return VisitorRequest(request, browser, csrf, headers, form or _NO_FORM)
@@ -286,8 +294,8 @@ def signed_in_request(visit: Visit, found: SignedIn | None) -> SignedInRequest:
     form = visit.form()
     if found is None:
         # The form of a signed-out user is lost; a page is shown once they have signed in.
-        to = safe_return_path(visit.request.path) if form is None else ""
-        raise Interrupt(see_other(f"{SIGN_IN}?to={to}" if to else SIGN_IN))
+        to = _here(visit.request) if form is None else ""
+        raise Interrupt(see_other(returning_to(SIGN_IN, to)))
     it = visitor_request(visit, form, _PURPOSE, found.session.id)
     return SignedInRequest(it.request, it.browser, it.csrf, it.headers, it.form, signed_in=found)
 
@@ -334,8 +342,13 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
     guarded = await browsers.store.read(lambda tx: tx.users.has_second_factor(uid))
     if request.signed_in.has_proved(request.now, second_factor=guarded):
         return ""
-    place = safe_return_path(to or request.request.path)
-    return f"{CONFIRM}?to={place}" if place else CONFIRM
+    return returning_to(CONFIRM, safe_return_path(to) or _here(request.request))
+
+
+def _here(request: Request) -> str:
+    """Return the address of the request, for returning to it; without its query if that is odd."""
+    asked = f"{request.path}?{request.query}" if request.query else request.path
+    return safe_return_path(asked) or safe_return_path(request.path)
 
 
 def not_found(what: str) -> Refused:

@@ -180,7 +180,8 @@ def test_az_13_parallel_requests_with_one_nonce_yield_one_code(
 ) -> None:
     url = f"{world.auth}/oauth/authorize?{urlencode(_GOOD)}&scope=notes:read&nonce=parallel"
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(partial(fetch, alice, "GET"), [url] * 32))
+        urls = [f"{url}&state=s{number}" for number in range(32)]
+        answers = list(pool.map(partial(fetch, alice, "GET"), urls))
     assert sum("code=" in answer.location for answer in answers) == 1
     assert sum("error=invalid_request" in answer.location for answer in answers) == 31
 

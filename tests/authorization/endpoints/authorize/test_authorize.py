@@ -111,17 +111,28 @@ def test_az_09_prompt_none_never_shows_a_page(tmp_path: Path) -> None:
 
 
 def test_az_13_a_nonce_counts_once_per_client_and_a_reload_does_not_use_it(
-    tmp_path: Path,
+    tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
         await it.register(replace(WEB, id="web2"))
         alice = it.browser()
         await alice.ask(nonce="n" * 64)
         page = await alice.sign_in(await alice.ask(nonce="n" * 64))
-        assert "code" in (await alice.allow(page)).told
+        first = await alice.allow(page)
+        assert "code" in first.told
+        # The Back button: the same request of the same user in the same browser.
         again = await alice.ask(nonce="n" * 64)
-        assert again.told["error"] == "invalid_request"
-        assert "nonce" in again.told["error_description"]
+        assert again.told["code"] != first.told["code"]
+        for more in ({"state": "another"}, {"scope": "read"}, PKCE):
+            changed = await alice.ask(nonce="n" * 64, **more)
+            assert changed.told["error"] == "invalid_request", more
+            assert "nonce" in changed.told["error_description"]
+        # Another browser of the same user, and another user.
+        for name in ("alice", "bob"):
+            there = it.browser()
+            page = await there.sign_in(await there.ask(nonce="n" * 64), name)
+            refused = page if page.location else await there.allow(page)
+            assert refused.told["error"] == "invalid_request", name
         other = await alice.allow(await alice.ask(nonce="n" * 64, client_id="web2"))
         assert "code" in other.told
 

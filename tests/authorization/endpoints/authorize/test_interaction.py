@@ -59,17 +59,6 @@ def test_an_address_that_we_did_not_make_leads_nowhere(tmp_path: Path, sealed: s
     run(tmp_path, story)
 
 
-def test_an_interaction_ends_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
-    async def story(it: Harness) -> None:
-        alice = it.browser()
-        page = await alice.ask()
-        it.clock.forward(15 * 60)
-        is_page(await alice.sign_in(page), 400)
-        assert await it.count("sessions") == 0
-
-    run(tmp_path, story)
-
-
 def test_however_often_the_answer_is_given_there_is_one_code(
     tmp_path: Path, database_url: str
 ) -> None:

@@ -77,6 +77,22 @@ class UpstreamSignIns(Struct, frozen=True):
         self, tx: Transaction, state: str, browser: Fingerprint | None, now: Instant
     ) -> UpstreamSignIn | None:
         """Return the pending sign-in of this state and browser, once; None for any other."""
+        found = self._look_up(tx, state, browser)
+        # Checked before redeeming: a victim of a forwarded return link must not use it up.
+        if found is None or not found[0].is_live(LIFETIME, now):
+            return None
+        return found[1] if tx.vouchers.redeem(found[0], now) else None
+
+    def find(
+        self, tx: Transaction, state: str, browser: Fingerprint | None
+    ) -> UpstreamSignIn | None:
+        """Return the sign-in of this state and browser, also if it was used or has expired."""
+        found = self._look_up(tx, state, browser)
+        return None if found is None else found[1]
+
+    def _look_up(
+        self, tx: Transaction, state: str, browser: Fingerprint | None
+    ) -> tuple[Voucher, UpstreamSignIn] | None:
         if browser is None:
             return None
         voucher = tx.vouchers.find(VoucherKind.FEDERATION, self.key.of(_PURPOSE, state))
@@ -84,10 +100,7 @@ class UpstreamSignIns(Struct, frozen=True):
         if voucher is None or plain is None:
             return None
         pending_sign_in = msgspec.json.decode(plain, type=UpstreamSignIn)
-        # Checked before redeeming: a victim of a forwarded return link must not use it up.
-        if pending_sign_in.browser != browser or not voucher.is_live(LIFETIME, now):
-            return None
-        return pending_sign_in if tx.vouchers.redeem(voucher, now) else None
+        return (voucher, pending_sign_in) if pending_sign_in.browser == browser else None
 
     def keep_claims(
         self, tx: Transaction, claimed: ClaimedIdentity, state: str, now: Instant

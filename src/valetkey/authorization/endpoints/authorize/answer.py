@@ -1,11 +1,12 @@
 """The transaction that answers an authorization request: re-check everything, then redeem.
 
-Interactions and nonces are vouchers: a request sent twice yields at most one code.
+Interactions and nonces are vouchers: an interaction yields at most one code.
 """
 
 from collections.abc import Callable
 from functools import cached_property
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import remember_consent
@@ -14,7 +15,7 @@ from valetkey.authorization.authentication.session import (
     SignedIn,
     find_still_present,
 )
-from valetkey.authorization.endpoints.authorize.pending import Pending, signed_in_user
+from valetkey.authorization.endpoints.authorize.pending import Pending, mark_of, signed_in_user
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.model.event.event import USUAL_ACTOR
@@ -43,7 +44,14 @@ from valetkey.authorization.protocol.interaction import (
     next_step,
     state_of,
 )
-from valetkey.authorization.protocol.resource import RESOURCE, at, choose, issuable, split
+from valetkey.authorization.protocol.resource import (
+    RESOURCE,
+    at,
+    choose,
+    issuable,
+    plain,
+    split,
+)
 from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
@@ -53,7 +61,7 @@ from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret, same
 from valetkey.kernel.words import translatable
 
 NONCE_KEPT = days(1)
@@ -194,7 +202,7 @@ def _answer(
         return step
     if not _claim(tx, server, interaction, now):
         raise Refused(_ANSWERED)
-    if asked.nonce and not _claim_nonce(tx, server, asked, now):
+    if asked.nonce and not _claim_nonce(tx, server, pending, asked, present.signed_in, now):
         return ClientError(asked, _NONCE_USED)
     consent_id = "" if present.consent is None else present.consent.id
     if step.asked:
@@ -267,19 +275,38 @@ def _claim(tx: Transaction, server: Server, interaction: Interaction, now: Insta
     """Redeem the interaction; True for the first response. One never shown needs no record."""
     if not interaction.browser:
         return True
-    mark = server.keyring.fingerprint_key.of("interaction", interaction.id)
+    mark = mark_of(server, interaction)
     client_id, until = interaction.parameters["client_id"], interaction.expires_at
     return tx.vouchers.issue(Voucher(VoucherKind.INTERACTION, mark, client_id, "", "", until, now))
 
 
 def _claim_nonce(
-    tx: Transaction, server: Server, asked: AuthorizationRequest, now: Instant
+    tx: Transaction,
+    server: Server,
+    pending: Pending,
+    asked: AuthorizationRequest,
+    signed_in: SignedIn,
+    now: Instant,
 ) -> bool:
-    mark = server.keyring.fingerprint_key.of("nonce", f"{asked.client_id}\0{asked.nonce}")
-    expires_at = later(now, NONCE_KEPT)
-    return tx.vouchers.issue(
-        Voucher(VoucherKind.NONCE, mark, asked.client_id, "", "", expires_at, now)
+    """Use a nonce once; True also for the same request of the same user in the same browser.
+
+    Such a request is the Back button or a restored tab, and gets another code. A token through the
+    browser is issued once for each nonce.
+    """
+    key = server.keyring.fingerprint_key
+    mark = key.of("nonce", f"{asked.client_id}\0{asked.nonce}")
+    # The scope was filled in if the request was shown to the user before.
+    parameters = {**pending.interaction.parameters, "scope": str(plain(asked.scope))}
+    said = [str(signed_in.user.uid), pending.browser, *sorted(parameters.items())]
+    print_ = key.of("request of a nonce", msgspec.json.encode(said).decode())
+    used = Voucher(
+        VoucherKind.NONCE, mark, asked.client_id, "", print_, later(now, NONCE_KEPT), now
     )
+    if tx.vouchers.issue(used):
+        return True
+    before = tx.vouchers.find(VoucherKind.NONCE, mark)
+    is_code = asked.response_type is ResponseType.CODE
+    return bool(is_code and pending.browser and before and same(before.payload, print_))
 
 
 def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Issued:

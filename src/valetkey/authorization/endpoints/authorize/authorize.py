@@ -69,7 +69,7 @@ class Authorize(Struct, frozen=True):
         # unknown parameter and ignored. Without `client_id` the other parameters are ignored.
         sealed = None if "client_id" in form.names else form.get(_INTERACTION)
         if sealed:
-            interaction = open_interaction(self.server, request, sealed)
+            interaction = await open_interaction(self.server, request, sealed)
         else:
             interaction = await self._begin(request, _values(form))
         return await self._go_on(request, interaction)
@@ -140,14 +140,20 @@ class Authorize(Struct, frozen=True):
         pending = await check_interaction(self.server, request, interaction)
         if not isinstance(pending.step, Respond | Refuse):
             return self._ask(request, pending, pending.step)
-        if isinstance(pending.step, Refuse) and not interaction.browser:
+        if isinstance(pending.step, Refuse) and not pending.interaction.browser:
             # No page was shown: there is no interaction to redeem and no event to record.
             return self._refuse(request, pending, pending.step.refusal)
         if pending.asked.response_type is not ResponseType.CODE:
             # Loaded before the transaction: without a key nothing is spent.
             await self.minter.keys.refresh(request.at)
             self.minter.keys.current(request.at)
-        outcome = await answer(self.server, pending, request.at)
+        try:
+            outcome = await answer(self.server, pending, request.at)
+        except Refused as refused:
+            if not pending.interaction.browser:
+                raise
+            begins = address(self.server, SIGN_IN, pending.interaction)
+            raise Refused(replace(refused.refusal, leads_to=begins)) from None
         if isinstance(outcome, ClientError):
             return self._refuse(request, replace(pending, asked=outcome.asked), outcome.refusal)
         if isinstance(outcome, Issued):

@@ -193,6 +193,9 @@ class ConsentPages(Struct, frozen=True):
             return SeeOther(decides_again(self.server, denied))
         if decision != "allow":
             raise Refused(NO_DECISION)
+        if pending.begins_again:
+            # The user decides about what is asked for now.
+            return SeeOther(decides_again(self.server, pending.interaction))
         ticked = Scope((*form.all("scope"), *form.all("required")))
         if not required_of(pending.client) & pending.asked.scope <= ticked:
             # Declared as required since the page was shown: the user must see it first.
@@ -219,7 +222,11 @@ class ConsentPages(Struct, frozen=True):
             found, interaction = pending.signed_in, pending.interaction
             if found is None:
                 raise Interrupt(see_other(address(self.server, otherwise, interaction)))
-            it = visitor_request(visit, form, PURPOSE, interaction.id, found.session.id)
+            session_id = found.session.id
+            it = visitor_request(
+                *(visit, form, PURPOSE, interaction.id, session_id),
+                form_about=(pending.form_of, session_id),
+            )
             return ConsentRequest(
                 it.request,
                 it.browser,

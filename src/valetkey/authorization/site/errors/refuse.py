@@ -7,13 +7,25 @@ from enum import StrEnum
 from importlib.resources import files
 from types import MappingProxyType
 from typing import ClassVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.developer.requests import plain_reference
+from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
+from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.addresses import (
+    ADDRESSES,
+    AUTHORIZE,
+    CONSENT,
+    DEVICE,
+    HOME,
+    SECOND_FACTOR,
+    SIGN_IN,
+    SWITCH_ACCOUNT,
+)
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import content_language, viewer_of
@@ -106,12 +118,16 @@ class ProblemPage(Struct, frozen=True):
     #: The Host for which this server does not answer; it answers for that of `issuer`.
     wrong_host: str = ""
     issuer: str = ""
+    #: Where the visitor can go on; "" for nowhere.
+    on_url: str = ""
 
 
 # Only paths of this server are recorded; any other could contain secrets.
 _OURS = re.compile(r"(?:/[a-z-]{1,20}){1,3}/?")
 _OWN_PAGES = ("/account", "/admin", "/developer", "/language", "/mailbox")
 _PAGES = ("/account", "/developer", "/admin", "/errors", "/notices")
+_OF_INTERACTIONS = (SIGN_IN, SIGN_UP, SECOND_FACTOR, CONSENT, SWITCH_ACCOUNT)
+_FORMS = (FORGOTTEN, DEVICE)
 _BY_VISITOR = ("interaction.", "csrf.", "consent.")
 
 
@@ -140,6 +156,7 @@ class RefuseWithPage(Struct, frozen=True):
             bool(refusal.about),
             wrong_host=refusal.received if refusal.check == WRONG_HOST else "",
             issuer=self.issuer,
+            on_url=_way_on(request, refusal),
         )
         brand = self.brands.current
         policy = content_security_policy()
@@ -147,6 +164,17 @@ class RefuseWithPage(Struct, frozen=True):
         viewer = replace(viewer_of(request, languages=brand.languages), here="/")
         body = render(page, brand=brand, viewer=viewer)
         return html_response(body, refusal.code.status, policy, content_language(viewer))
+
+
+def _way_on(request: Request, refusal: Refusal) -> str:
+    """Return where a visitor goes on whose page has expired, was used or is another browser's."""
+    if refusal.leads_to or not refusal.check.startswith(_BY_VISITOR):
+        return refusal.leads_to
+    if refusal.check.startswith("csrf.") and request.path in _OF_INTERACTIONS:
+        # Their query was read before the form was checked. The endpoint decides about the page.
+        sealed = quote(sealed_in(request), safe="")
+        return f"{AUTHORIZE}?interaction={sealed}" if sealed else request.path
+    return request.path if request.path in _FORMS else HOME
 
 
 class RefuseUnknownPath(Struct, frozen=True):

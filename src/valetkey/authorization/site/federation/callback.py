@@ -27,6 +27,7 @@ from valetkey.authorization.endpoints.authorize.pending import (
     check_interaction,
     open_interaction,
     open_pending,
+    sealed_for,
 )
 from valetkey.authorization.layout.addresses import SIGN_IN, WITH, safe_return_path
 from valetkey.authorization.model.account.user import User
@@ -81,6 +82,11 @@ class FailedPage(Struct, frozen=True):
     declined: bool = False
 
 
+_NO_TRIP = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    translatable("this sign-in has expired or was started in another browser; start again"),
+    "interaction.trip",
+)
 _PARAMETERS = ("code", "error", "iss")
 
 
@@ -106,11 +112,9 @@ class ProviderCallback(Struct, frozen=True):
             lambda tx: pending_sign_ins.take(tx, state, browser, now), done_by=USUAL_ACTOR
         )
         if pending_sign_in is None or pending_sign_in.provider != provider.settings.id:
-            raise Refused.because(
-                ErrorCode.INVALID_REQUEST,
-                "this sign-in has expired or was started in another browser; start again",
-                "interaction.trip",
-            )
+            begun = await server.store.read(lambda tx: pending_sign_ins.find(tx, state, browser))
+            way = ("", "") if begun is None else (begun.interaction, begun.to)
+            raise Refused(replace(_NO_TRIP, leads_to=with_place(SIGN_IN, *way)))
         upstream_state = pending_sign_in.upstream_state(state, federation.callback(provider))
         try:
             claimed = await provider.read(_answer(query), upstream_state, now)
@@ -165,10 +169,10 @@ class ProviderCallback(Struct, frozen=True):
         if not pending_sign_in.interaction:
             return ReturnTarget("", pending_sign_in.to)
         server = self.federation.server
-        interaction = open_interaction(server, request, pending_sign_in.interaction)
-        return ReturnTarget(
-            pending_sign_in.interaction, "", await check_interaction(server, request, interaction)
-        )
+        sealed = pending_sign_in.interaction
+        interaction = await open_interaction(server, request, sealed)
+        pending = await check_interaction(server, request, interaction)
+        return ReturnTarget(sealed_for(server, pending, sealed), "", pending)
 
     async def _connect(
         self, seen: SignedIn, provider: Provider, claimed: ClaimedIdentity, now: Instant

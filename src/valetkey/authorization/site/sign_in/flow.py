@@ -18,10 +18,17 @@ from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     decides_again,
     open_pending,
+    sealed_for,
     sealed_in,
 )
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.layout.addresses import HOME, SECOND_FACTOR, SIGN_IN, safe_return_path
+from valetkey.authorization.layout.addresses import (
+    HOME,
+    SECOND_FACTOR,
+    SIGN_IN,
+    returning_to,
+    safe_return_path,
+)
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
@@ -59,11 +66,16 @@ class ReturnTarget(Struct, frozen=True):
         """The id of the app's request, to which forms are bound, "" for none."""
         return "" if self.pending is None else self.pending.interaction.id
 
+    @property
+    def form_about(self) -> str:
+        """The id of the app's request to which the forms of the arriving page are bound."""
+        return "" if self.pending is None else self.pending.form_of
+
     def address_of(self, path: str) -> str:
         """Return the address of another page that keeps this target."""
         if self.sealed:
             return f"{path}?interaction={quote(self.sealed, safe='')}"
-        return f"{path}?to={self.to}" if self.to else path
+        return returning_to(path, self.to)
 
 
 class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
@@ -128,7 +140,8 @@ class SignInFlow(Struct, frozen=True):
         sealed = sealed_in(request)
         if not sealed:
             return ReturnTarget("", safe_return_path(read_query(request.query).get("to")))
-        return ReturnTarget(sealed, "", await open_pending(self.server, request))
+        pending = await open_pending(self.server, request)
+        return ReturnTarget(sealed_for(self.server, pending, sealed), "", pending)
 
     def visitor(self, purpose: str) -> Requirement[TargetRequest]:
         """Require a valid return target; a form is bound to it."""
@@ -136,7 +149,9 @@ class SignInFlow(Struct, frozen=True):
         async def requirement(visit: Visit) -> TargetRequest:
             form = visit.form()
             target = await self.target_of(visit.request)
-            it = visitor_request(visit, form, purpose, target.about)
+            it = visitor_request(
+                visit, form, purpose, target.about, form_about=(target.form_about,)
+            )
             return TargetRequest(
                 it.request, it.browser, it.csrf, it.headers, it.form, target=target
             )
@@ -265,7 +280,8 @@ class SignInFlow(Struct, frozen=True):
         browser = self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
         if step is None or browser is None or not same(step.browser, browser):
             return None
-        return step if same(step.way, _name(target)) else None
+        # A form of an interaction that begins again belongs to the one before.
+        return step if same(step.way, target.form_about or _name(target)) else None
 
     def still(self, tx: Transaction, step: Step) -> User | None:
         """Return and lock the user of the proof, if password and account are unchanged."""

@@ -147,7 +147,10 @@ class SecondFactor(Struct, frozen=True):
         step = flow.step(visit.request, target)
         if step is None:
             raise Interrupt(flow.again(target).response)
-        it = visitor_request(visit, form, PURPOSE, target.about, str(step.uid))
+        uid = str(step.uid)
+        it = visitor_request(
+            visit, form, PURPOSE, target.about, uid, form_about=(target.form_about, uid)
+        )
 
         def read_state(tx: Transaction) -> StepRequest | None:
             user = flow.still(tx, step)

@@ -18,7 +18,11 @@ from valetkey.authorization.actions.account.sign_up import (
 )
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
-from valetkey.authorization.endpoints.authorize.pending import check_interaction, open_interaction
+from valetkey.authorization.endpoints.authorize.pending import (
+    check_interaction,
+    open_interaction,
+    sealed_for,
+)
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
@@ -228,12 +232,12 @@ class CreateAccount(Struct, frozen=True):
         if not found.is_here or not found.interaction:
             return ReturnTarget("", to)
         try:
-            interaction = open_interaction(server, request, found.interaction)
+            interaction = await open_interaction(server, request, found.interaction)
             pending = await check_interaction(server, request, interaction)
         except (Refused, Interrupt):
             # If the app's request is invalid now, the app gets the error when it is repeated.
             return ReturnTarget("", to)
-        return ReturnTarget(found.interaction, "", pending)
+        return ReturnTarget(sealed_for(server, pending, found.interaction), "", pending)
 
     def _enter(
         self, request: Request, fresh: PreparedSignIn, entered: list[SignInComplete]

@@ -20,7 +20,7 @@ from valetkey.authorization.authentication.session import (
     record_authentication,
 )
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.layout.addresses import HOME, safe_return_path
+from valetkey.authorization.layout.addresses import HOME, returning_to, safe_return_path
 from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
 from valetkey.authorization.model.account.user import User
@@ -238,7 +238,7 @@ class Confirm(Struct, frozen=True):
                 PURPOSE, bound, request.now, uid=user.uid, of=keys
             )
         context = ConfirmPage(
-            action=f"{CONFIRM}?to={to}" if to else CONFIRM,
+            action=returning_to(CONFIRM, to),
             person=shown_user(request.signed_in),
             username=user.username,
             by_password=not guarded and FactorKind.PASSWORD in kinds,
