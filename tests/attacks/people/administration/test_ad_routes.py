@@ -176,10 +176,9 @@ def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path
         seen = 0
         for path, route, door in of_need(it, Need.ROLE):
             if "GET" in route.methods:
-                for name in ("stranger", "bob", "member"):
-                    answer = await browsers[name].get(path)
-                    assert answer.status == 404 or path == "/admin", (name, path)
-                    assert not shown(answer), (name, path)
+                assert to_sign_in(await browsers["stranger"].get(path)), path
+                for name in ("bob", "member"):
+                    assert (await browsers[name].get(path)).status == 404, (name, path)
                 answer = await browser.get(path)
                 if door.permission not in may:
                     assert answer.status == 404, path
@@ -187,7 +186,8 @@ def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path
                     assert shown(answer) or not door.shown, (path, answer.status)
                     seen += shown(answer)
             if "POST" in route.methods:
-                for name in ("stranger", "bob", "member"):
+                assert to_sign_in(await sent(browsers["stranger"], route, path)), path
+                for name in ("bob", "member"):
                     assert (await sent(browsers[name], route, path)).status == 404, (name, path)
                 answer = await sent(browser, route, path)
                 assert answer.status == (403 if door.form in may else 404), (path, answer.status)

@@ -7,6 +7,7 @@ import pytest
 from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.admin.people import administrator, give
 from tests.support.harness import Harness
+from tests.support.plain_browser import PASSWORD
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.account.user import Role
 from valetkey.kernel.moment import hours, minutes
@@ -14,21 +15,45 @@ from valetkey.kernel.moment import hours, minutes
 COOKIE = "__Host-administration"
 
 
-def test_visitors_and_users_without_role_get_404(tmp_path: Path, database_url: str) -> None:
+def test_visitors_sign_in_and_users_without_role_get_404(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
-        paths = ("/admin/users", "/admin/users/1001", "/admin/roles", "/admin/owner")
+        paths = ("/admin/users", "/admin/users/1001", "/admin/users/9999", "/admin/roles")
         stranger = it.browser()
-        for path in paths:
-            assert (await stranger.get(path)).status == 404, path
-        # The door alone says where one signs in.
-        assert (await stranger.get("/admin")).location == "/oauth/sign-in?to=/admin"
-        bob = await signed_in(it, "bob")
         for path in ("/admin", *paths):
+            # Neither says whether there is such a user.
+            assert (await stranger.get(path)).location == f"/oauth/sign-in?to={path}", path
+        assert (await stranger.get("/admin/owner")).status == 404
+        bob = await signed_in(it, "bob")
+        for path in ("/admin", "/admin/owner", *paths):
             assert (await bob.get(path)).status == 404, path
         assert "/admin" not in (await bob.get("/account/sessions")).body
         assert COOKIE not in bob.cookies
 
     run(tmp_path, story, database_url)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin/users/1002",
+        "/admin/users?q=bob",
+        "/admin/events?name=session.started&before=%32",
+        "/account/activity",
+        "/account/apps/app?id=web1",
+        "/developer",
+    ],
+)
+def test_deep_link_leads_to_sign_in_and_back(path: str, tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await give(it, Role.OWNER)
+        browser = it.browser()
+        asked = await browser.get(path)
+        assert asked.status == 303
+        page = await browser.follow(asked)
+        done = await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
+        assert done.location == path
+
+    run(tmp_path, story)
 
 
 @pytest.mark.parametrize("role", list(Role))

@@ -121,7 +121,7 @@ def is_stale(entry: Administration, now: Instant) -> bool:
 
 
 ADMIN = ADDRESSES["admin"]
-"""The first page of the console, the only one that redirects visitors to sign-in."""
+"""The first page of the console."""
 
 PEOPLE = translatable("People")
 APPS_AND_APIS = translatable("Apps and APIs")
@@ -172,11 +172,8 @@ def administrator_for(
     async def requirement(visit: Visit) -> AdminRequest:
         browsers, asked = visit.browsers, visit.request
         found = await browsers.signed_in(asked, polled=polled)
-        if found is None:
-            if asked.path != ADMIN and not browsers.cookies.session(asked):
-                raise page_not_found()
-        elif found.user.role is None or not permissions_of(found.user.role).allow(
-            permission(asked)
+        if found is not None and not (
+            found.user.role and permissions_of(found.user.role).allow(permission(asked))
         ):
             raise page_not_found()
         request = signed_in_request(visit, found)
