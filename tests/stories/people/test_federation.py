@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from html import unescape
 from ipaddress import ip_network
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
@@ -21,6 +21,7 @@ from valetkey.config.sections.federation import (
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.browser import Page, UserAgent
@@ -194,6 +195,72 @@ def test_an_app_gets_its_answer_all_the_same(tmp_path: Path) -> None:
         consent = it.here.submit(arrived, "make", {"username": "ada"})
         assert "Printer" in consent.text
         assert "code" in it.here.allow(consent).redirect_parameters
+
+
+_NEEDS = {
+    "response_type": "code",
+    "client_id": "printer",
+    "redirect_uri": "http://127.0.0.1:9/cb",
+    "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "code_challenge_method": "S256",
+    "scope": "openid",
+}
+
+
+def without(url: str, *names: str) -> str:
+    """The URL without these parameters, as its user may change it."""
+    parts = urlsplit(url)
+    kept = [pair for pair in parse_qsl(parts.query) if pair[0] not in names]
+    return parts._replace(query=urlencode(kept)).geturl()
+
+
+def test_required_reauthentication_needs_a_sign_in_after_this_departure(
+    tmp_path: Path, database_url: str
+) -> None:
+    with two(tmp_path, database_url) as it:
+        metadata = ClientMetadata(
+            "Printer", redirect_uris=("http://127.0.0.1:9/cb",), scopes=("openid",), type="public"
+        )
+        it.ours.register_client(metadata, "printer")
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        it.here.submit(arrived, "make", {"username": "ada"})
+        for more in ({"prompt": "login"}, {"max_age": "30"}):
+            for server in (it.ours, it.other):
+                server.clock.forward(minutes(2))
+            browser = UserAgent(it.ours.auth_url)
+            asked = f"{it.ours.auth_url}/oauth/authorize?{urlencode({**_NEEDS, **more})}"
+
+            def leave(browser: UserAgent = browser, asked: str = asked) -> str:
+                page = browser.open(asked)
+                return browser.open(urljoin(page.url, it.link(page))).location
+
+            away = leave()
+            sent = dict(parse_qsl(urlsplit(away).query))
+            assert (sent["prompt"], sent["max_age"]) == ("login", "0")
+            # The session there is older than the departure.
+            back = it.there.open(without(away, "prompt", "max_age")).location
+            assert "code=" in back
+            refused = browser.open(back)
+            assert (refused.status, refused.redirect_parameters) == (403, {}), refused.text
+            page = it.there.sign_in(it.there.open(leave()), "ada", WORD)
+            consent = browser.open(page.location or it.there.allow(page).location)
+            assert "Printer" in consent.text
+
+
+def test_a_session_is_as_old_as_the_authentication_at_the_provider(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        it.here.submit(arrived, "make", {"username": "ada"})
+        for server in (it.ours, it.other):
+            server.clock.forward(minutes(5))
+        again = Two(it.ours, it.other)
+        again.there = it.there
+        again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
+        ages = it.ours.write(
+            lambda tx: tx.db.rows("SELECT created_at - auth_time FROM sessions ORDER BY created_at")
+        )
+        assert ages[0][0] < 60
+        assert ages[1][0] >= minutes(5)
 
 
 def test_email_address_alone_does_not_match_an_account(tmp_path: Path) -> None:

@@ -176,11 +176,13 @@ def sign_in(
     *,
     methods: tuple[str, ...],
     device_id: str = "",
+    auth_time: Instant | None = None,
 ) -> str:
     """Sign `user` in, replacing the browser's `cookie`; return the session's id.
 
     `methods` are the authentication methods just used, named as in RFC 8176 (`Method`). `device_id`
-    is the remembered device that replaced the second factor.
+    is the remembered device that replaced the second factor; `auth_time` is when another server
+    authenticated the user, None for now.
 
     A live session of this user continues under the new cookie: its apps see a user who
     authenticated again. Another user's session ends first.
@@ -193,7 +195,7 @@ def sign_in(
     ):
         renewed = replace(
             old,
-            auth_time=now,
+            auth_time=auth_time or now,
             methods=methods,
             user_agent=new.user_agent,
             last_seen_at=now,
@@ -211,7 +213,12 @@ def sign_in(
             return old.id
     elif old is not None:
         end_session(tx.acting(by_user(user.uid)), old, now, "signed_in_again")
-    start_session(tx, new, user, key, settings, now, methods=methods, device_id=device_id)
+    start_session(
+        *(tx, new, user, key, settings, now),
+        methods=methods,
+        device_id=device_id,
+        auth_time=auth_time,
+    )
     return new.id
 
 
@@ -252,12 +259,13 @@ def start_session(
     *,
     methods: tuple[str, ...],
     device_id: str = "",
+    auth_time: Instant | None = None,
 ) -> None:
-    """Sign `user` in by these methods, in a new session."""
+    """Sign `user` in by these methods, at `auth_time` or now, in a new session."""
     session = Session(
         id=new.id,
         uid=user.uid,
-        auth_time=now,
+        auth_time=auth_time or now,
         methods=methods,
         user_agent=new.user_agent,
         created_at=now,

@@ -17,6 +17,7 @@ from valetkey.authorization.authentication.federation.provider import (
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 
@@ -127,3 +128,9 @@ def test_people_are_sent_with_a_challenge(github: Pages) -> None:
     assert found.startswith(f"{github.url}/login/oauth/authorize?client_id=us&")
     assert "code_challenge_method=S256" in found
     assert JOURNEY.verifier not in found
+
+
+def test_required_reauthentication_is_refused_before_the_redirect(github: Pages) -> None:
+    with pytest.raises(Refused) as refused:
+        asyncio.run(provider(github).authorization_url(replace(JOURNEY, fresh=True)))
+    assert refused.value.refusal.check == "federation.fresh"

@@ -79,8 +79,9 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
 
     assert claimed == ClaimedIdentity(
         other.auth_url, str(ada.uid), "ada@example.com", email_verified=True, name="Ada Lovelace",
-        username="ada",
+        username="ada", auth_time=claimed.auth_time,
     )  # fmt: skip
+    assert claimed.auth_time is not None
 
 
 KEY = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
@@ -324,24 +325,47 @@ def test_reauthentication_is_requested_upstream(rogue: Pages) -> None:
     url = asyncio.run(_sent(provider, replace(JOURNEY, fresh=True)))
     asked = dict(parse_qsl(urlsplit(url).query))
     assert (asked["prompt"], asked["nonce"], asked["state"]) == ("login", JOURNEY.nonce, "state")
+    assert asked["max_age"] == "0"
     assert asked["code_challenge_method"] == "S256"
     assert JOURNEY.verifier not in url
+    assert "max_age" not in asyncio.run(_sent(provider, JOURNEY))
 
 
-def test_mf_05_stale_upstream_login_is_refused(rogue: Pages) -> None:
-    provider, anew = OpenIdProvider(line(rogue.url)), replace(JOURNEY, fresh=True)
+@pytest.mark.parametrize(
+    ("more", "proves"),
+    [
+        ({"auth_time": NOW - 30}, True),
+        ({"auth_time": NOW - 60}, True),
+        ({"auth_time": NOW}, True),
+        # Another clock, which is half a minute late.
+        ({"auth_time": NOW - 90, "iat": NOW - 30}, True),
+        ({"auth_time": None}, False),
+        ({"auth_time": "now"}, False),
+        ({"auth_time": True}, False),
+        ({"auth_time": NOW - 63}, False),
+        ({"auth_time": NOW - 3600}, False),
+        ({"auth_time": NOW - 3600, "iat": NOW - 3600}, False),
+        ({"auth_time": NOW + 3600}, False),
+    ],
+    ids=str,
+)
+def test_mf_05_stale_upstream_login_is_refused(
+    rogue: Pages, more: dict[str, object], *, proves: bool
+) -> None:
+    provider = OpenIdProvider(line(rogue.url))
+    token = signed(claims(rogue, **more))
+    rogue.at["/token"] = Page(json.dumps({"id_token": token}).encode())
 
-    def come_back(auth_time: int, upstream_state: UpstreamState) -> str:
-        token = signed(claims(rogue, auth_time=auth_time))
-        rogue.at["/token"] = Page(json.dumps({"id_token": token}).encode())
+    def come_back(upstream_state: UpstreamState) -> str:
         try:
             return asyncio.run(provider.read({"code": "abc"}, upstream_state, NOW)).subject
         except Refused as refused:
             return refused.refusal.check
 
-    assert come_back(NOW - 3_600, anew) == "federation.auth_time"
-    assert come_back(NOW - 60, anew) == "248289761001"
-    assert come_back(NOW - 3_600, JOURNEY) == "248289761001"
+    anew = replace(JOURNEY, fresh=True, departed_at=Instant(NOW - 60))
+    assert come_back(anew) == ("248289761001" if proves else "federation.auth_time")
+    assert come_back(replace(anew, departed_at=Instant(0))) == "federation.auth_time"
+    assert come_back(JOURNEY) == "248289761001"
 
 
 def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:

@@ -25,6 +25,7 @@ from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 
@@ -62,7 +63,18 @@ class GitHubProvider(Struct, frozen=True):
         return self.line.settings
 
     async def authorization_url(self, upstream_state: UpstreamState) -> str:
-        """Return the authorization request; GitHub does not support re-authentication."""
+        """Return the authorization request; refused if the user must authenticate again.
+
+        GitHub can neither be asked for it, nor does it say when a user authenticated.
+        """
+        if upstream_state.fresh:
+            raise Refused.because(
+                ErrorCode.ACCESS_DENIED,
+                "the app requires that you authenticate again, which this provider cannot ask for; "
+                "sign in with another method",
+                "federation.fresh",
+                "a provider that can authenticate users again",
+            )
         pairs = {
             "client_id": self.settings.client_id,
             "redirect_uri": upstream_state.callback,
@@ -71,8 +83,6 @@ class GitHubProvider(Struct, frozen=True):
             "code_challenge": challenge_of(upstream_state.verifier),
             "code_challenge_method": "S256",
         }
-        if upstream_state.fresh:
-            pairs["prompt"] = "select_account"
         return append_query(f"{self.settings.issuer}/login/oauth/authorize", pairs.items())
 
     async def read(

@@ -38,11 +38,11 @@ LIFE = minutes(10)
 """How long a provider's metadata is cached."""
 
 _BETWEEN_FETCHES = seconds(10)
-_FRESH = 900
-"""Maximum age in seconds of a required re-authentication: the length of a sign-in."""
-
 _CLOCKS = 60
 """Allowed clock difference between the provider and this server, in seconds."""
+
+_ROUNDED = 2
+"""Two differences of times in whole seconds differ by less than this."""
 
 _KEY_TYPES = ("application/json", "application/jwk-set+json")
 _SCOPES = ("openid", "email", "profile")
@@ -103,7 +103,9 @@ class OpenIdProvider:
             "code_challenge_method": "S256",
         }
         if upstream_state.fresh:
-            pairs["prompt"] = "login"
+            # `max_age` makes `auth_time` a required claim (Core section 2), and works at providers
+            # that ignore `prompt`.
+            pairs |= {"prompt": "login", "max_age": "0"}
         return append_query(metadata.authorization_endpoint, pairs.items())
 
     async def read(
@@ -122,14 +124,7 @@ class OpenIdProvider:
         nonce = claims.get("nonce")
         if not isinstance(nonce, str) or not same(nonce, upstream_state.nonce):
             raise unusable(self.settings, "nonce")
-        proved_at = claims.get("auth_time")
-        if (
-            upstream_state.fresh
-            and isinstance(proved_at, int)
-            and proved_at < now - _FRESH - _CLOCKS
-        ):
-            # A user who removed the parameter from the URL must not pass as re-authenticated.
-            raise unusable(self.settings, "auth_time")
+        auth_time = self._auth_time(claims, upstream_state, now)
         several = isinstance(claims.get("aud"), list)
         if claims.get("azp", None if several else self.settings.client_id) not in {
             self.settings.client_id,
@@ -160,7 +155,29 @@ class OpenIdProvider:
             name=plain(said.get("name")),
             username=plain(said.get("preferred_username")),
             kept=kept_claims(self.settings, kept),
+            auth_time=auth_time,
         )
+
+    def _auth_time(
+        self, claims: jwt.Claims, upstream_state: UpstreamState, now: Instant
+    ) -> Instant | None:
+        """Return when the user authenticated; refused if it had to be after the departure.
+
+        A user who removed the parameters from the URL, or a provider that ignores them, must not
+        pass as re-authenticated.
+        """
+        said = claims.get("auth_time")
+        at = Instant(min(said, now)) if type(said) is int and said >= 0 else None
+        if not upstream_state.fresh:
+            return at
+        departed_at, issued_at = upstream_state.departed_at, claims.get("iat")
+        if at is None or not departed_at or type(said) is not int or type(issued_at) is not int:
+            raise unusable(self.settings, "auth_time")
+        # Both times of the provider, so that a difference of clocks does not count.
+        is_older = issued_at - said > now - departed_at + _ROUNDED
+        if is_older or not departed_at - _CLOCKS <= said <= now + _CLOCKS:
+            raise unusable(self.settings, "auth_time")
+        return at
 
     async def _userinfo(
         self, token: str, subject: str, metadata: _Metadata, *, required: bool

@@ -46,6 +46,8 @@ class ClaimedIdentity(Struct, frozen=True):
     name: str = ""
     username: str = ""
     kept: Mapping[str, object] | None = None
+    auth_time: Instant | None = None
+    """When the provider authenticated the user, None if it does not say; never in the future."""
 
     @property
     def proven_email(self) -> str:
@@ -61,8 +63,11 @@ class UpstreamState:
     nonce: str
     verifier: str
     callback: str
+    departed_at: Instant = Instant(0)
+    """When the browser was redirected to the provider."""
+
     fresh: bool = False
-    """Whether the provider must authenticate the user again."""
+    """Whether the provider must authenticate the user again, after `departed_at`."""
 
 
 class Provider(Protocol):

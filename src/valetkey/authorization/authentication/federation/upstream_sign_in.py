@@ -48,11 +48,14 @@ class UpstreamSignIn:
     interaction: str = ""
     to: str = ""
     session_id: str = ""
+    departed_at: Instant = Instant(0)
     fresh: bool = False
 
     def upstream_state(self, state: str, callback: str) -> UpstreamState:
         """Return the values that prove its response."""
-        return UpstreamState(state, self.nonce, self.verifier, callback, self.fresh)
+        return UpstreamState(
+            state, self.nonce, self.verifier, callback, self.departed_at, self.fresh
+        )
 
 
 class UpstreamSignIns(Struct, frozen=True):

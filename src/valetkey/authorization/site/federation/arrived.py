@@ -112,7 +112,9 @@ class UpstreamSignUp(Struct, frozen=True):
             claimed = self.federation.pending_sign_ins.with_claims(tx, unlinked, now)
             made = newcomers.register(tx, claimed, username, name, now)
             if isinstance(made, User):
-                begun.append(flow.enter(tx, came, fresh, made, (FEDERATED,)))
+                begun.append(
+                    flow.enter(tx, came, fresh, made, (FEDERATED,), auth_time=claimed.auth_time)
+                )
             return made
 
         try:

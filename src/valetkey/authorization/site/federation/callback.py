@@ -147,7 +147,7 @@ class ProviderCallback(Struct, frozen=True):
                 return self.federation.pending_sign_ins.keep_claims(tx, claimed, state, now)
             if user.disabled_at is not None:
                 return user
-            return flow.admit(tx, request, target, fresh, user, by)
+            return flow.admit(tx, request, target, fresh, user, by, claimed.auth_time)
 
         met = await flow.server.store.write(admit_user, done_by=USUAL_ACTOR)
         if isinstance(met, ClaimedIdentity):
@@ -268,7 +268,13 @@ class ProviderRedirect(Struct, frozen=True):
             fresh = Prompt.LOGIN in asked.prompt or asked.max_age is not None
         self._check(query, browser, pending_sign_in.errand, about)
         to = safe_return_path(query.get("to"))
-        return replace(pending_sign_in, interaction=sealed, to=to, fresh=fresh)
+        return replace(
+            pending_sign_in,
+            interaction=sealed,
+            to=to,
+            fresh=fresh,
+            departed_at=visit.request.at,
+        )
 
     async def _connect(
         self, visit: Visit, query: Form, browser: str, pending_sign_in: UpstreamSignIn

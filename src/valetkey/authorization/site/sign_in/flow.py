@@ -41,7 +41,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.presentation import asking_app
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import later, minutes
+from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import same
@@ -172,15 +172,16 @@ class SignInFlow(Struct, frozen=True):
         fresh: PreparedSignIn,
         user: User,
         methods: tuple[str, ...],
+        auth_time: Instant | None = None,
     ) -> SignInComplete | SecondFactorNeeded:
-        """Sign in a user who proved one factor, unless a second one is needed."""
+        """Sign in a user who proved one factor, at `auth_time`, unless a second one is needed."""
         if not tx.users.has_second_factor(user.uid):
-            return self.enter(tx, request, fresh, user, methods)
+            return self.enter(tx, request, fresh, user, methods, auth_time=auth_time)
         now, cookie = request.at, self.server.cookies.device.read(request)
         if cookie and not _insists_on_more(target, methods):
             device = recognise(tx, cookie, fresh.device, user.uid, now)
             if device is not None:
-                return self.enter(tx, request, fresh, user, methods, device)
+                return self.enter(tx, request, fresh, user, methods, device, auth_time)
         return SecondFactorNeeded(user, self._password_print(tx, user))
 
     def enter(
@@ -191,8 +192,9 @@ class SignInFlow(Struct, frozen=True):
         user: User,
         methods: tuple[str, ...],
         device: RecognisedDevice | None = None,
+        auth_time: Instant | None = None,
     ) -> SignInComplete:
-        """Begin the session of a user who proved all that is needed."""
+        """Begin the session of a user who proved all that is needed, at `auth_time` or now."""
         session_id = sign_in(
             tx,
             self.server.cookies.session(request),
@@ -203,6 +205,7 @@ class SignInFlow(Struct, frozen=True):
             request.at,
             methods=methods,
             device_id="" if device is None else device.device_id,
+            auth_time=auth_time,
         )
         is_new = user.created_at != request.at and not self.server.known_browser(request).mark(
             user.uid
