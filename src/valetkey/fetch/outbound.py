@@ -168,12 +168,14 @@ class OutboundHttp:
         headers = {"content-type": media_type} | _authorized(authorization)
         return await self._exchange("POST", url, ANYTHING, body, headers)
 
-    async def get_authorized(self, url: str, *, authorization: str) -> Fetched:
+    async def get_authorized(
+        self, url: str, *, authorization: str, accept: tuple[str, ...] = JSON
+    ) -> Fetched:
         """GET `url` with an Authorization header; return the response of any status, never cached.
 
         Raises Unfetchable.
         """
-        return await self._exchange("GET", url, JSON, None, _authorized(authorization))
+        return await self._exchange("GET", url, accept, None, _authorized(authorization))
 
     async def _read(self, url: str, accept: tuple[str, ...]) -> Fetched:
         fetched = await self._exchange("GET", url, accept, None)

@@ -11,6 +11,12 @@ LARGEST = 2**53 - 1
 DEEPEST = 8
 """Maximum nesting depth of arrays and objects."""
 
+DEEPEST_FOREIGN = 64
+"""Maximum nesting depth in an object of another issuer."""
+
+_LONGEST_WHOLE = 40
+"""Characters of the longest integers of others that are not read as floats."""
+
 # Possessive, and the closing quote is optional: each character is examined at most once.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
@@ -32,6 +38,20 @@ def read_object(data: bytes) -> dict[str, object] | None:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
             if "\\u0000" in text:
                 return None
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", value) if isinstance(value, dict) else None
+
+
+def read_foreign_object(data: bytes) -> dict[str, object] | None:
+    """Parse a JSON object that another issuer signed; None if it is none or has a name twice.
+
+    As `read_object`, but with up to 64 levels and integers of any size. Texts may contain
+    what `read_object` refuses: check those that are used.
+    """
+    try:
+        text = data.decode("utf-8")
+        value: object = None if _depth(text) > DEEPEST_FOREIGN else _FOREIGN.decode(text)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, object]", value) if isinstance(value, dict) else None
@@ -75,4 +95,10 @@ def _refuse(text: str) -> object:
 
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_pairs, parse_int=_whole, parse_float=_broken, parse_constant=_refuse
+)
+_FOREIGN = json.JSONDecoder(
+    object_pairs_hook=_pairs,
+    parse_int=lambda text: int(text) if len(text) <= _LONGEST_WHOLE else _broken(text),
+    parse_float=_broken,
+    parse_constant=_refuse,
 )

@@ -1,6 +1,7 @@
 """ID-JAG: identity assertions: forged, replayed, of others, for others, widened, and ended."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -31,7 +32,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import hours
 from valetkey.kernel.replace import replace
-from valetkey.kernel.secret import Secret
+from valetkey.kernel.secret import Secret, to_base64url
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -171,6 +172,21 @@ def test_other_jwts_and_keys_are_refused(chain: Chain) -> None:
         chain.ask(mine).refused(400, "invalid_grant")
         own = {"grant_type": JWT_BEARER, "assertion": mine}
         chain.idp.post("/oauth/token", own).refused(401, "invalid_client")
+
+
+def test_assertion_of_another_product_may_say_more(chain: Chain) -> None:
+    now = chain.api.servers.clock.now()
+
+    def headed(header: Mapping[str, object], said: Mapping[str, object] = {}) -> str:
+        payload = chain.forge({"scope": "notes:read", **said}).split(".")[1]
+        members = {"alg": "ES256", "kid": chain.key.kid, "typ": TYP, **header}
+        signed = f"{to_base64url(json.dumps(members).encode())}.{payload}"
+        return f"{signed}.{to_base64url(chain.key.sign(signed.encode()))}"
+
+    chain.present(headed({"x5t": "x", "jku": "http://127.0.0.1/", "a": [1]})).ok()
+    chain.present(headed({}, {"exp": now + 300.5, "iat": now - 0.5, "auth_time": now - 1.5})).ok()
+    for header in ({"crit": ["exp"]}, {"b64": False}, {"typ": "JWT"}, {"alg": "HS256"}):
+        assert chain.present(headed(header)).response.status_code == 400, header
 
 
 def test_assertion_of_another_client_is_refused(chain: Chain) -> None:

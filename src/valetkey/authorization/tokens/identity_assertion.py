@@ -20,7 +20,7 @@ from valetkey.kernel.moment import Instant, hours, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, from_base64url
-from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.strict_json import read_foreign_object
 
 TYPE = "oauth-id-jag+jwt"
 """The `typ` of its header: no other token that we or others sign can pass as one."""
@@ -153,7 +153,7 @@ class IdentityAssertions(Struct, frozen=True):
 def is_identity_assertion(text: str) -> bool:
     """Return whether a JWT says that it is an ID-JAG. Unverified."""
     try:
-        return jwt.header_of(text).typ == TYPE
+        return jwt.header_of(text, foreign=True).typ == TYPE
     except Refused:
         return False
 
@@ -172,7 +172,7 @@ def not_accepted(check: str, expected: str, received: str = "") -> Refusal:
 def _issuer_of(text: str) -> str:
     parts = text.split(".", 3) if len(text) <= jwt.LONGEST else []
     data = from_base64url(parts[1]) if len(parts) == 3 else None  # noqa: PLR2004 - a signed JWT
-    claims = read_object(data) if data is not None else None
+    claims = read_foreign_object(data) if data is not None else None
     issuer = None if claims is None else claims.get("iss")
     return issuer if isinstance(issuer, str) else ""
 

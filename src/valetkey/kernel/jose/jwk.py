@@ -41,8 +41,8 @@ PublicHalf = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519Publi
 PrivateHalf = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 _KID = re.compile(r"[\x21-\x7e]{1,256}")
-_RSA_BITS = range(2_048, 8_193)
-_RSA_EXPONENTS = range(3, 2**32)
+RSA_BITS = range(2_048, 8_193)
+RSA_EXPONENTS = range(3, 2**32)
 
 # Points of order 1, 2, 4 and 8 on Curve25519: a signature that verifies with one of them needs no
 # private key.
@@ -197,8 +197,8 @@ def refused(check: str, description: str) -> Refused:
 
 def _rsa(members: Mapping[str, str]) -> rsa.RSAPublicKey:
     n, e = (int.from_bytes(data(members, name), "big") for name in ("n", "e"))
-    if n.bit_length() not in _RSA_BITS or n % 2 == 0:
-        raise refused("rsa", f"an RSA key has {_RSA_BITS[0]} to {_RSA_BITS[-1]} bits")
-    if e not in _RSA_EXPONENTS or e % 2 == 0:
+    if n.bit_length() not in RSA_BITS or n % 2 == 0:
+        raise refused("rsa", f"an RSA key has {RSA_BITS[0]} to {RSA_BITS[-1]} bits")
+    if e not in RSA_EXPONENTS or e % 2 == 0:
         raise refused("rsa", "the exponent of an RSA key is odd, above 1 and below 2**32")
     return rsa.RSAPublicNumbers(e, n).public_key()

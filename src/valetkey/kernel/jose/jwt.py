@@ -5,6 +5,7 @@ used, because it would accept more algorithms, serialisations or headers than th
 """
 
 from collections.abc import Collection, Mapping
+from math import floor
 from typing import cast
 
 import msgspec
@@ -15,7 +16,7 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import AHEAD, Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
-from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.strict_json import read_foreign_object, read_object
 
 Claims = dict[str, object]
 """The claims of a verified token. Registered claims have their types; all others are as sent."""
@@ -73,17 +74,21 @@ def verify(
     now: Instant,
     issuer: str | None = None,
     leeway: int = 10,
+    foreign: bool = False,
 ) -> Claims:
     """Return the claims of a live JWT for `audience` that one of `keys` signed.
 
     `typ` holds the accepted types in lower case, with or without their "application/", and "" if
     the header may omit it; with `issuer` None the caller must check `iss`. `exp` is required and
     may have passed at most `leeway` seconds ago; `nbf` has that leeway too, `iat` may be 60 seconds
-    ahead. Refused with `invalid_token` and the name of the failed rule; the refusal never contains
-    any of the token.
+    ahead. `foreign` is for the claims of another party, as in `read_claims`. Refused with
+    `invalid_token` and the name of the failed rule; unless the token is foreign, the refusal never
+    contains any of it.
     """
     parts = verify_signature(token, keys, typ=typ, algorithms=algorithms)
-    return read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+    return read_claims(
+        parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway, foreign=foreign
+    )
 
 
 def verify_signature(
@@ -104,9 +109,15 @@ def verify_signature(
     return parts
 
 
-def parse(token: str, typ: Collection[str]) -> Parts:
-    """Split a JWT without checking its signature. Raises Refused as `verify` would."""
-    return _parse(token, typ, signed=True)
+def parse(
+    token: str, typ: Collection[str], *, foreign: bool = False, longest: int = LONGEST
+) -> Parts:
+    """Split a JWT without checking its signature. Raises Refused as `verify` would.
+
+    `foreign` is for tokens of other issuers: unknown header parameters are ignored, and "" in `typ`
+    stands for every type that is not one of OAuth.
+    """
+    return _parse(token, typ, signed=True, foreign=foreign, longest=longest)
 
 
 def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
@@ -114,20 +125,20 @@ def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
 
     Only for content that is allowed to be unsigned: its author is unknown.
     """
-    parts = _parse(token, typ, signed=False)
+    parts = _parse(token, typ, signed=False, foreign=False)
     if parts.header.alg != UNSIGNED or parts.signature:
         raise _refused("alg", UNSIGNED)
     return parts
 
 
-def header_of(token: str) -> Header:
+def header_of(token: str, *, foreign: bool = False) -> Header:
     """Return the header of a JWT, unverified. Refused as `verify` would."""
-    return _read_header(_segments(token)[0])
+    return _read_header(_segments(token)[0], foreign=foreign)
 
 
-def _segments(token: str) -> tuple[str, str, str]:
-    if len(token) > LONGEST:
-        raise _refused("long", f"at most {LONGEST} characters", f"{len(token)} characters")
+def _segments(token: str, longest: int = LONGEST) -> tuple[str, str, str]:
+    if len(token) > longest:
+        raise _refused("long", f"at most {longest} characters", f"{len(token)} characters")
     # Before splitting: a million dots would become a million strings.
     if token.count(".") != _DOTS:
         raise _refused("form", "three parts", f"{token.count('.') + 1} parts")
@@ -135,15 +146,18 @@ def _segments(token: str) -> tuple[str, str, str]:
     return header, payload, signature
 
 
-def _parse(token: str, typ: Collection[str], *, signed: bool) -> Parts:
-    header_part, payload_part, signature_part = _segments(token)
+def _parse(
+    token: str, typ: Collection[str], *, signed: bool, foreign: bool, longest: int = LONGEST
+) -> Parts:
+    header_part, payload_part, signature_part = _segments(token, longest)
     payload = from_base64url(payload_part)
     signature = from_base64url(signature_part)
     if payload is None or signature is None or (signed and not signature):
         raise _refused("encoding", "canonical base64url")
-    header = _read_header(header_part)
-    if header.typ not in typ:
-        raise _refused("typ", " or ".join(sorted(typ)))
+    header = _read_header(header_part, foreign=foreign)
+    is_untyped = foreign and "" in typ and not header.typ.endswith("+jwt")
+    if header.typ not in typ and not is_untyped:
+        raise _refused("typ", " or ".join(sorted(typ)), header.typ if foreign else "")
     return Parts(header, payload, f"{header_part}.{payload_part}".encode("ascii"), signature)
 
 
@@ -156,30 +170,39 @@ def read_claims(
     leeway: int,
     ahead: int = AHEAD,
     sparse: bool = False,
+    foreign: bool = False,
 ) -> Claims:
     """Return the claims of a JWT whose signature was verified; refused as `verify` would.
 
-    With `sparse`, `exp`, `iss` and `aud` may be absent; if present, they must be valid.
+    With `sparse`, `exp`, `iss` and `aud` may be absent; if present, they must be valid. With
+    `foreign`, times may have fractions, and other claims may be of any kind.
     """
     # Only after the signature check: claims from anyone but the key's owner must not reach the
     # parser.
-    claims = read_object(payload)
+    claims = read_foreign_object(payload) if foreign else read_object(payload)
     if claims is None:
         raise _refused("payload", "a strict JSON object")
+    if foreign:
+        _round_times(claims)
     absent = {"exp", "iss", "aud"} - claims.keys() if sparse else set[str]()
     _check_times(claims, now, leeway, ahead, absent)
     audience = {audience} if isinstance(audience, str) else audience
-    _check_parties(claims, issuer, audience, absent)
+    _check_parties(claims, issuer, audience, absent, foreign=foreign)
     return claims
 
 
-def _read_header(segment: str) -> Header:
+def _read_header(segment: str, *, foreign: bool = False) -> Header:
     data = from_base64url(segment)
-    header = None if data is None else read_object(data)
+    header = None if data is None else read_foreign_object(data) if foreign else read_object(data)
     if header is None:
         raise _refused("header", "a strict JSON object in base64url")
+    if foreign:
+        # RFC 7515 section 4: what is not understood is ignored, and never read. crit forbids that,
+        # and b64 changes what is signed.
+        if "crit" in header or header.get("b64") is False:
+            raise _refused("header", "neither crit nor b64")
     # crit, b64, zip, jwk, jku, x5u and x5c would change what is verified or with which key.
-    if not _HEADER.issuperset(header):
+    elif not _HEADER.issuperset(header):
         raise _refused("header", "alg, kid and typ")
     alg, kid, typ = header.get("alg"), header.get("kid"), header.get("typ", "")
     if not isinstance(alg, str) or not alg:
@@ -190,6 +213,14 @@ def _read_header(segment: str) -> Header:
         raise _refused("typ", "a media type")
     # RFC 7515 section 4.1.9: types compare case-insensitively, and "application/" may be omitted.
     return Header(alg, kid, typ.lower().removeprefix("application/"))
+
+
+def _round_times(claims: Claims) -> None:
+    # RFC 7519 section 2: a NumericDate may have a fraction. The parser refuses NaN and infinity.
+    for name in (*_TIMES, "auth_time"):
+        value = claims.get(name)
+        if isinstance(value, float):
+            claims[name] = floor(value)
 
 
 def _check_times(
@@ -214,13 +245,18 @@ def _check_times(
 
 
 def _check_parties(
-    claims: Claims, issuer: str | None, audience: Collection[str], absent: Collection[str]
+    claims: Claims,
+    issuer: str | None,
+    audience: Collection[str],
+    absent: Collection[str],
+    *,
+    foreign: bool,
 ) -> None:
-    for name in _TEXTS:
+    for name in ("iss", "sub") if foreign else _TEXTS:
         if name in claims and not isinstance(claims[name], str):
             raise _refused(name, "a string")
     if issuer is not None and "iss" not in absent and claims.get("iss") != issuer:
-        raise _refused("iss", issuer)
+        raise _refused("iss", issuer, str(claims.get("iss", "")) if foreign else "")
     if "aud" in absent:
         return
     named = claims.get("aud")
@@ -229,7 +265,8 @@ def _check_parties(
     if not texts or len(texts) != len(listed):
         raise _refused("aud", "a string or strings")
     if not any(text in audience for text in texts):
-        raise _refused("aud", " or ".join(sorted(audience)))
+        received = " and ".join(texts) if foreign else ""
+        raise _refused("aud", " or ".join(sorted(audience)), received)
 
 
 def _refusal(

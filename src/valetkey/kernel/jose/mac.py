@@ -43,13 +43,16 @@ def verify_shared(
     now: Instant,
     issuer: str | None = None,
     leeway: int = 10,
+    foreign: bool = False,
 ) -> jwt.Claims:
     """Return the claims of a live JWT for `audience` that one of `secrets` signed.
 
     Every rule is as in `jwt.verify`. A secret under 32 bytes verifies nothing.
     """
     parts = verify_shared_signature(token, secrets, typ=typ)
-    return jwt.read_claims(parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway)
+    return jwt.read_claims(
+        parts.payload, issuer=issuer, audience=audience, now=now, leeway=leeway, foreign=foreign
+    )
 
 
 def verify_shared_signature(
@@ -57,13 +60,18 @@ def verify_shared_signature(
 ) -> jwt.Parts:
     """Return the parts of a JWT that one of `secrets` signed; the claims are not checked."""
     parts = jwt.parse(token, typ)
+    check_shared_signature(parts, secrets)
+    return parts
+
+
+def check_shared_signature(parts: jwt.Parts, secrets: Collection[Secret]) -> None:
+    """Refuse a JWT unless one of `secrets` signed it."""
     if parts.header.alg != ALGORITHM:
         raise _refused("alg", ALGORITHM)
     keys = [key for key in map(_key, secrets) if key is not None]
     macs = (authenticate(key, parts.signed) for key in keys)
     if not any(hmac.compare_digest(mac, parts.signature) for mac in macs):
         raise _refused("signature", "a signature with the client's secret")
-    return parts
 
 
 def authenticate(key: bytes, message: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """An OpenID provider: a real second Valetkey vouches for people, and hostile ones do not."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
@@ -8,8 +9,10 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 from joserfc import jwt as jose
-from joserfc.jwk import ECKey, OctKey
+from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
@@ -25,10 +28,11 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.kernel.secret import Secret
+from valetkey.kernel.secret import Secret, to_base64url
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
+CODE = {"code": "abc"}
 CALLBACK = "http://127.0.0.1:9/oauth/sign-in/with/other/callback"
 JOURNEY = UpstreamState("state", "the-nonce-of-this-trip", "v" * 43, CALLBACK)
 NOW = SYSTEM.now()
@@ -150,6 +154,19 @@ def test_a_good_token_is_believed(rogue: Pages) -> None:
         ({"exp": NOW - 61}, "federation.jwt.exp"),
         ({"exp": None}, "federation.jwt.exp"),
         ({"iat": NOW + 3600}, "federation.jwt.iat"),
+        ({"iat": None}, "federation.iat"),
+        ({"iat": NOW - 2 * 86_400}, "federation.iat"),
+        ({"iat": "now"}, "federation.jwt.iat"),
+        ({"iat": True}, "federation.jwt.iat"),
+        ({"exp": str(NOW + 300)}, "federation.jwt.exp"),
+        ({"nbf": NOW + 300.5}, "federation.jwt.nbf"),
+        ({"aud": []}, "federation.jwt.aud"),
+        ({"aud": ["them"], "azp": "us"}, "federation.jwt.aud"),
+        ({"aud": ["us", 7], "azp": "us"}, "federation.jwt.aud"),
+        ({"aud": ["us", "them"]}, "federation.azp"),
+        ({"aud": ["us", "them"], "azp": None}, "federation.azp"),
+        ({"aud": ["us", "them"], "azp": ["us"]}, "federation.azp"),
+        ({"aud": ["us"], "azp": "them"}, "federation.azp"),
         ({"nonce": "of another trip"}, "federation.nonce"),
         ({"nonce": None}, "federation.nonce"),
         ({"nonce": 7}, "federation.nonce"),
@@ -165,6 +182,238 @@ def test_anything_else_is_not(rogue: Pages, more: dict[str, object], why: str) -
     assert check(rogue, signed(claims(rogue, **more))) == why
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"iat": NOW - 300.25, "exp": NOW + 300.75, "nbf": NOW - 300.5},
+        {"iat": NOW - 300, "nbf": NOW - 300},
+        {"exp": NOW - 59},
+        {"aud": ["us"]},
+        {"aud": ["us", "us"]},
+        {"aud": ["us"], "azp": "us"},
+        {"azp": "us"},
+        {"aud": ["us", "them"], "azp": "us"},
+        {"jti": 7, "groups": ["g" * 36] * 500, "acr": None},
+        {"deep": [[[[[[[[[[{"a": 1}]]]]]]]]]], "big": 2**70, "odd": "\0\ud800", "float": 1e-3},
+        {"email_verified": "true", "is_private_email": "false"},
+        {"at_hash": 7},
+    ],
+    ids=lambda more: str(more)[:40],
+)
+def test_a_good_token_may_say_more(rogue: Pages, more: dict[str, object]) -> None:
+    assert read(rogue, raw(claims(rogue, **more), {})).subject == "248289761001"
+
+
+_HEADERS = (
+    # Microsoft Entra and ADFS
+    {"typ": "JWT", "x5t": "nOo3ZDrODXEK1jKWhXslHR_KXEg"},
+    {"x5t#S256": "x", "x5c": ["MII"], "x5u": "http://127.0.0.1/x"},
+    {"jku": "http://127.0.0.1/jwks", "jwk": {"kty": "oct", "k": "AA"}},
+    {"typ": None},
+    {"typ": "JWS"},
+    {"typ": "JOSE"},
+    {"typ": "application/JWT"},
+    {"typ": "id_token+jwt"},
+    {"cty": "JWT", "zip": "DEF", "b64": True, "unknown": {"a": [1, 2.5]}, "pi.attr": 2**60},
+)
+
+
+@pytest.mark.parametrize("more", _HEADERS, ids=str)
+def test_header_parameters_that_are_not_understood_are_ignored(
+    rogue: Pages, more: dict[str, object]
+) -> None:
+    assert read(rogue, raw(claims(rogue), more)).subject
+    assert not [path for path in rogue.asked if path == "/x"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"crit": ["exp"]}, "federation.jwt.header"),
+        ({"crit": ["b64"], "b64": False}, "federation.jwt.header"),
+        ({"crit": []}, "federation.jwt.header"),
+        ({"b64": False}, "federation.jwt.header"),
+        ({"typ": "at+jwt"}, "federation.jwt.typ"),
+        ({"typ": "logout+jwt"}, "federation.jwt.typ"),
+        ({"typ": "application/oauth-id-jag+jwt"}, "federation.jwt.typ"),
+        ({"alg": "none"}, "federation.jwt.alg"),
+        ({"alg": "HS256"}, "federation.jwt.alg"),
+        ({"alg": "RS1"}, "federation.jwt.alg"),
+        ({"alg": "RS256"}, "federation.jwt.key"),
+        ({"alg": "ES384"}, "federation.jwt.key"),
+        ({"alg": ["ES256"]}, "federation.jwt.alg"),
+        ({"kid": "two"}, "federation.jwt.key"),
+        ({"kid": 7}, "federation.jwt.kid"),
+    ],
+    ids=str,
+)
+def test_what_the_header_must_say_is_checked(
+    rogue: Pages, more: dict[str, object], why: str
+) -> None:
+    assert check(rogue, raw(claims(rogue), more)) == why
+
+
+def raw(said: Mapping[str, object], header: Mapping[str, object], key: ECKey = KEY) -> str:
+    """Signed with ES256, whatever the header says; None leaves a parameter out."""
+    members = {"alg": "ES256", "kid": "one", **header}
+    kept = {name: value for name, value in members.items() if value is not None}
+    parts = (to_base64url(json.dumps(each).encode()) for each in (kept, said))
+    text = ".".join(parts).encode()
+    private = key.private_key
+    assert private is not None
+    der = private.sign(text, ec.ECDSA(hashes.SHA256()))
+    signature = b"".join(n.to_bytes(32) for n in utils.decode_dss_signature(der))
+    return f"{text.decode()}.{to_base64url(signature)}"
+
+
+RSA = RSAKey.generate_key(2048)
+
+
+def _signers(rsa: RSAKey) -> Mapping[str, Key]:
+    return {
+        **{f"{family}{bits}": rsa for family in ("RS", "PS") for bits in (256, 384, 512)},
+        "ES256": ECKey.generate_key("P-256"),
+        "ES384": ECKey.generate_key("P-384"),
+        "ES512": ECKey.generate_key("P-521"),
+        "EdDSA": OKPKey.generate_key("Ed25519"),
+        "Ed25519": OKPKey.generate_key("Ed25519"),
+        "Ed448": OKPKey.generate_key("Ed448"),
+    }
+
+
+_SIGNERS, _STRANGERS = _signers(RSA), _signers(RSAKey.generate_key(2048))
+_OTHERS: tuple[dict[str, object], ...] = (
+    {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA", "kid": "pq"},
+    {"kty": "oct", "k": "AAAA"},
+    {"kty": "RSA", "n": "AQAB", "e": "AQAB"},
+    {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},
+    {"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"},
+    {"kty": "OKP", "crv": "X25519", "x": "AA"},
+    {"kty": 7},
+)
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
+@pytest.mark.parametrize("alg", _SIGNERS)
+def test_algorithms_of_jwa_are_verified(rogue: Pages, alg: str) -> None:
+    key = _SIGNERS[alg]
+    others = [
+        each.as_dict(private=False) for each in {id(k): k for k in _SIGNERS.values()}.values()
+    ]
+    for keys in ([*_OTHERS, *others], [key.as_dict(private=False)]):
+        # Without kid: the keys of the algorithm are tried (Core section 10.1).
+        rogue.at["/jwks"] = Page(json.dumps({"keys": keys}).encode())
+        access = {"access_token": "at", "at_hash": at_hash(alg, "at")}
+        token = jose.encode({"alg": alg}, claims(rogue, at_hash=access["at_hash"]), key, [alg])
+        page = {"id_token": token, "access_token": "at"}
+        rogue.at["/token"] = Page(json.dumps(page).encode())
+        assert asyncio.run(OpenIdProvider(line(rogue.url)).read(CODE, JOURNEY, NOW)).subject
+        rogue.at["/token"] = Page(json.dumps({**page, "access_token": "another"}).encode())
+        if alg[:2] != "Ed":
+            with pytest.raises(Refused) as refused:
+                asyncio.run(OpenIdProvider(line(rogue.url)).read(CODE, JOURNEY, NOW))
+            assert refused.value.refusal.check == "federation.at_hash"
+    token = jose.encode({"alg": alg}, claims(rogue), _STRANGERS[alg], [alg])
+    assert check(rogue, token) == "federation.jwt.signature"
+
+
+def at_hash(alg: str, token: str) -> str:
+    """The hash that belongs into an ID token of this algorithm (Core section 3.1.3.6)."""
+    digest = hashlib.new(f"sha{alg[2:]}" if alg[:2] != "Ed" else "sha512", token.encode()).digest()
+    return to_base64url(digest[: len(digest) // 2])
+
+
+@pytest.mark.parametrize(
+    ("published", "kid", "why"),
+    [
+        # A kid twice, of keys of one or of two types.
+        ([("one", "new"), ("one", "old")], "one", ""),
+        ([("one", "old"), ("one", "new")], "one", ""),
+        ([("one", "rsa"), ("one", "new")], "one", ""),
+        ([("one", "rsa"), ("two", "new")], None, ""),
+        ([(None, "rsa"), (None, "new")], None, ""),
+        ([(None, "old"), (None, "new")], None, ""),
+        # A key without kid can be that of any kid.
+        ([(None, "new")], "one", ""),
+        ([("two", "new")], "one", "federation.jwt.key"),
+        ([("one", "rsa")], "one", "federation.jwt.key"),
+        ([("one", "old"), ("two", "new")], "one", "federation.jwt.signature"),
+        ([], "one", "federation.jwt.key"),
+    ],
+    ids=str,
+)
+def test_key_is_chosen_by_kid_and_algorithm(
+    rogue: Pages, published: list[tuple[str | None, str]], kid: str | None, why: str
+) -> None:
+    known: Mapping[str, Key] = {"new": KEY, "old": ECKey.generate_key("P-256"), "rsa": RSA}
+    keys = [{**known[name].as_dict(private=False), "kid": each} for each, name in published]
+    shown = [{n: v for n, v in key.items() if v is not None} for key in keys]
+    rogue.at["/jwks"] = Page(json.dumps({"keys": shown}).encode())
+    token = raw(claims(rogue), {"kid": kid})
+    if why:
+        assert check(rogue, token) == why
+    else:
+        assert read(rogue, token).subject
+
+
+@pytest.mark.parametrize("kid", ["one", None])
+def test_keys_that_changed_under_their_kid_are_read_again_once(
+    rogue: Pages, kid: str | None
+) -> None:
+    moment = [NOW]
+    settings = ProviderSettings("other", "Other", ProviderKind.OPENID, rogue.url, "us")
+    door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: moment[0])
+    provider = OpenIdProvider(
+        ProviderConnection(settings, Secret("s" * 40), door, lambda: moment[0])
+    )
+    newer = ECKey.generate_key("P-256")
+
+    def publish(key: ECKey) -> None:
+        shown = {**key.as_dict(private=False), **({"kid": kid} if kid else {})}
+        if not kid:
+            shown.pop("kid", None)
+        rogue.at["/jwks"] = Page(json.dumps({"keys": [shown]}).encode())
+
+    async def come(key: ECKey, times: int = 1) -> list[ClaimedIdentity | BaseException]:
+        page = {"id_token": raw(claims(rogue), {"kid": kid}, key)}
+        rogue.at["/token"] = Page(json.dumps(page).encode())
+        came = (provider.read(CODE, JOURNEY, NOW) for _ in range(times))
+        return await asyncio.gather(*came, return_exceptions=True)
+
+    async def story() -> None:
+        publish(KEY)
+        assert all(isinstance(each, ClaimedIdentity) for each in await come(KEY))
+        publish(newer)
+        # Sign-ins at the same time share the request.
+        found = await come(newer, 5)
+        assert all(isinstance(each, ClaimedIdentity) for each in found), found
+        assert rogue.asked.count("/jwks") == 2
+        # Tokens that nobody signed do not make a request each.
+        assert all(isinstance(each, Refused) for each in await come(KEY, 5))
+        assert rogue.asked.count("/jwks") == 2
+
+    asyncio.run(story())
+
+
+def test_a_refusal_says_what_was_expected_and_received(rogue: Pages) -> None:
+    def refusal(token: str) -> tuple[str, str]:
+        with pytest.raises(Refused) as refused:
+            read(rogue, token)
+        return refused.value.refusal.expected, refused.value.refusal.received
+
+    assert refusal(signed(claims(rogue, iss="https://else.example"))) == (
+        rogue.url,
+        "https://else.example",
+    )
+    assert refusal(signed(claims(rogue, aud="them\n"))) == ("us", "them?")
+    assert refusal(signed(claims(rogue, exp=NOW - 100)))[1] == str(NOW - 100)
+    assert refusal(raw(claims(rogue), {"kid": "two"}))[1] == "ES256, kid two"
+    assert refusal(raw(claims(rogue), {"alg": "HS256"}))[1] == "HS256"
+    assert refusal(raw(claims(rogue), {"typ": "at+jwt"}))[1] == "at+jwt"
+    assert JOURNEY.nonce not in str(refusal(signed(claims(rogue, nonce="secret"))))
+    assert "secret" not in str(refusal(signed(claims(rogue, nonce="secret"))))
+
+
 def test_signature_of_another_key_is_refused(rogue: Pages) -> None:
     stranger = ECKey.generate_key("P-256", {"kid": "one"})
     assert check(rogue, signed(claims(rogue), stranger)) == "federation.jwt.signature"
@@ -175,8 +424,10 @@ def test_signature_of_another_key_is_refused(rogue: Pages) -> None:
     assert check(rogue, "not a token") == "federation.jwt.form"
 
 
-def test_an_address_is_proven_by_the_word_true_alone(rogue: Pages) -> None:
-    for said in ("true", 1, None, False, [True]):
+def test_an_address_is_proven_by_true_alone(rogue: Pages) -> None:
+    # Apple and Cognito send a string.
+    assert read(rogue, signed(claims(rogue, email_verified="true"))).proven_email
+    for said in ("false", "TRUE", "1", 1, 1.0, None, False, [True]):
         found = read(rogue, signed(claims(rogue, email_verified=said)))
         assert found.proven_email == ""
     for address in ("a b@example.com", "ada@", "@example.com", "x\n@example.com", 7, "a" * 300):
@@ -193,7 +444,8 @@ def test_claims_missing_in_the_id_token_come_from_userinfo(rogue: Pages) -> None
     for said, proven in (
         (good, "ada@example.com"),
         ({**good, "sub": "somebody else"}, ""),
-        ({**good, "email_verified": "true"}, ""),
+        ({**good, "email_verified": "true"}, "ada@example.com"),
+        ({**good, "email_verified": "false"}, ""),
         ([], ""),
     ):
         rogue.at["/userinfo"] = Page(json.dumps(said).encode())
@@ -210,7 +462,7 @@ def test_named_claims_are_kept_from_id_token_and_userinfo(rogue: Pages) -> None:
     rogue.at["/userinfo"] = Page(json.dumps(more).encode())
 
     def kept(keep: tuple[str, ...], **said: object) -> object:
-        answer = {"id_token": signed(claims(rogue, **said)), "access_token": "at"}
+        answer = {"id_token": raw(claims(rogue, **said), {}), "access_token": "at"}
         rogue.at["/token"] = Page(json.dumps(answer).encode())
         provider = OpenIdProvider(line(rogue.url, keep=keep))
         return asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).kept
@@ -221,14 +473,40 @@ def test_named_claims_are_kept_from_id_token_and_userinfo(rogue: Pages) -> None:
     with pytest.raises(Refused) as refused:
         kept(("hd",), hd="x" * 8_200)
     assert refused.value.refusal.check == "federation.kept_claims"
-    # Another user's response is none; a failure must not end what was kept.
-    rogue.at["/userinfo"] = Page(json.dumps({**more, "sub": "another"}).encode())
-    assert kept(("unit",)) == {}
-    rogue.at["/userinfo"] = Page(status=502)
-    assert kept(("hd",), hd="a.example") == {"hd": "a.example"}
-    with pytest.raises(Refused) as refused:
-        kept(("unit",))
-    assert refused.value.refusal.check == "federation.userinfo"
+    # A response that cannot be used must not end what was kept.
+    for page in (
+        Page(json.dumps({**more, "sub": "another"}).encode()),
+        Page(json.dumps({"unit": [1]}).encode()),
+        Page(b"{"),
+        Page(b"[]"),
+        Page(status=502),
+        Page(b"<html>", kind="text/html"),
+        Page(_userinfo_jwt(rogue, aud="them"), kind="application/jwt"),
+        Page(_userinfo_jwt(rogue, sub="another"), kind="application/jwt"),
+        Page(_userinfo_jwt(rogue)[:-2], kind="application/jwt"),
+    ):
+        rogue.at["/userinfo"] = page
+        assert kept(("hd",), hd="a.example") == {"hd": "a.example"}
+        with pytest.raises(Refused) as refused:
+            kept(("unit",))
+        assert refused.value.refusal.check == "federation.userinfo"
+    # Signed userinfo may omit all but `sub` (Core section 5.3.2).
+    for said in ({}, {"iss": None, "aud": None, "exp": None, "iat": None}):
+        body = _userinfo_jwt(rogue, **said)
+        rogue.at["/userinfo"] = Page(body, kind="application/jwt; charset=utf-8")
+        assert kept(("unit",)) == {"unit": [1]}
+    # Numbers and texts that not every JSON parser reads are not kept.
+    for odd in ("\ud800", "\0", 10**30, {"a": [[[[[[[[[1]]]]]]]]]}):
+        with pytest.raises(Refused) as refused:
+            kept(("hd",), hd=odd)
+        assert refused.value.refusal.check == "federation.kept_claims"
+    rogue.at["/token"] = Page(json.dumps({"id_token": signed(claims(rogue))}).encode())
+    with pytest.raises(Refused):
+        asyncio.run(OpenIdProvider(line(rogue.url, keep=("unit",))).read(CODE, JOURNEY, NOW))
+
+
+def _userinfo_jwt(server: Pages, **more: object) -> bytes:
+    return signed(claims(server, nonce=None, unit=[1], **more)).encode()
 
 
 def test_an_answer_that_names_another_server_is_not_taken(rogue: Pages) -> None:

@@ -26,7 +26,6 @@ from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 
 _T = TypeVar("_T")
@@ -105,7 +104,7 @@ class GitHubProvider(Struct, frozen=True):
             email_verified=bool(email),
             name=plain(person.name),
             username=plain(person.login),
-            kept=kept_claims(self.settings, read_object(body) or {}),
+            kept=kept_claims(self.settings, self._decoded(body, dict[str, object])),
         )
 
     async def probe(self, upstream_state: UpstreamState) -> None:

@@ -3,6 +3,8 @@
 import base64
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256, sha384, sha512
+from typing import cast
 from urllib.parse import quote
 
 import msgspec
@@ -24,14 +26,13 @@ from valetkey.authorization.authentication.federation.provider import (
 )
 from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
-from valetkey.fetch.outbound import JSON, Fetched
-from valetkey.kernel.jose import jwt
-from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.moment import Instant, later, minutes, seconds
+from valetkey.fetch.outbound import ANYTHING, JSON, Fetched
+from valetkey.kernel.jose import foreign, jwt
+from valetkey.kernel.jose.foreign import ForeignKeys
+from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.secret import same
-from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.secret import same, to_base64url
+from valetkey.kernel.strict_json import read_foreign_object
 from valetkey.kernel.url import append_query, parse_url
 
 LIFE = minutes(10)
@@ -44,7 +45,13 @@ _CLOCKS = 60
 _ROUNDED = 2
 """Two differences of times in whole seconds differ by less than this."""
 
-_KEY_TYPES = ("application/json", "application/jwk-set+json")
+_OLDEST = days(1)
+"""Maximum age of an ID token; the nonce binds it to one sign-in."""
+
+_ID_TOKEN_TYPES = ("", "jwt", "id_token+jwt")
+_JWT = "application/jwt"
+_SUBJECT = f"1 to {LONGEST_SUBJECT} printable characters"
+_AT_HASHES = {"256": sha256, "384": sha384, "512": sha512}
 _SCOPES = ("openid", "email", "profile")
 _BASIC, _POST = "client_secret_basic", "client_secret_post"
 
@@ -72,7 +79,7 @@ class _CachedMetadata:
 
     metadata: _Metadata | None = None
     metadata_at: Instant = Instant(0)
-    keys: KeySet = field(default_factory=KeySet)
+    keys: ForeignKeys = field(default_factory=ForeignKeys)
     keys_at: Instant = Instant(0)
     newest_at: Instant = Instant(0)
 
@@ -116,47 +123,80 @@ class OpenIdProvider:
         # RFC 9207: another server's response must not be accepted as this one's.
         named = answer.get("iss")
         if named is None and metadata.authorization_response_iss_parameter_supported:
-            raise unusable(self.settings, "iss")
+            raise unusable(self.settings, "iss", "no iss", metadata.issuer)
         if named is not None and named != metadata.issuer:
-            raise unusable(self.settings, "iss")
+            raise unusable(self.settings, "iss", named, metadata.issuer)
         tokens = await self._redeem(code_of(answer, self.settings), upstream_state, metadata)
-        claims = await self._verified(tokens.id_token, metadata, now)
-        nonce = claims.get("nonce")
-        if not isinstance(nonce, str) or not same(nonce, upstream_state.nonce):
-            raise unusable(self.settings, "nonce")
+        found = await self._verified(tokens.id_token, metadata, now)
+        claims = found.claims
+        subject = self._check_claims(claims, upstream_state, now)
+        self._check_access_token(found, tokens.access_token)
         auth_time = self._auth_time(claims, upstream_state, now)
-        several = isinstance(claims.get("aud"), list)
-        if claims.get("azp", None if several else self.settings.client_id) not in {
-            self.settings.client_id,
-            None,
-        }:
-            raise unusable(self.settings, "azp")
-        subject = claims.get("sub")
-        if not isinstance(subject, str) or not subject.isprintable():
-            raise unusable(self.settings, "sub")
-        if not 0 < len(subject) <= LONGEST_SUBJECT:
-            raise unusable(self.settings, "sub")
         said: Mapping[str, object] = claims
         kept = claims
         misses_kept = any(name not in claims for name in self.settings.keep_claims)
         if "email" not in claims or misses_kept:
             # Core section 5.4: with an access token, scope claims are at the UserInfo endpoint.
-            more = await self._userinfo(
-                tokens.access_token, subject, metadata, required=misses_kept
-            )
+            try:
+                more = await self._userinfo(tokens.access_token, subject, metadata, now)
+            except Refused:
+                # Kept claims must not end because of it; the identity is proven without.
+                if misses_kept:
+                    raise
+                more = {}
             said = said if "email" in claims else more
             kept = {**more, **claims}
         return ClaimedIdentity(
             issuer=metadata.issuer,
             subject=subject,
             email=address(said.get("email")),
-            # Only JSON true: some providers send "true", and one did so for unverified addresses.
-            email_verified=said.get("email_verified") is True,
+            # Apple and Cognito write the boolean as a string.
+            email_verified=said.get("email_verified") is True
+            or said.get("email_verified") == "true",
             name=plain(said.get("name")),
             username=plain(said.get("preferred_username")),
             kept=kept_claims(self.settings, kept),
             auth_time=auth_time,
         )
+
+    def _check_claims(self, claims: jwt.Claims, upstream_state: UpstreamState, now: Instant) -> str:
+        """Return the subject (Core section 3.1.3.7, numbers 3 to 5, 10 and 11).
+
+        Numbers 2 and 6 to 9 are those of `foreign.verify`; 1 does not apply, 12 neither.
+        """
+        settings = self.settings
+        issued_at = claims.get("iat")
+        if type(issued_at) is not int:
+            raise unusable(settings, "iat", "no iat", "an ID token with iat")
+        if issued_at < now - _OLDEST:
+            raise unusable(settings, "iat", str(issued_at), f"at least {now - _OLDEST}")
+        nonce = claims.get("nonce")
+        if not isinstance(nonce, str) or not same(nonce, upstream_state.nonce):
+            received = "no nonce" if nonce is None else "another one"
+            raise unusable(settings, "nonce", received, "the nonce of this sign-in")
+        named, azp = claims.get("aud"), claims.get("azp")
+        several = isinstance(named, list) and len({*cast("list[str]", named)}) > 1
+        if azp != settings.client_id and (several or azp is not None):
+            received = "no azp beside several audiences" if azp is None else str(azp)
+            raise unusable(settings, "azp", received, settings.client_id)
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not subject.isprintable():
+            raise unusable(settings, "sub", expected=_SUBJECT)
+        if not 0 < len(subject) <= LONGEST_SUBJECT:
+            raise unusable(settings, "sub", f"{len(subject)} characters", _SUBJECT)
+        return subject
+
+    def _check_access_token(self, found: foreign.Verified, access_token: str) -> None:
+        """Refuse an access token that does not belong to the ID token (Core section 3.1.3.8).
+
+        The hash of EdDSA is not defined, so it is not compared.
+        """
+        said, bits = found.claims.get("at_hash"), found.header.alg[2:]
+        if not isinstance(said, str) or not access_token or bits not in _AT_HASHES:
+            return
+        digest = _AT_HASHES[bits](access_token.encode("utf-8", "surrogatepass")).digest()
+        if not same(said.rstrip("="), to_base64url(digest[: len(digest) // 2])):
+            raise unusable(self.settings, "at_hash", "another", "the hash of the access token")
 
     def _auth_time(
         self, claims: jwt.Claims, upstream_state: UpstreamState, now: Instant
@@ -171,34 +211,51 @@ class OpenIdProvider:
         if not upstream_state.fresh:
             return at
         departed_at, issued_at = upstream_state.departed_at, claims.get("iat")
+        expected = f"authentication at {departed_at} or later"
         if at is None or not departed_at or type(said) is not int or type(issued_at) is not int:
-            raise unusable(self.settings, "auth_time")
+            raise unusable(self.settings, "auth_time", "no auth_time", expected)
         # Both times of the provider, so that a difference of clocks does not count.
         is_older = issued_at - said > now - departed_at + _ROUNDED
         if is_older or not departed_at - _CLOCKS <= said <= now + _CLOCKS:
-            raise unusable(self.settings, "auth_time")
+            raise unusable(self.settings, "auth_time", str(said), expected)
         return at
 
     async def _userinfo(
-        self, token: str, subject: str, metadata: _Metadata, *, required: bool
+        self, token: str, subject: str, metadata: _Metadata, now: Instant
     ) -> Mapping[str, object]:
-        if not metadata.userinfo_endpoint or not token:
+        """Return the claims at the UserInfo endpoint, none if the provider has no such endpoint.
+
+        Refused unless they are readable and of this user.
+        """
+        settings = self.settings
+        if not metadata.userinfo_endpoint:
             return {}
-        authorization = f"Bearer {one_line(token)}"
+        if not token:
+            raise unusable(settings, "userinfo", "no access token", "an access token")
         asking = self.line.http.get_authorized(
-            metadata.userinfo_endpoint, authorization=authorization
+            metadata.userinfo_endpoint,
+            authorization=f"Bearer {one_line(token)}",
+            accept=(*JSON, _JWT),
         )
-        try:
-            answered = await fetched(asking, self.settings, "userinfo")
-        except Refused:
-            # Kept claims must not end because the provider fails for a moment.
-            if required:
-                raise
-            # The identity is proven; its other claims are optional.
-            return {}
-        said = read_object(answered.body) or {}
+        answered = await fetched(asking, settings, "userinfo")
+        if answered.media_type == _JWT:
+            text = answered.body.decode("ascii", "replace").strip()
+            try:
+                said = (await self._verified(text, metadata, now, sparse=True)).claims
+            except Refused as refused:
+                found = refused.refusal
+                check = found.check.removeprefix("federation.")
+                received = f"{check}: {found.received}"
+                raise unusable(settings, "userinfo", received, found.expected) from None
+        else:
+            read = read_foreign_object(answered.body)
+            if read is None:
+                raise unusable(settings, "userinfo", "no JSON object", "a JSON object")
+            said = read
         # Core section 5.3.2: another user's response must not be accepted.
-        return said if said.get("sub") == subject else {}
+        if said.get("sub") != subject:
+            raise unusable(settings, "userinfo", "another sub", "the sub of the ID token")
+        return said
 
     async def probe(self, upstream_state: UpstreamState) -> None:
         """Fetch the metadata and the keys, and send a token request with an unknown code."""
@@ -248,7 +305,8 @@ class OpenIdProvider:
         every 10 seconds. Raises Refused.
         """
         metadata = await self._metadata()
-        return await self._verified(token, metadata, now, typ=(typ,), audience=audience)
+        found = await self._verified(token, metadata, now, typ=(typ,), audience=audience)
+        return found.claims
 
     async def _verified(
         self,
@@ -256,26 +314,30 @@ class OpenIdProvider:
         metadata: _Metadata,
         now: Instant,
         *,
-        typ: Collection[str] = ("jwt", ""),
+        typ: Collection[str] = _ID_TOKEN_TYPES,
         audience: str = "",
-    ) -> jwt.Claims:
+        sparse: bool = False,
+    ) -> foreign.Verified:
         for newest in (False, True):
             keys = await self._keys(metadata, newest=newest)
             try:
-                return jwt.verify(
+                return foreign.verify(
                     token,
                     keys,
                     typ=typ,
-                    algorithms=tuple(Algorithm),
                     issuer=metadata.issuer,
                     audience=audience or self.settings.client_id,
                     now=now,
                     leeway=_CLOCKS,
+                    sparse=sparse,
                 )
             except Refused as refused:
-                # The provider may have just rotated its keys.
-                if refused.refusal.check != jwt.UNKNOWN_KEY or newest:
-                    raise unusable(self.settings, refused.refusal.check) from None
+                found = refused.refusal
+                # The provider may have just rotated its keys, or replaced one under its kid.
+                if found.check not in foreign.WORTH_NEW_KEYS or newest:
+                    raise unusable(
+                        self.settings, found.check, found.received, found.expected
+                    ) from None
         raise unusable(self.settings, jwt.UNKNOWN_KEY)
 
     async def _metadata(self) -> _Metadata:
@@ -297,29 +359,32 @@ class OpenIdProvider:
             raise unusable(self.settings, "discovery") from None
         # Discovery section 4.3: otherwise one server could impersonate another.
         if found.issuer != issuer:
-            raise unusable(self.settings, "discovery_issuer")
+            raise unusable(self.settings, "discovery_issuer", found.issuer, issuer)
         for endpoint in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
             web = parse_url(endpoint)
             if web is None or (web.scheme != "https" and not web.is_loopback()):
-                raise unusable(self.settings, "discovery_endpoint")
+                raise unusable(self.settings, "discovery_endpoint", endpoint, "an https address")
         known.metadata, known.metadata_at = found, now
         return found
 
-    async def _keys(self, metadata: _Metadata, *, newest: bool) -> KeySet:
+    async def _keys(self, metadata: _Metadata, *, newest: bool) -> ForeignKeys:
         known, now = self._known, self.line.now()
         wait = _BETWEEN_FETCHES if newest else LIFE
         at = known.newest_at if newest else known.keys_at
         if at and later(at, wait) > now:
             return known.keys
-        if newest:
-            known.newest_at = now
-        answered = await fetched(
-            self.line.http.get(metadata.jwks_uri, accept=_KEY_TYPES), self.settings, "keys"
-        )
         try:
-            known.keys = KeySet.parse(answered.body, ignore_unknown=True)
-        except Refused:
-            raise unusable(self.settings, "keys") from None
+            # Concurrent calls share the request.
+            answered = await fetched(
+                self.line.http.get(metadata.jwks_uri, accept=ANYTHING), self.settings, "keys"
+            )
+        finally:
+            known.newest_at = now if newest else known.newest_at
+        try:
+            known.keys = ForeignKeys.parse(answered.body)
+        except Refused as refused:
+            found = refused.refusal.description
+            raise unusable(self.settings, "keys", found, "a key set") from None
         known.keys_at = now
         return known.keys
 

@@ -28,6 +28,7 @@ LONGEST_SUBJECT = 255
 LARGEST_KEPT = 8_192
 """Maximum size of the kept claims of one account in bytes of JSON."""
 
+_LONGEST_RECEIVED = 300
 _LONGEST_EMAIL = 254
 _LONGEST_NAME = 100
 
@@ -109,14 +110,19 @@ class ProviderConnection:
     now: Callable[[], Instant]
 
 
-def unusable(provider: ProviderSettings, check: str, received: str = "") -> Refused:
-    """Return a refusal: the provider's response proves nothing; details go to the event log."""
+def unusable(
+    provider: ProviderSettings, check: str, received: str = "", expected: str = ""
+) -> Refused:
+    """Return a refusal: the provider's response proves nothing; details go to the event log.
+
+    Never pass a secret, a token or a personal claim as `received`.
+    """
     return Refused.because(
         ErrorCode.ACCESS_DENIED,
         "the other server did not confirm who you are; nothing was changed",
         f"federation.{check}",
-        f"an answer of {provider.id}",
-        received,
+        expected or f"an answer of {provider.id}",
+        "".join(c if c.isprintable() else "?" for c in received[:_LONGEST_RECEIVED]),
     )
 
 
@@ -148,7 +154,13 @@ def kept_claims(
     if not provider.keep_claims:
         return None
     kept = {name: said[name] for name in provider.keep_claims if said.get(name) is not None}
-    size = len(msgspec.json.encode(kept))
+    try:
+        encoded = msgspec.json.encode(kept)
+    except (msgspec.MsgspecError, ValueError, OverflowError):
+        encoded = b""
+    if read_object(encoded) is None:
+        raise unusable(provider, "kept_claims", expected="claims that every JSON parser reads")
+    size = len(encoded)
     if size > LARGEST_KEPT:
         raise unusable(provider, "kept_claims", f"{size} bytes; at most {LARGEST_KEPT}")
     return kept

@@ -20,7 +20,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import from_base64url
-from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.strict_json import read_foreign_object
 from valetkey.kernel.words import translatable
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -110,7 +110,7 @@ def _member(presented: Presented, part: int, name: str) -> object:
     assertion = presented.parameters.get("client_assertion") or ""
     parts = assertion.split(".", _PARTS) if len(assertion) <= jwt.LONGEST else []
     data = from_base64url(parts[part]) if len(parts) == _PARTS else None
-    members = read_object(data) if data is not None else None
+    members = read_foreign_object(data) if data is not None else None
     return None if members is None else members.get(name)
 
 
@@ -128,6 +128,7 @@ def _proves_secret_jwt(presented: Presented, client: Client, means: ProofInputs)
             audience=presented.audiences,
             now=presented.now,
             leeway=LEEWAY,
+            foreign=True,
         )
 
     return verify_assertion(
@@ -166,6 +167,7 @@ def _proves_private_key_jwt(
             audience=presented.audiences,
             now=presented.now,
             leeway=LEEWAY,
+            foreign=True,
         )
 
     return verify_assertion(presented, client, means, AuthenticationMethod.PRIVATE_KEY_JWT, verify)
