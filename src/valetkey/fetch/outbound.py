@@ -87,6 +87,8 @@ class Fetched(Struct, frozen=True):
     """The Cache-Control headers as received, joined."""
     age: str = ""
     """The Age header as received."""
+    date: str = ""
+    """The Date header as received."""
 
 
 class OutboundHttp:
@@ -317,10 +319,9 @@ async def _answer(response: "httpx2.Response") -> Fetched:
     finally:
         await response.aclose()
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    retry_after, cache_control, age = (
-        response.headers.get(name, "").strip() for name in ("retry-after", "cache-control", "age")
-    )
-    return Fetched(response.status_code, kind, bytes(body), retry_after, cache_control, age)
+    names = ("retry-after", "cache-control", "age", "date")
+    more = (response.headers.get(name, "").strip() for name in names)
+    return Fetched(response.status_code, kind, bytes(body), *more)
 
 
 def _authorized(authorization: str) -> dict[str, str]:

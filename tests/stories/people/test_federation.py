@@ -323,6 +323,29 @@ def test_an_answer_counts_once_and_in_its_own_browser(tmp_path: Path, database_u
         assert statuses.count(400) == 15
 
 
+def test_sign_ins_that_succeed_are_not_limited_by_network(
+    tmp_path: Path, database_url: str
+) -> None:
+    with two(tmp_path, database_url) as it, it.ours.clock.stopped():
+        it.here.submit(
+            it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in")),
+            "make",
+            {"username": "ada"},
+        )
+
+        def leave(browser: UserAgent) -> Page:
+            page = browser.open(f"{it.ours.auth_url}/oauth/sign-in")
+            return browser.open(urljoin(page.url, it.link(page)))
+
+        for _ in range(65):
+            browser = UserAgent(it.ours.auth_url)
+            back = it.there.open(leave(browser).location).location
+            assert browser.open(back).status == 200
+        # Those that never come back are.
+        statuses = [leave(UserAgent(it.ours.auth_url)).status for _ in range(61)]
+        assert statuses.count(429) == 1
+
+
 def test_a_link_from_elsewhere_leads_nowhere(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         place = f"{it.ours.auth_url}/oauth/sign-in/with/other"

@@ -45,8 +45,8 @@ def line(
     settings = ProviderSettings(
         "other", "Other", ProviderKind.OPENID, issuer, client_id, keep_claims=keep
     )
-    door = OutboundHttp([ip_network("127.0.0.0/8")], lambda: NOW)
-    return ProviderConnection(settings, Secret(secret), door, lambda: NOW)
+    door = OutboundHttp([ip_network("127.0.0.0/8")], SYSTEM.now)
+    return ProviderConnection(settings, Secret(secret), door, SYSTEM.now)
 
 
 async def _sent(provider: OpenIdProvider, upstream_state: UpstreamState) -> str:
@@ -574,6 +574,27 @@ def test_probe_names_the_first_thing_that_is_wrong(rogue: Pages) -> None:
     ):
         rogue.at["/token"] = Page(body, status=status)
         assert probed() == found, body
+    rogue.at["/token"] = Page(b'{"error": "invalid_grant"}', status=400)
+    shown = json.loads(rogue.at["/.well-known/openid-configuration"].body)
+    for algorithms, found in (
+        (["RS256", "ES256"], ("", "")),
+        (["HS256", "none"], ("federation.jwt.alg", "HS256, none")),
+        (["RS256"], ("federation.keys", "1 usable keys")),
+    ):
+        document = {**shown, "id_token_signing_alg_values_supported": algorithms}
+        rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(document).encode())
+        assert probed() == found
+    rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(shown).encode())
+    late = ProviderConnection(
+        provider.settings,
+        provider.line.secret,
+        provider.line.http,
+        lambda: Instant(SYSTEM.now() + 600),
+    )
+    with pytest.raises(Refused) as refused:
+        asyncio.run(OpenIdProvider(late).probe(JOURNEY))
+    assert refused.value.refusal.check == "federation.clock"
+    assert "behind" in refused.value.refusal.received
     rogue.at["/jwks"] = Page(b'{"keys": []}')
     assert probed()[0] == "federation.keys"
     # Cached metadata would hide that the provider is gone.

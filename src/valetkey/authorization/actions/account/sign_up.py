@@ -161,6 +161,7 @@ class _Wanted:
     invitation: str
     link: Secret
     now: Instant
+    counted: str
 
 
 class SignUp(Struct, frozen=True):
@@ -204,7 +205,7 @@ class SignUp(Struct, frozen=True):
             hash_prepared, prepared, self.passwords.passwords, salt
         )
         record = _record(typed.username, typed.email, typed.name, asked.language)
-        wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now)
+        wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now, place)
         return await store.write(lambda tx: self._settle(tx, wanted, enter), done_by=USUAL_ACTOR)
 
     async def send_again(
@@ -258,6 +259,9 @@ class SignUp(Struct, frozen=True):
         if not isinstance(user, User):
             return SignUpErrors({"username": SignUpFault.TAKEN})
         enter(tx, user)
+        if invited is not None:
+            # A class of new users behind one address, each with an invitation.
+            tx.throttles.give_back(wanted.counted)
         return user
 
     def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> ConfirmationSent:

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from hashlib import sha256, sha384, sha512
 from typing import cast
 from urllib.parse import quote
@@ -66,6 +67,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     token_endpoint_auth_methods_supported: tuple[str, ...] = (_BASIC,)
     userinfo_endpoint: str = ""
     authorization_response_iss_parameter_supported: bool = False
+    id_token_signing_alg_values_supported: tuple[str, ...] = ()
 
 
 class _Tokens(msgspec.Struct, frozen=True):
@@ -258,13 +260,27 @@ class OpenIdProvider:
         return said
 
     async def probe(self, upstream_state: UpstreamState) -> None:
-        """Fetch the metadata and the keys, and send a token request with an unknown code."""
+        """Fetch metadata and keys, send a token request with an unknown code, compare the clocks.
+
+        Refused also if no published key can verify an ID token of an announced algorithm.
+        """
         fresh = OpenIdProvider(self.line)
         metadata = await fresh._metadata()
-        if not await fresh._keys(metadata, newest=False):
-            raise unusable(self.settings, "keys")
+        keys = await fresh._keys(metadata, newest=False)
+        announced = metadata.id_token_signing_alg_values_supported
+        usable = [each for each in announced or foreign.ALGORITHMS if each in foreign.ALGORITHMS]
+        if not usable:
+            accepted = " or ".join(foreign.ALGORITHMS)
+            raise unusable(self.settings, "jwt.alg", ", ".join(announced), accepted)
+        if not any(keys.verifies_any(each) for each in usable):
+            received = f"{len(keys)} usable keys"
+            raise unusable(self.settings, "keys", received, f"a key for {' or '.join(usable)}")
         asking = fresh._token_request(NEVER_ISSUED, upstream_state, metadata)
-        await only_code_refused(asking, self.settings)
+        answered = await only_code_refused(asking, self.settings)
+        ahead = _clock_ahead(answered.date, self.line.now())
+        if abs(ahead) > _CLOCKS:
+            said = f"{abs(ahead)} s {'ahead' if ahead > 0 else 'behind'}"
+            raise unusable(self.settings, "clock", said, f"at most {_CLOCKS} s of difference")
 
     async def _redeem(
         self, code: str, upstream_state: UpstreamState, metadata: _Metadata
@@ -393,3 +409,11 @@ def basic(client_id: str, secret: str) -> str:
     """Return the Authorization field of a client (RFC 6749 section 2.3.1)."""
     pair = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
     return f"Basic {base64.b64encode(pair.encode('ascii')).decode('ascii')}"
+
+
+def _clock_ahead(date: str, now: Instant) -> int:
+    """Return how many seconds a Date header is ahead; 0 without a valid one."""
+    try:
+        return int(parsedate_to_datetime(date).timestamp()) - now
+    except (ValueError, OverflowError):
+        return 0

@@ -190,8 +190,8 @@ _WRONG_CLIENT = frozenset({"invalid_client", "unauthorized_client", "incorrect_c
 _WRONG_REDIRECT_URI = "redirect_uri_mismatch"
 
 
-async def only_code_refused(asking: Awaitable[Fetched], provider: ProviderSettings) -> None:
-    """Check the response to a token request with a code that the provider never issued.
+async def only_code_refused(asking: Awaitable[Fetched], provider: ProviderSettings) -> Fetched:
+    """Return the response to a token request with a code that the provider never issued.
 
     Refused unless it accepted our credentials and refused the code.
     """
@@ -201,7 +201,7 @@ async def only_code_refused(asking: Awaitable[Fetched], provider: ProviderSettin
         raise unusable(provider, "token", failure.check) from None
     error = plain((read_object(answered.body) or {}).get("error"))
     if error in _UNKNOWN_CODE:
-        return
+        return answered
     if error in _WRONG_CLIENT or answered.status == HTTPStatus.UNAUTHORIZED:
         raise unusable(provider, "client", error)
     if error == _WRONG_REDIRECT_URI:

@@ -37,7 +37,7 @@ class UpstreamSignIn:
 
     `interaction` is the pending request of an app, encrypted as in the URL; `to` is the page of
     this server that required the sign-in. `session_id` is the session whose account is to be
-    linked.
+    linked. `counted` is the rate limit that counts the sign-in until it succeeds.
     """
 
     provider: str
@@ -50,6 +50,7 @@ class UpstreamSignIn:
     session_id: str = ""
     departed_at: Instant = Instant(0)
     fresh: bool = False
+    counted: str = ""
 
     def upstream_state(self, state: str, callback: str) -> UpstreamState:
         """Return the values that prove its response."""

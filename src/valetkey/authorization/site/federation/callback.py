@@ -1,7 +1,7 @@
 """GET /oauth/sign-in/with/<provider>/callback: read the provider's response and sign in."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import ClassVar, TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -66,6 +66,8 @@ from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Request
 from valetkey.web.form import Form, read_parameters, read_query
 
+_T = TypeVar("_T")
+
 
 class FailedPage(Struct, frozen=True):
     """Say that the sign-in failed, with a link back."""
@@ -125,7 +127,7 @@ class ProviderCallback(Struct, frozen=True):
         seen = await server.signed_in(came)
         if seen is None or seen.session.id != pending_sign_in.session_id:
             return SeeOther(SIGN_IN)
-        return await self._connect(seen, provider, claimed, now)
+        return await self._connect(seen, pending_sign_in, provider, claimed, now)
 
     async def _sign_in(
         self,
@@ -149,7 +151,9 @@ class ProviderCallback(Struct, frozen=True):
                 return user
             return flow.admit(tx, request, target, fresh, user, by, claimed.auth_time)
 
-        met = await flow.server.store.write(admit_user, done_by=USUAL_ACTOR)
+        met = await flow.server.store.write(
+            lambda tx: _uncounted(tx, pending_sign_in, admit_user), done_by=USUAL_ACTOR
+        )
         if isinstance(met, ClaimedIdentity):
             has_claims = claimed.kept is not None
             unlinked = UnlinkedIdentity(
@@ -175,7 +179,12 @@ class ProviderCallback(Struct, frozen=True):
         return ReturnTarget(sealed_for(server, pending, sealed), "", pending)
 
     async def _connect(
-        self, seen: SignedIn, provider: Provider, claimed: ClaimedIdentity, now: Instant
+        self,
+        seen: SignedIn,
+        pending_sign_in: UpstreamSignIn,
+        provider: Provider,
+        claimed: ClaimedIdentity,
+        now: Instant,
     ) -> Outcome:
         server, notices = self.federation.server, self.federation.notices
 
@@ -187,7 +196,11 @@ class ProviderCallback(Struct, frozen=True):
             return True
 
         done = (
-            "connected" if await server.store.write(link_identity, done_by=USUAL_ACTOR) else "taken"
+            "connected"
+            if await server.store.write(
+                lambda tx: _uncounted(tx, pending_sign_in, link_identity), done_by=USUAL_ACTOR
+            )
+            else "taken"
         )
         return SeeOther(f"{CONNECTIONS}?{urlencode({done: provider.settings.id})}")
 
@@ -205,6 +218,16 @@ class ProviderCallback(Struct, frozen=True):
         )
         page = FailedPage(provider.settings.name, back, reference, declined=declined)
         return Show(page, 200 if declined else refusal.code.status)
+
+
+def _uncounted(
+    tx: Transaction, pending_sign_in: UpstreamSignIn, work: Callable[[Transaction], _T]
+) -> _T:
+    """Do the work of a sign-in that proved an identity, and uncount it."""
+    done = work(tx)
+    # Last: users are locked before rate limits.
+    tx.throttles.give_back(pending_sign_in.counted)
+    return done
 
 
 def _answer(query: Form) -> Mapping[str, str]:

@@ -25,6 +25,7 @@ from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request
 
@@ -35,7 +36,10 @@ REDIRECT = "federation"
 """The purpose of the token of links that redirect to a provider."""
 
 _DEPARTURES = Limit(60, minutes(15))
-"""Maximum rate of redirects to providers for one network: each is a row until it ends."""
+"""Maximum rate of redirects to providers for one network, each a row: those that prove no identity.
+
+An office behind one address signs in as often as it likes.
+"""
 
 
 class Federation(Struct, frozen=True):
@@ -93,9 +97,11 @@ class Federation(Struct, frozen=True):
         """Store the pending sign-in and redirect the browser to the provider."""
         upstream_state = pending_sign_in.upstream_state(state, self.callback(provider))
         target = await provider.authorization_url(upstream_state)
-        voucher, now = self.pending_sign_ins.voucher(pending_sign_in, state, request.at), request.at
+        now = request.at
         print_ = self.server.keyring.fingerprint_key.of("federation", network_of(request.address))
         bucket = f"federation:{print_}"
+        counted = replace(pending_sign_in, counted=bucket)
+        voucher = self.pending_sign_ins.voucher(counted, state, now)
 
         def count_departure(tx: Transaction) -> int:
             wait = tx.throttles.take(bucket, _DEPARTURES, now)

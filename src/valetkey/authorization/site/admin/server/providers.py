@@ -56,7 +56,11 @@ FAULTS = {
     "federation.discovery_endpoint": translatable(
         "An endpoint in its discovery document is not https."
     ),
-    "federation.keys": translatable("Its keys could not be read."),
+    "federation.keys": translatable("It publishes no key that can verify its ID tokens."),
+    "federation.jwt.alg": translatable(
+        "It signs ID tokens with no algorithm that is accepted here."
+    ),
+    "federation.clock": translatable("Its clock and the clock of this server differ too much."),
     "federation.client": translatable("It does not accept the client ID or the client secret."),
     "federation.redirect_uri": translatable("The redirect URI is not registered there."),
     "federation.token": translatable("Its token endpoint did not respond as expected."),
