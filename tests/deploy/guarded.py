@@ -37,6 +37,29 @@ class Guarded:
         assert int(seen["x-valetkey-expires-at"]) > time.time()
         assert "authorization" not in seen
 
+    def test_tls_has_the_ciphers_of_bcp_195(self, site: Site) -> None:
+        for cipher, taken in (
+            ("ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256", True),
+            ("ECDHE-RSA-AES128-SHA256:ECDHE-ECDSA-AES128-SHA256", False),
+            ("ECDHE-RSA-AES256-SHA:ECDHE-ECDSA-AES256-SHA", False),
+            ("ECDHE-RSA-CHACHA20-POLY1305:ECDHE-ECDSA-CHACHA20-POLY1305", False),
+            ("AES128-GCM-SHA256:AES256-SHA:DHE-RSA-AES128-GCM-SHA256", False),
+        ):
+            context = ssl.create_default_context(cafile=site.certificate)
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            context.set_ciphers(f"{cipher}:@SECLEVEL=0")
+            host, port = site.url.removeprefix("https://").split(":")
+            done = []
+            try:
+                with (
+                    socket.create_connection((host, int(port)), timeout=60) as plain,
+                    context.wrap_socket(plain, server_hostname=site.host) as safe,
+                ):
+                    done.append(safe.cipher())
+            except (ssl.SSLError, ConnectionError):
+                assert not taken, cipher
+            assert bool(done) is taken, cipher
+
     def test_without_a_token_it_is_401_with_a_challenge(self, site: Site) -> None:
         answer = site.get("/app")
         assert answer.status_code == 401

@@ -12,7 +12,6 @@ _CADDY = """{{
 	storage file_system {folder}/caddy
 	# No query"""
 _TRAEFIK = """
-tls:
   stores:
     default:
       defaultCertificate:
@@ -25,8 +24,8 @@ def caddy(program: str, there: Behind, port: int) -> Sequence[str]:
     """The command that runs deploy/caddy/Caddyfile on `port`."""
     instead = {
         "{\n\t# No query": _CADDY.format(folder=there.folder),
-        "app.example.com {": f"https://app.example.com:{port} {{\n"
-        f"\ttls {there.certificate} {there.key}\n\tbind 127.0.0.1",
+        "app.example.com {": f"https://app.example.com:{port} {{\n\tbind 127.0.0.1",
+        "\ttls {": f"\ttls {there.certificate} {there.key} {{",
         "127.0.0.1:8401": there.api,
         "127.0.0.1:9000": there.application,
     }

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import KeySet, SigningKey
 
 SECRET = "0123456789abcdef0123456789abcdef"
 FILE = f"""
@@ -37,7 +39,6 @@ access_token_format = "jwt"
 name = "Robot"
 grant_types = ["client_credentials"]
 """
-
 
 APIS = """
 [[apis]]
@@ -368,3 +369,35 @@ default_max_age = 600
         ran = apply(tmp_path, FILE.replace('type = "conf', f'{wrong}\ntype = "conf', 1), "--yes")
         assert ran.code == 2, wrong
         assert place in ran.err, ran.err
+
+
+def test_keys_of_a_client_are_a_table_or_text(tmp_path: Path) -> None:
+    configure(tmp_path)
+    key = SigningKey.generate(Algorithm.ES256)
+    document = json.loads(KeySet.of(key.public).document())
+    (public,) = document["keys"]
+    table = ", ".join(f'{name} = "{value}"' for name, value in public.items())
+    site = """
+[[clients]]
+client_id = "robot"
+name = "Robot"
+type = "confidential"
+grant_types = ["client_credentials"]
+authentication_method = "private_key_jwt"
+"""
+    ran = apply(tmp_path, f"{site}jwks = {{ keys = [{{ {table} }}] }}\n", "--yes")
+    assert ran.code == 0, ran.err
+    shown = valetkey("client", "show", "robot", "--json", here=tmp_path).json
+    assert json.loads(str(shown["key_set"]))["keys"][0]["x"] == public["x"]
+    for name in ("jwks", "key_set"):
+        same = f"{site}{name} = '{json.dumps(document)}'\n"
+        assert apply(tmp_path, same).out == "Nothing to change.\n"
+    for wrong, said in (
+        ("jwks = 7", "write a JWK set: a table such as"),
+        ("jwks = '{}'\nkey_set = '{}'", "write one of them"),
+        ("jwk = '{}'", "did you mean jwks?"),
+        ("jwks = { keys = [1979-05-27] }", "clients[1].jwks"),
+    ):
+        refused = apply(tmp_path, f"{site}{wrong}\n")
+        assert refused.code == 2
+        assert said in refused.err

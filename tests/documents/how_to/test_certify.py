@@ -3,6 +3,7 @@
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -12,6 +13,7 @@ import pytest
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
+from valetkey.authorization.model.account.user import StandardClaims
 from valetkey.config.load import load
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
@@ -34,6 +36,20 @@ def _by_body(servers: Servers, client_id: str, secret: str) -> str:
     return error
 
 
+def _has_what_modules_ask_for(site: dict[str, Any]) -> None:
+    (user,), clients = site["users"], {each["client_id"]: each for each in site["clients"]}
+    assert {*StandardClaims.__struct_fields__} <= user.keys()
+    plain = clients["certify-1"]["redirect_uris"][0]
+    for client in clients.values():
+        assert {"openid", "offline_access"} <= {*client["scopes"]}
+        assert client["id_token_claims"] == "requested"
+        assert client["redirect_uris"][-1] == plain
+    assert clients["certify-2"]["redirect_uris"][0].startswith(f"{plain}?")
+    base = plain.removesuffix("callback")
+    for name in ("frontchannel_logout", "backchannel_logout"):
+        assert clients["certify-1"][f"{name}_uri"] == f"{base}{name}"
+
+
 def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     commands: list[str] = []
@@ -49,6 +65,7 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
     declared = tomllib.loads((tmp_path / "certify.toml").read_text())["clients"]
     methods = {each["client_id"]: each.get("authentication_method") for each in declared}
     assert methods["certify-post"] == "client_secret"
+    _has_what_modules_ask_for(tomllib.loads((tmp_path / "certify.toml").read_text()))
     shown = json.loads(
         terminal.run("valetkey client show certify-post --json --config valetkey.toml")
     )

@@ -1,5 +1,6 @@
 """Read the file of `valetkey apply`: the desired users, clients, APIs and webhooks."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
@@ -133,8 +134,12 @@ def _wanted(
             if key not in known:
                 problems.append(_unknown(f"{place}.{key}", key, tuple(known)))
                 continue
+            name = _NAMES.get(key, key)
+            if name in given:
+                problems.append(Problem(f"{place}.{key}", f"it is {name} too", "write one of them"))
+                continue
             try:
-                given[key] = known[key](value)
+                given[name] = known[key](value)
             except _InvalidValue as right:
                 shown = "its value" if key == secret_key else quoted(value)
                 problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
@@ -242,6 +247,15 @@ def _table(value: object) -> object:
     return _json(cast("dict[str, object]", value))
 
 
+def _keys(value: object) -> str:
+    """Return a JWK set, given as a table or as its JSON."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        raise _InvalidValue("write a JWK set: a table such as { keys = [{ … }] }, or its JSON")
+    return json.dumps(_json(cast("dict[str, object]", value)))
+
+
 _ATTRIBUTE: Mapping[str, Callable[[object], object]] = {
     "name": _text,
     "label": _text,
@@ -316,10 +330,15 @@ _KINDS: Mapping[Kind, Callable[[object], object]] = {
     Kind.FLAG: _flag,
     Kind.WHOLE: _number,
     Kind.LIFETIME: _lifetime,
+    Kind.KEY_SET: _keys,
 }
+_KEYS = "jwks"
 _CLIENT: Mapping[str, Callable[[object], object]] = {
     "client_id": _text,
     "client_secret": _text,
+    _KEYS: _keys,
     **{field.name: _KINDS.get(field.rule.kind, _text) for field in fields_of(Editor.OPERATOR)},
     "disabled": _flag,
 }
+_NAMES = {_KEYS: "key_set"}
+"""Fields that are written by their name in RFC 7591, and their names here, which count too."""
