@@ -16,7 +16,7 @@ from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.jose.mac import sign_shared
 from valetkey.kernel.moment import minutes, seconds
-from valetkey.kernel.secret import Secret
+from valetkey.kernel.secret import Secret, to_base64url
 
 _NAMES = iter(range(1_000))
 
@@ -76,6 +76,29 @@ def test_ca_22_rotated_key_is_found_whatever_else_changed_meanwhile(
     assert it.prove(name, it.assertion(name, new)).status_code == 200
     assert there.asked == ["/jwks", "/jwks"]
     _refused(it, name, it.assertion(name, old))
+
+
+def _named(kid: str, claims: object, key: SigningKey) -> str:
+    """An assertion whose header names another kid than that of its key."""
+    unsigned = raw_jwt({"alg": "ES256", "kid": kid}, claims).removesuffix(".")
+    return f"{unsigned}.{to_base64url(key.sign(unsigned.encode()))}"
+
+
+def test_published_keys_that_share_a_kid_or_are_of_an_unknown_type_refuse_no_other(
+    it: Apps, there: Pages, name: str
+) -> None:
+    old, new, third = fresh_key(), fresh_key(), fresh_key()
+    listed = [{**key.public.jwk, "kid": "same"} for key in (old, new)]
+    quantum = {"kty": "AKP", "alg": "ML-DSA-65", "kid": "same", "pub": "AAAA"}
+    keys = [quantum, *listed, dict(third.public.jwk)]
+    there.at["/jwks"] = Page(json.dumps({"keys": keys}).encode())
+    it.app(name, jwks_uri=f"{there.url}/jwks")
+    for key in (old, new):
+        signed = _named("same", it.claims(name), key)
+        assert it.prove(name, signed).status_code == 200
+    assert it.prove(name, it.assertion(name, third)).status_code == 200
+    signed = _named("same", it.claims(name), third)
+    _refused(it, name, signed)
 
 
 def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(

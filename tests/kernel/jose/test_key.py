@@ -257,11 +257,36 @@ def test_keys_that_we_cannot_use_are_left_out_of_a_foreign_set_and_no_others() -
     )
     document = _set(*unusable, dict(_EC.public.jwk), nameless)
     assert [key.kid for key in KeySet.parse(document, ignore_unknown=True)] == [_EC.kid, _ED.kid]
-    for each in unusable:
-        _check(_set(each, dict(_EC.public.jwk)))
-    twice = _set(dict(_EC.public.jwk), dict(_EC.public.jwk))
-    with pytest.raises(Refused):
-        KeySet.parse(twice, ignore_unknown=True)
+
+
+def test_unusable_keys_of_a_registered_set_are_ignored_unless_they_are_secret() -> None:
+    good = dict(_EC.public.jwk)
+    small = {"kty": "RSA", "n": to_base64url(bytes([255] * 128)), "e": "AQAB", "kid": "small"}
+    for unusable in (
+        {"kty": "AKP", "alg": "ML-DSA-44", "kid": "a", "pub": "AA"},
+        {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA"},
+        {"kty": "EC", "crv": "P-521", "kid": "b", "x": "AA", "y": "AA"},
+        {"kty": "OKP", "crv": "X25519", "kid": "c", "x": "AA"},
+        {**good, "kid": "d", "alg": "ES512"},
+        {"kid": "f"},
+        small,
+    ):
+        assert [key.kid for key in KeySet.parse(_set(unusable, good))] == [_EC.kid]
+        # Alone it is refused, with the reason.
+        _check(_set(unusable))
+    for secret in ({"kty": "oct", "kid": "c", "k": "AA"}, {**good, "kid": "e", "d": "AA"}):
+        assert _check(_set(secret, good)) == "jwks.private"
+    assert _check(_set(7, good)) == "jwks.json"
+
+
+def test_published_keys_may_share_a_kid() -> None:
+    es, ed = {**_EC.public.jwk, "kid": "x"}, {**_ED.public.jwk, "kid": "x"}
+    other = {**SigningKey.generate(Algorithm.ES256).public.jwk, "kid": "x"}
+    keys = KeySet.parse(_set(es, es, ed, other, dict(_RSA.public.jwk)), ignore_unknown=True)
+    assert len(keys) == 4
+    assert [key.jwk["x"] for key in keys.named("x")] == [es["x"], ed["x"], other["x"]]
+    many = ({**SigningKey.generate(Algorithm.ES256).public.jwk, "kid": "x"} for _ in range(9))
+    assert len(KeySet.parse(_set(*many), ignore_unknown=True)) == 3
 
 
 @pytest.mark.parametrize(

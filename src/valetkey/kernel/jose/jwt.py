@@ -99,12 +99,13 @@ def verify_signature(
     algorithm = _ALGORITHMS.get(parts.header.alg)
     if algorithm is None or algorithm not in algorithms:
         raise _refused("alg", " or ".join(sorted(algorithms)), algorithm or "")
-    key = keys.find(parts.header.kid)
-    if key is None:
+    named = keys.named(parts.header.kid)
+    if not named:
         raise Refused(_refusal("key", "a key of the issuer"))
-    if algorithm not in key.algorithms:
-        raise _refused("alg", " or ".join(key.algorithms), algorithm)
-    if not key.verifies(algorithm, parts.signature, parts.signed):
+    if not any(algorithm in key.algorithms for key in named):
+        raise _refused("alg", " or ".join(named[0].algorithms), algorithm)
+    # False for a key of another algorithm.
+    if not any(key.verifies(algorithm, parts.signature, parts.signed) for key in named):
         raise _refused("signature", "a signature by the key that is named")
     return parts
 

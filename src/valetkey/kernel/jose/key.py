@@ -1,7 +1,8 @@
 """Keys and key sets, to and from JWK (RFC 7517, 7518, 7638, 8037)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import cast
 
@@ -42,6 +43,9 @@ from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.strict_json import read_object
 
 _FRESH_RSA_BITS = 2_048
+_MOST_OF_KID = 3
+"""Maximum number of published keys with the same kid."""
+
 _TO_ENCRYPT = ("encrypt", "wrapKey", "deriveKey", "deriveBits")
 _ENCRYPTING = ("RSA-OAEP", "RSA1_5", "ECDH-ES")
 _HASH = SHA256()
@@ -174,14 +178,16 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeySet:
-    """The public keys of one party, each with a distinct kid. Create it with `of` or `parse`."""
+    """The public keys of one party, by kid. Create it with `of` or `parse`."""
 
-    _by_kid: Mapping[str, PublicKey] = field(default_factory=dict[str, PublicKey])
+    _by_kid: Mapping[str, tuple[PublicKey, ...]] = field(
+        default_factory=dict[str, tuple[PublicKey, ...]]
+    )
 
     @staticmethod
     def of(*keys: PublicKey) -> "KeySet":
         """Return the set of these keys. Raises ValueError when two share a kid."""
-        by_kid = {key.kid: key for key in keys}
+        by_kid = {key.kid: (key,) for key in keys}
         if len(by_kid) != len(keys):
             raise ValueError("two keys share a kid")
         return KeySet(MappingProxyType(by_kid))
@@ -192,31 +198,22 @@ class KeySet:
     ) -> "KeySet":
         """Parse a JWKS document (RFC 7517 section 5).
 
-        Encryption keys are left out. Refused with `invalid_client_metadata` above 64 KiB or 20
-        keys, for any other key that `PublicKey.parse` would refuse, and for several keys unless
-        each has a kid. With `ignore_unknown`, for sets that a server publishes, unusable keys are
-        left out, and there may be 100; `of_issuer` allows 512 KiB and 1,000 keys, because the
-        issuer is trusted and publishes each key for two days after its last signature.
+        Keys that `PublicKey.parse` would refuse are left out, unless none is left, and so are
+        encryption keys. Refused with `invalid_client_metadata` above 64 KiB or 20 keys, for private
+        members, and for several keys unless each has a kid of its own. With `ignore_unknown`, for
+        sets that a server publishes, there may be 100, each of these is left out as well, and up to
+        three may share a kid; `of_issuer` allows 512 KiB and 1,000 keys, because the issuer is
+        trusted and publishes each key for two days after its last signature.
         """
-        keys: dict[str, PublicKey] = {}
         if of_issuer:
             listed = entries(document, MOST_OF_ISSUER, LONGEST_OF_ISSUER)
         else:
             listed = entries(document, MOST_PUBLISHED if ignore_unknown else MOST)
         signing = [entry for entry in listed if not _is_to_encrypt(entry)]
-        for entry in signing:
-            try:
-                jwk = members_of(entry)
-                if len(signing) > 1 and "kid" not in jwk and not ignore_unknown:
-                    raise refused("kid", "each of several keys needs a kid")
-                key = _public(jwk)
-            except Refused:
-                if ignore_unknown:
-                    continue
-                raise
-            if key.kid in keys:
-                raise refused("kid", "two keys share a kid")
-            keys[key.kid] = key
+        keys = _published(signing) if ignore_unknown else _registered(signing)
+        if not keys and not ignore_unknown and signing and len(signing) == len(listed):
+            # Refused with the reason.
+            _public(members_of(signing[0]))
         return KeySet(MappingProxyType(keys))
 
     def document(self) -> bytes:
@@ -225,17 +222,56 @@ class KeySet:
 
     def find(self, kid: str | None) -> PublicKey | None:
         """Return the key that a header names; without a kid, the only key of the set."""
+        found = self.named(kid)
+        return found[0] if found else None
+
+    def named(self, kid: str | None) -> tuple[PublicKey, ...]:
+        """Return the keys that a header names, usually one; without a kid, the only one."""
         if kid is not None:
-            return self._by_kid.get(kid)
-        return next(iter(self)) if len(self) == 1 else None
+            return self._by_kid.get(kid, ())
+        return tuple(self) if len(self) == 1 else ()
 
     def __iter__(self) -> Iterator[PublicKey]:
         """Iterate over the keys in order."""
-        return iter(self._by_kid.values())
+        return chain.from_iterable(self._by_kid.values())
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return len(self._by_kid)
+        return sum(map(len, self._by_kid.values()))
+
+
+def _registered(listed: Sequence[object]) -> Mapping[str, tuple[PublicKey, ...]]:
+    """Return the usable keys of a set that a party sends; refused if it is unsafe or ambiguous."""
+    known = [members_of(entry) for entry in listed]
+    usable = [(jwk, key) for jwk in known if (key := _usable(jwk))]
+    if len(usable) > 1 and not all("kid" in jwk for jwk, _ in usable):
+        raise refused("kid", "each of several keys needs a kid")
+    keys = {key.kid: (key,) for _, key in usable}
+    if len(keys) != len(usable):
+        raise refused("kid", "two keys share a kid")
+    return keys
+
+
+def _published(listed: Sequence[object]) -> Mapping[str, tuple[PublicKey, ...]]:
+    """Return the usable keys of a published set, of which nothing else is refused."""
+    keys: dict[str, tuple[PublicKey, ...]] = {}
+    for entry in listed:
+        try:
+            key = _public(members_of(entry))
+        except Refused:
+            continue
+        others = keys.get(key.kid, ())
+        # A repeated key adds nothing, and each more is one more signature to try.
+        if len(others) < _MOST_OF_KID and key.jwk not in [other.jwk for other in others]:
+            keys[key.kid] = (*others, key)
+    return keys
+
+
+def _usable(jwk: Mapping[str, object]) -> PublicKey | None:
+    try:
+        return _public(jwk)
+    except Refused:
+        return None
 
 
 def _public(jwk: Mapping[str, object]) -> PublicKey:

@@ -16,6 +16,7 @@ from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.jose.key import SigningKey
 
 _DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 _MANY = [f"https://app.example/{number}" for number in range(30)]
@@ -203,6 +204,22 @@ def test_encryption_without_a_cipher_is_that_of_the_specification(tmp_path: Path
                 answer = await it.register({**PLAIN, **asked, **refused})
                 answer.refused(400, "invalid_client_metadata")
                 assert answer.text("error_description").startswith(alg)
+
+    run(tmp_path, story)
+
+
+def test_keys_of_an_unknown_type_are_left_out_of_a_key_set(tmp_path: Path) -> None:
+    good = dict(SigningKey.generate(Algorithm.ES256).public.jwk)
+    quantum = {"kty": "AKP", "alg": "ML-DSA-65", "kid": "pq", "pub": "AAAA"}
+
+    async def story(it: Registry) -> None:
+        told = await it.registered(
+            token_endpoint_auth_method="private_key_jwt", jwks={"keys": [quantum, good]}
+        )
+        assert [key["kid"] for key in told["jwks"]["keys"]] == [good["kid"]]
+        for keys in ([quantum], [good, {**good, "kid": "x", "d": "AA"}]):
+            said = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": keys}}
+            (await it.register({**PLAIN, **said})).refused(400, "invalid_client_metadata")
 
     run(tmp_path, story)
 
