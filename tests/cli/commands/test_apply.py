@@ -201,6 +201,13 @@ _UNREADABLE = (
     (FILE + '[[clients]]\nclient_id = "printer"\n', "clients[1] has the same"),
     (FILE + '[[users]]\nusername = "Ada"\nemail = "a@b.c"\n', "users[1] has the same"),
     (FILE + '[[client]]\nname = "x"\n', "did you mean clients?"),
+    (FILE.replace("uid = 1001", 'groups = ["staff"]'), "unknown key; groups name their members"),
+    (
+        FILE.replace("redirect_uris", "client_name"),
+        "clients[1].client_name: unknown key; write name",
+    ),
+    (FILE.replace("scopes = [", "scope = [", 1), "clients[1].scope: unknown key; write scopes"),
+    (FILE + "[people]\n", "people: unknown table"),
     ("users = 3\n", "users: it is not a list"),
     ("[[users]\n", "is not TOML"),
 )
@@ -210,6 +217,12 @@ _REFUSED = (
     (
         FILE.replace('"notes:read"', '"notes:raed"'),
         'clients[1].scopes[3]: "notes:raed" is not valid',
+    ),
+    (
+        FILE.replace('"notes:read"', '"files:read"')
+        + '[[apis]]\nidentifier = "https://files.example"\nname = "Files"\n'
+        'scopes = { "files:read" = "see your files" }\n',
+        "a scope of the API https://files.example needs no registration",
     ),
     (FILE.replace("1001", "0"), "users[1].uid"),
     (FILE.replace("https://app", "http://app"), 'clients[1].redirect_uris[1]: "http://app'),

@@ -67,6 +67,7 @@ TOO_MANY_SECRETS = (
     f"{MOST_SECRETS} secrets work already: end one of them first, or let the others end at once"
 )
 _LONGEST_ID = 100
+_MOST_LOOKED_UP = 100  # unknown scopes for which APIs are searched
 _LONGEST_SECRET = 500
 _LONGEST_TOLD = 300
 NO_SCOPE = Scope()
@@ -170,20 +171,22 @@ class Registrar(Struct, frozen=True):
     def rules_for(
         self, tx: Transaction, metadata: ClientMetadata, had: Scope = NO_SCOPE
     ) -> ClientRules:
-        """Return the rules, with the machine scopes of APIs that this client may have.
+        """Return the rules, with the scopes of APIs and the machine scopes this client may have.
 
         Only operators assign them; changes by others keep them.
         """
         may = metadata.scopes if self.channel in OPERATORS_CHANNELS else had.names
         known = frozenset(self.rules.scopes)
-        asked = (name for name in metadata.scopes if name not in known and name in may)
-        more = tuple(name for name in asked if tx.apis.has_machine_scope(name))
-        if not more:
+        unknown = [name for name in metadata.scopes if name not in known][:_MOST_LOOKED_UP]
+        if not unknown:
             return self.rules
+        more = tuple(name for name in unknown if name in may and tx.apis.has_machine_scope(name))
+        owners = {name: tx.apis.declaring(name, "") for name in unknown if name not in more}
         return replace(
             self.rules,
             scopes=(*self.rules.scopes, *more),
             own_scopes=self.rules.own_scopes | Scope(more),
+            api_scopes={name: each[0].identifier for name, each in owners.items() if each},
         )
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:

@@ -66,7 +66,9 @@ def read_site(path: Path) -> DeclaredObjects:
     document = read_toml(path, MEGABYTES)
     known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims", "webhooks")
     problems = [
-        _unknown(name, name, known) for name in document if name not in known and name != "name"
+        _unknown(name, "table", name, known)
+        for name in document
+        if name not in known and name != "name"
     ]
     name = document.get("name", "")
     if not isinstance(name, str) or (name and NAME.fullmatch(name) is None):
@@ -132,7 +134,8 @@ def _wanted(
         given: dict[str, object] = {}
         for key, value in said.items():
             if key not in known:
-                problems.append(_unknown(f"{place}.{key}", key, tuple(known)))
+                elsewhere = _ELSEWHERE.get((kind, key), "")
+                problems.append(_unknown(f"{place}.{key}", "key", key, tuple(known), elsewhere))
                 continue
             name = _NAMES.get(key, key)
             if name in given:
@@ -147,11 +150,13 @@ def _wanted(
         yield DeclaredEntry(place, given, Secret(str(secret)) if secret is not None else None)
 
 
-def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
+def _unknown(
+    path: str, what: str, name: str, known: tuple[str, ...], elsewhere: str = ""
+) -> Problem:
     close = get_close_matches(name, known, 1)
     right = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
     plain = "".join(letter if letter.isprintable() else "�" for letter in path)
-    return Problem(plain, "unknown table", right)
+    return Problem(plain, f"unknown {what}", elsewhere or right)
 
 
 def _lacking(wanted: tuple[DeclaredEntry, ...], key: str, example: str) -> Iterator[Problem]:
@@ -342,3 +347,17 @@ _CLIENT: Mapping[str, Callable[[object], object]] = {
 }
 _NAMES = {_KEYS: "key_set"}
 """Fields that are written by their name in RFC 7591, and their names here, which count too."""
+
+_ELSEWHERE: Mapping[tuple[str, str], str] = {
+    ("users", "groups"): "groups name their members: write members in [[groups]]",
+    ("users", "roles"): "roles name their users: write users in [[roles]]",
+    ("groups", "users"): "write members",
+    ("groups", "roles"): "roles name their groups: write groups in [[roles]]",
+    ("roles", "members"): "write users and groups",
+    **{
+        ("clients", field.member): f"write {field.name}"
+        for field in fields_of(Editor.OPERATOR)
+        if field.member not in _CLIENT
+    },
+}
+"""Keys that are written under another name or in another table, and what to write."""

@@ -1,6 +1,7 @@
 """The rules that client metadata must meet however it is registered (RFC 7591 section 2)."""
 
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -79,7 +80,8 @@ _LONGEST_AUDIENCE = 2_000
 class ClientRules(Struct, frozen=True):
     """The facts about this server that the rules need: URLs, scopes, default profile.
 
-    `own_scopes` are the client's own, which cannot be requested from users. `signing_algorithms`
+    `own_scopes` are the client's own, which cannot be requested from users, and `api_scopes` those
+    of declared APIs, by the identifier of one, which need no registration. `signing_algorithms`
     are those that the server has keys for, `fetch_networks` those it may reach by http and on other
     ports.
     """
@@ -89,6 +91,7 @@ class ClientRules(Struct, frozen=True):
     grant_types: GrantTypes
     default_profile: ProfileName
     own_scopes: Scope = CLIENT_SCOPE
+    api_scopes: Mapping[str, str] = MappingProxyType({})
     signing_algorithms: Collection[str] = (Algorithm.ES256.value,)
     fetch_networks: Collection[Network] = ()
 
@@ -175,7 +178,13 @@ class ClientRules(Struct, frozen=True):
         known = [name for name in self.scopes if name not in CLIENT_SCOPE]
         alone = not _OWN_GRANTS.isdisjoint(metadata.grant_types)
         for number, name in enumerate(metadata.scopes):
-            if name not in known:
+            if name in self.api_scopes and name not in known:
+                detail = (
+                    f"left out: a scope of the API {self.api_scopes[name]} needs no registration; "
+                    "the API's clients say which apps may request it"
+                )
+                yield MetadataError(f"scopes/{number}", detail)
+            elif name not in known:
                 yield MetadataError(f"scopes/{number}", f"one of: {', '.join(known)}")
             elif name in self.own_scopes and not alone:
                 yield MetadataError(
