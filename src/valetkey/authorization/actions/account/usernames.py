@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.protocol.register.confusables import shape_of
+from valetkey.authorization.protocol.register.confusables import as_letters, shape_of
 from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
 
@@ -70,9 +70,9 @@ def _reads_like_an_id(folded: str) -> bool:
 
 def _bare(text: str) -> str:
     # l and i are one letter here: they look alike, and 1 stands for either.
-    plain = fold(text).translate(_DIGITS).replace("i", "l")
+    plain = as_letters(fold(text), _DIGITS).replace("i", "l")
     return "".join(letter for letter in plain if letter.isalnum())
 
 
 def _seen(text: str) -> str:
-    return shape_of(text).translate(_DIGITS).replace("i", "l")
+    return as_letters(shape_of(text), _DIGITS).replace("i", "l")

@@ -3,6 +3,7 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
 # Lower-case letters that look like a Latin one, from the data of Unicode UTS 39, limited to scripts
 # in which a Latin name can be imitated.
@@ -41,6 +42,8 @@ _CAPITALS = str.maketrans(
 )
 # Signs and digits that are read as letters within a name.
 _SIGNS = str.maketrans({"$": "s", "5": "s", "@": "a", "!": "l", "€": "e", "†": "t"})
+# A number: digits that no letter follows. A single 0 or 1 after a letter is not: `paypa1`, `inf0`.
+_NUMBER = re.compile(r"((?:(?<![^\W_])|(?<=[^\W\d_])(?![01](?!\d)))\d++(?!\w))")
 _MARKS = str.maketrans(dict.fromkeys("™℠®©"))
 _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 _STYLED = re.compile(
@@ -65,11 +68,17 @@ def letters_of(text: str) -> str:
 
 def shape_of(text: str) -> str:
     """Return the visual skeleton of a text: equal for texts that look alike."""
-    plain = unicodedata.normalize("NFKD", text.translate(_MARKS)).translate(_CAPITALS)
-    shape = letters_of(plain.translate(_SIGNS)).translate(_FOLDED)
+    plain = as_letters(unicodedata.normalize("NFKD", text.translate(_MARKS)), _CAPITALS)
+    shape = letters_of(as_letters(plain, _SIGNS)).translate(_FOLDED)
     for pair, letter in _PAIRS:
         shape = shape.replace(pair, letter)
     return shape
+
+
+def as_letters(text: str, table: Mapping[int, str | int]) -> str:
+    """Replace digits and signs that stand for letters, except in numbers: `user5`, `Area 51`."""
+    parts = _NUMBER.split(text)
+    return "".join(part if at % 2 else part.translate(table) for at, part in enumerate(parts))
 
 
 def _without_style(letter: str) -> str:
