@@ -128,12 +128,12 @@ def test_a_native_app_on_loopback_names_its_port() -> None:
 
 
 def test_state_is_kept_byte_for_byte_up_to_its_limit() -> None:
-    for state in ("x", '"><\r\n\0&code=evil', "\U0001f600" * 512, "a" * 2_048):
+    for state in ("x", '"><\r\n\0&code=evil', "\U0001f600" * 1_024, "a" * 4_096):
         assert asked(state=state).returns.state == state
 
 
 def test_a_state_that_is_too_long_is_refused_and_not_returned() -> None:
-    for state in ("a" * 2_049, "\U0001f600" * 513):
+    for state in ("a" * 4_097, "\U0001f600" * 1_025):
         assert verify_return_address(parameters(state=state), WEB).state is None
         with pytest.raises(Refused) as caught:
             asked(state=state)

@@ -15,6 +15,7 @@ from valetkey.authorization.model.register.api import ApiGeneration
 from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
+from valetkey.kernel.typed_code import read_code
 
 
 class CodePayload(Struct, frozen=True):
@@ -107,8 +108,6 @@ ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
 LENGTH = 8
 """Number of letters in a user code: 20^8 codes, 34 bits."""
 
-_SEPARATORS = str.maketrans("", "", "- ")
-
 
 class DeviceCodeState(StrEnum):
     """The states of a device code: pending, decided, redeemed."""
@@ -163,16 +162,9 @@ def fresh_user_code(random: Callable[[int], bytes]) -> str:
 
 
 def read_user_code(text: str) -> str | None:
-    """Parse an entered user code, in any case, with or without hyphens and spaces.
-
-    None for anything else.
-    """
-    letters = text.translate(_SEPARATORS)
-    # ASCII first: upper() turns other letters into these.
-    if not letters.isascii() or len(letters) != LENGTH:
-        return None
-    code = letters.upper()
-    return code if set(code) <= set(ALPHABET) else None
+    """Parse a user code in the spellings that `read_code` reads; None for anything else."""
+    code = read_code(text)
+    return code if len(code) == LENGTH and set(code) <= set(ALPHABET) else None
 
 
 def shown_user_code(code: str) -> str:

@@ -19,7 +19,7 @@ from valetkey.kernel.url import append_query, with_fragment
 Pairs = tuple[tuple[str, str], ...]
 """Response parameters, in order."""
 
-LONGEST_STATE = 2_048
+LONGEST_STATE = 4_096
 """Maximum length of a state in bytes."""
 
 _SHOWN = 200

@@ -22,7 +22,7 @@ PARAMETERS = (
 )
 """Known parameters (RP-Initiated Logout section 2); others are ignored."""
 
-LONGEST_STATE = 2_000
+LONGEST_STATE = 4_096
 """Maximum length of a `state` that is returned."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

@@ -19,6 +19,7 @@ from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.typed_code import read_code
 
 _REFERENCE = re.compile(
     r"VK-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})"
@@ -73,7 +74,7 @@ def command(reference: str, config: Path | None, as_json: bool) -> int:
 
 def _plain(reference: str) -> str:
     """Normalise a reference that was read out or typed."""
-    letters = re.sub(r"[\s-]", "", reference.upper()).translate(str.maketrans("OIL", "011"))
+    letters = read_code(reference).translate(str.maketrans("OIL", "011"))
     letters = letters.removeprefix("VK")[:_LETTERS]
     found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
     if _REFERENCE.fullmatch(found) is None:

@@ -14,6 +14,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import DECISION_LIFETIME, Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
+from valetkey.kernel.typed_code import read_code
 
 
 class Cursor(Struct, frozen=True):
@@ -64,8 +65,7 @@ _UNPROVEN = "client."
 
 def plain_reference(text: str) -> str:
     """Normalise a typed reference; "" if it is not one."""
-    letters = re.sub(r"[\s-]", "", text[:60].upper()).removeprefix("VK")
-    letters = letters.translate(str.maketrans("OIL", "011"))
+    letters = read_code(text).removeprefix("VK").translate(str.maketrans("OIL", "011"))
     found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
     return found if _REFERENCE.fullmatch(found) else ""
 

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from valetkey.authorization.model.account.user import Uid
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, same
+from valetkey.kernel.typed_code import read_code
 
 PERIOD = 30
 """Length of a time step in seconds."""
@@ -44,12 +45,6 @@ def address(key: bytes, issuer: str, account: str) -> str:
     return f"otpauth://totp/{label}?{urlencode(said, quote_via=quote)}"
 
 
-def looks_like_code(text: str) -> bool:
-    """Return whether it is six ASCII digits, ignoring spaces."""
-    digits = text.replace(" ", "")
-    return len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
-
-
 def code_at(key: bytes, step: int) -> str:
     """Return the code of a time step."""
     # SHA-1 is secure as a MAC, and the only hash that every app supports.
@@ -61,8 +56,8 @@ def step_of(key: bytes, typed: str, now: Instant) -> int | None:
 
     The caller must store the step as used, so that no code is accepted twice.
     """
-    digits = typed.replace(" ", "")
-    if not looks_like_code(digits):
+    digits = read_code(typed)
+    if len(digits) != _DIGITS or not digits.isdigit():
         return None
     present = now // PERIOD
     found = [
@@ -88,7 +83,7 @@ def fresh_codes(random: Callable[[int], bytes]) -> tuple[str, ...]:
 
 def fingerprint(key: FingerprintKey, uid: Uid, typed: str) -> Fingerprint | None:
     """Return the stored fingerprint of a code, in any spelling; None for an impossible code."""
-    code = "".join(each for each in typed.upper() if each not in "- ")
+    code = read_code(typed)
     if len(code) != _LENGTH or not set(code) <= set(_ALPHABET):
         return None
     return key.of("recovery code", f"{uid}:{code}")

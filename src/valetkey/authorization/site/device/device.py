@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -190,7 +191,7 @@ class DevicePages(Struct, frozen=True):
 
     async def picture(self, request: Request) -> Response:
         """Return the QR code of a user code as SVG, whether or not the code is valid."""
-        code = read_user_code(request.arguments["user_code"])
+        code = read_user_code(unquote(request.arguments["user_code"]))
         if code is None:
             raise Refused.because(ErrorCode.NOT_FOUND, "this code does not exist", "device.picture")
         squares, size = qr_code(f"{self.server.issuer}{DEVICE}/{shown_user_code(code)}")
@@ -222,7 +223,7 @@ class DevicePages(Struct, frozen=True):
         place = client.redirect_uris[0] if client.redirect_uris else ""
         page = ConfirmDevicePage(
             action=request.request.path,
-            code=shown_user_code(read_user_code(request.arguments["user_code"]) or ""),
+            code=shown_user_code(read_user_code(unquote(request.arguments["user_code"])) or ""),
             app=shown_app(client, place, signed_in=True),
             person=shown_user(request.signed_in),
             scopes=scope_lines(
@@ -245,7 +246,7 @@ class DevicePages(Struct, frozen=True):
 
         Refused with `slow_down` after too many invalid codes.
         """
-        code = read_user_code(request.arguments["user_code"])
+        code = read_user_code(unquote(request.arguments["user_code"]))
         if code is None:
             return self._enter(request, request.arguments["user_code"])
         found = await self.server.store.write(
