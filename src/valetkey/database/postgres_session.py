@@ -253,7 +253,7 @@ class Session:
         last: set[str] = set()
         begin = SingleStatement if kind is Kind.LOOK else PostgresConnection
         if len(batch) == 1:
-            require = batch[0].require_patience
+            require = batch[0].require_not_abandoned
             connection = begin(channel, known, require, reading=kind.reading, sure=sure)
             self._one(connection, batch[0])
             keep &= batch[0].problem is None
@@ -262,7 +262,7 @@ class Session:
             if not kind.reading:
                 channel.send(_IMPATIENT)
             for asked in batch:
-                require = asked.require_patience
+                require = asked.require_not_abandoned
                 connection = begin(channel, known, require, reading=kind.reading, sure=sure)
                 self._one(connection, asked)
                 if asked.problem is not None and connection.wrote:

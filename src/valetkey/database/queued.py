@@ -71,7 +71,7 @@ class QueuedWork:
         A client that closed only its sending half may still read: it counts as waiting for
         `HALF_CLOSED` seconds.
         """
-        self.require_patience()
+        self.require_not_abandoned()
         caller = self._caller
         if caller is None:
             return
@@ -80,7 +80,7 @@ class QueuedWork:
         if waited > caller.patience or now - caller.half_closed_at > HALF_CLOSED:
             raise WorkCancelled(f"the request waited {waited:.0f} s for its turn")
 
-    def require_patience(self) -> None:
+    def require_not_abandoned(self) -> None:
         """Raise `WorkCancelled` if the caller was refused meanwhile, or closed the connection.
 
         Asked before each statement, so that a transaction without a caller holds no locks.

@@ -306,7 +306,7 @@ class Writer:
 
     def _run_one(self, asked: QueuedWork) -> bool:
         """Run one function; return whether it raised after it wrote."""
-        connection = SQLiteConnection(self._raw, self._known, asked.require_patience)
+        connection = SQLiteConnection(self._raw, self._known, asked.require_not_abandoned)
         try:
             asked.require_caller()
             asked.result = run_work(connection, asked.work)
