@@ -1,5 +1,6 @@
 """People sign in from another server: two real servers, each engine, and every way it may end."""
 
+import json
 import re
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
+import httpx2
+
+from tests.support.pages import Page as Pointed
+from tests.support.pages import pages
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -21,6 +26,7 @@ from valetkey.config.sections.federation import (
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
+from valetkey.kernel.jose import foreign
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
@@ -413,3 +419,80 @@ def test_a_disabled_account_stays_closed(tmp_path: Path) -> None:
         page = fresh.travel(fresh.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         assert page.status == 403
         assert it.events().count("session.started") == 1
+
+
+def test_a_response_by_form_post_is_read_in_the_browser_that_asked(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        page = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
+        away = it.here.open(urljoin(page.url, it.link(page)))
+        back = it.there.allow(it.there.sign_in(it.there.open(away.location), "ada", WORD)).location
+        place, _, query = back.partition("?")
+        # Browsers send no cookies of ours with a form of another site.
+        answer = httpx2.post(
+            place,
+            content=f"{query}&user=%7B%22name%22%3A%22x%22%7D",
+            headers={
+                "content-type": "application/x-www-form-urlencoded",
+                "origin": it.other.auth_url,
+                "sec-fetch-site": "cross-site",
+            },
+        )
+        assert (answer.status_code, "set-cookie" in answer.headers) == (303, False)
+        again = urljoin(place, answer.headers["location"])
+        assert dict(parse_qsl(urlsplit(again).query)) == {
+            name: value for name, value in parse_qsl(query) if name in {"code", "state", "iss"}
+        }
+        assert UserAgent(it.ours.auth_url).open(again).status == 400
+        assert "You signed in with Other as ada@example.com" in it.here.open(again).text
+        assert it.here.open(again).status == 400
+        for content in ("", "state=x", f"code={'x' * 9_000}&state=y", "code=a&code=b"):
+            sent = httpx2.post(
+                place,
+                content=content,
+                headers={"content-type": "application/x-www-form-urlencoded"},
+                follow_redirects=True,
+            )
+            assert sent.status_code == 400, content[:20]
+
+
+def test_a_provider_that_wants_signatures_gets_them(tmp_path: Path) -> None:
+    with pages() as them:
+        document = {
+            "issuer": them.url,
+            "authorization_endpoint": f"{them.url}/authorize",
+            "token_endpoint": f"{them.url}/token",
+            "jwks_uri": f"{them.url}/jwks",
+            "token_endpoint_auth_methods_supported": ["private_key_jwt", "tls_client_auth"],
+        }
+        found = "/.well-known/openid-configuration"
+        them.at[found] = Pointed(json.dumps(document).encode())
+        provider = ProviderSettings("other", "Other", ProviderKind.OPENID, them.url, "us")
+        settings = replace(
+            Settings(),
+            federation=FederationSettings((provider,), Secret("other=unused")),
+            fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
+        )
+        with Servers(tmp_path, settings=settings, with_resource=False) as ours:
+            browser = UserAgent(ours.auth_url)
+            page = browser.open(f"{ours.auth_url}/oauth/sign-in")
+            link = re.search(r'<a[^>]*id="with-other"[^>]*href="([^"]*)"', page.body)
+            assert link
+            away = browser.open(urljoin(page.url, unescape(link[1])))
+            state = dict(parse_qsl(urlsplit(away.location).query))["state"]
+            back = f"{ours.auth_url}/oauth/sign-in/with/other/callback"
+            assert browser.open(f"{back}?{urlencode({'state': state, 'code': 'a'})}").status == 403
+            sent = them.sent[-1]
+            assert "client_secret" not in sent
+            assert sent["client_assertion_type"].endswith("jwt-bearer")
+            published = httpx2.get(f"{ours.auth_url}{found}").json()["jwks_uri"]
+            verified = foreign.verify(
+                sent["client_assertion"],
+                foreign.ForeignKeys.parse(httpx2.get(published).content),
+                typ=("",),
+                audience=f"{them.url}/token",
+                issuer="us",
+                now=ours.clock.now(),
+                leeway=60,
+            )
+            assert verified.claims["sub"] == "us"
+            assert verified.claims["jti"]

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -34,6 +35,7 @@ from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims_file import ClaimsFile
+from valetkey.authorization.tokens.client_assertion import sign_client_assertion
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
@@ -213,7 +215,13 @@ class Foundation(Struct, frozen=True):
     @property
     def providers(self) -> ProviderFactory:
         """Return the factory of upstream providers."""
-        return ProviderFactory(self.settings, self.outgoing, self.keyring.sealer, self.runtime.now)
+        return ProviderFactory(
+            self.settings,
+            self.outgoing,
+            self.keyring.sealer,
+            self.runtime.now,
+            partial(sign_client_assertion, self.keys, self.runtime),
+        )
 
     @property
     def services(self) -> Services:

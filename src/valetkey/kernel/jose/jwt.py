@@ -132,9 +132,9 @@ def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
     return parts
 
 
-def header_of(token: str, *, foreign: bool = False) -> Header:
+def header_of(token: str, *, foreign: bool = False, longest: int = LONGEST) -> Header:
     """Return the header of a JWT, unverified. Refused as `verify` would."""
-    return _read_header(_segments(token)[0], foreign=foreign)
+    return _read_header(_segments(token, longest)[0], foreign=foreign)
 
 
 def _segments(token: str, longest: int = LONGEST) -> tuple[str, str, str]:

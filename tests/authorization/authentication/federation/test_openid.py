@@ -21,6 +21,7 @@ from valetkey.authorization.authentication.federation.provider import (
     ProviderConnection,
     UpstreamState,
 )
+from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
@@ -578,7 +579,7 @@ def test_probe_names_the_first_thing_that_is_wrong(rogue: Pages) -> None:
     shown = json.loads(rogue.at["/.well-known/openid-configuration"].body)
     for algorithms, found in (
         (["RS256", "ES256"], ("", "")),
-        (["HS256", "none"], ("federation.jwt.alg", "HS256, none")),
+        (["RS1", "none"], ("federation.jwt.alg", "RS1, none")),
         (["RS256"], ("federation.keys", "1 usable keys")),
     ):
         document = {**shown, "id_token_signing_alg_values_supported": algorithms}
@@ -687,3 +688,60 @@ def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:
         return counts
 
     assert asyncio.run(story()) == [1, 1, 2]
+
+
+def announce(server: Pages, **more: object) -> None:
+    """Add to what the provider announces."""
+    document = json.loads(server.at["/.well-known/openid-configuration"].body)
+    server.at["/.well-known/openid-configuration"] = Page(json.dumps({**document, **more}).encode())
+
+
+@pytest.mark.parametrize(
+    ("announced", "method"),
+    [
+        ({}, "S256"),
+        ({"code_challenge_methods_supported": ["plain", "S256"]}, "S256"),
+        ({"code_challenge_methods_supported": ["plain"]}, "plain"),
+        ({"code_challenge_methods_supported": []}, None),
+    ],
+    ids=str,
+)
+def test_pkce_is_used_as_announced(
+    rogue: Pages, announced: dict[str, object], method: str | None
+) -> None:
+    announce(rogue, **announced)
+    url = asyncio.run(_sent(OpenIdProvider(line(rogue.url)), JOURNEY))
+    asked = dict(parse_qsl(urlsplit(url).query))
+    assert asked.get("code_challenge_method") == method
+    values = {None: None, "plain": JOURNEY.verifier, "S256": challenge_of(JOURNEY.verifier)}
+    assert asked.get("code_challenge") == values[method]
+    assert asked["nonce"] == JOURNEY.nonce
+
+
+def test_response_mode_is_form_post_where_nothing_else_is_announced(rogue: Pages) -> None:
+    for modes, found in ((["query", "form_post"], None), (["form_post"], "form_post")):
+        announce(rogue, response_modes_supported=modes)
+        url = asyncio.run(_sent(OpenIdProvider(line(rogue.url)), JOURNEY))
+        assert dict(parse_qsl(urlsplit(url).query)).get("response_mode") == found
+
+
+def test_id_tokens_are_signed_with_the_secret_only_where_that_is_announced(rogue: Pages) -> None:
+    def by(secret: str) -> str:
+        return signed(claims(rogue), OctKey.import_key(secret), "HS256")
+
+    assert check(rogue, by("s" * 40)) == "federation.jwt.alg"
+    announce(rogue, id_token_signing_alg_values_supported=["HS256", "ES256"])
+    assert read(rogue, by("s" * 40)).subject
+    assert read(rogue, signed(claims(rogue))).subject
+    # Neither another secret nor a published key is the client secret.
+    for other in (
+        "t" * 40,
+        rogue.at["/jwks"].body.decode(),
+        json.dumps(KEY.as_dict(private=False)),
+    ):
+        assert check(rogue, by(other)) == "federation.jwt.signature"
+    provider = OpenIdProvider(line(rogue.url))
+    assertion = provider.verify_assertion(by("s" * 40), typ="jwt", audience="us", now=NOW)
+    with pytest.raises(Refused) as refused:
+        asyncio.run(assertion)
+    assert refused.value.refusal.check == "federation.jwt.alg"

@@ -1,7 +1,7 @@
 """Any OpenID provider, discovered by its issuer (OpenID Connect Core and Discovery)."""
 
 import base64
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from hashlib import sha256, sha384, sha512
@@ -28,7 +28,7 @@ from valetkey.authorization.authentication.federation.provider import (
 from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import ANYTHING, JSON, Fetched
-from valetkey.kernel.jose import foreign, jwt
+from valetkey.kernel.jose import foreign, jwt, mac
 from valetkey.kernel.jose.foreign import ForeignKeys
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
@@ -51,10 +51,18 @@ _OLDEST = days(1)
 
 _ID_TOKEN_TYPES = ("", "jwt", "id_token+jwt")
 _JWT = "application/jwt"
+_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _SUBJECT = f"1 to {LONGEST_SUBJECT} printable characters"
 _AT_HASHES = {"256": sha256, "384": sha384, "512": sha512}
 _SCOPES = ("openid", "email", "profile")
 _BASIC, _POST = "client_secret_basic", "client_secret_post"
+_PRIVATE_KEY = "private_key_jwt"
+
+_APPLE = "https://appleid.apple.com"
+"""It answers in a query, too, but not where email address and name are requested."""
+
+_LINE = "https://access.line.me"
+"""It signs ID tokens of web apps with the client secret, and announces ES256 only."""
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -68,6 +76,9 @@ class _Metadata(msgspec.Struct, frozen=True):
     userinfo_endpoint: str = ""
     authorization_response_iss_parameter_supported: bool = False
     id_token_signing_alg_values_supported: tuple[str, ...] = ()
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] = ()
+    response_modes_supported: tuple[str, ...] = ()
+    code_challenge_methods_supported: tuple[str, ...] = ("S256",)
 
 
 class _Tokens(msgspec.Struct, frozen=True):
@@ -108,9 +119,10 @@ class OpenIdProvider:
             "scope": " ".join(dict.fromkeys((*_SCOPES, *self.settings.scopes))),
             "state": upstream_state.state,
             "nonce": upstream_state.nonce,
-            "code_challenge": challenge_of(upstream_state.verifier),
-            "code_challenge_method": "S256",
+            **_challenge(metadata, upstream_state.verifier),
         }
+        if metadata.issuer == _APPLE or metadata.response_modes_supported == ("form_post",):
+            pairs["response_mode"] = "form_post"
         if upstream_state.fresh:
             # `max_age` makes `auth_time` a required claim (Core section 2), and works at providers
             # that ignore `prompt`.
@@ -129,7 +141,10 @@ class OpenIdProvider:
         if named is not None and named != metadata.issuer:
             raise unusable(self.settings, "iss", named, metadata.issuer)
         tokens = await self._redeem(code_of(answer, self.settings), upstream_state, metadata)
-        found = await self._verified(tokens.id_token, metadata, now)
+        # Not for assertions: a client presents those, and may know a secret of its own provider.
+        found = await self._verified(
+            tokens.id_token, metadata, now, algorithm=_shared_algorithm(tokens.id_token, metadata)
+        )
         claims = found.claims
         subject = self._check_claims(claims, upstream_state, now)
         self._check_access_token(found, tokens.access_token)
@@ -269,10 +284,11 @@ class OpenIdProvider:
         keys = await fresh._keys(metadata, newest=False)
         announced = metadata.id_token_signing_alg_values_supported
         usable = [each for each in announced or foreign.ALGORITHMS if each in foreign.ALGORITHMS]
-        if not usable:
+        by_secret = _signs_with_secret(metadata)
+        if not usable and not by_secret:
             accepted = " or ".join(foreign.ALGORITHMS)
             raise unusable(self.settings, "jwt.alg", ", ".join(announced), accepted)
-        if not any(keys.verifies_any(each) for each in usable):
+        if not by_secret and not any(keys.verifies_any(each) for each in usable):
             received = f"{len(keys)} usable keys"
             raise unusable(self.settings, "keys", received, f"a key for {' or '.join(usable)}")
         asking = fresh._token_request(NEVER_ISSUED, upstream_state, metadata)
@@ -292,9 +308,9 @@ class OpenIdProvider:
         except msgspec.MsgspecError:
             raise unusable(self.settings, "token") from None
 
-    def _token_request(
+    async def _token_request(
         self, code: str, upstream_state: UpstreamState, metadata: _Metadata
-    ) -> Awaitable[Fetched]:
+    ) -> Fetched:
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -303,12 +319,22 @@ class OpenIdProvider:
         }
         authorization = ""
         methods = metadata.token_endpoint_auth_methods_supported
-        if _BASIC in methods or _POST not in methods:
+        sign = self.line.sign
+        if _BASIC in methods or not {_POST, _PRIVATE_KEY} & {*methods}:
             authorization = basic(self.settings.client_id, self.line.secret.reveal())
-        else:
+        elif _POST in methods or sign is None:
             secret = self.line.secret.reveal()
             fields |= {"client_id": self.settings.client_id, "client_secret": secret}
-        return self.line.http.post_form(
+        else:
+            announced = metadata.token_endpoint_auth_signing_alg_values_supported
+            fields |= {
+                "client_id": self.settings.client_id,
+                "client_assertion_type": _ASSERTION_TYPE,
+                "client_assertion": await sign(
+                    self.settings.client_id, metadata.token_endpoint, announced
+                ),
+            }
+        return await self.line.http.post_form(
             metadata.token_endpoint, fields, accept=JSON, authorization=authorization
         )
 
@@ -333,6 +359,7 @@ class OpenIdProvider:
         typ: Collection[str] = _ID_TOKEN_TYPES,
         audience: str = "",
         sparse: bool = False,
+        algorithm: str = "",
     ) -> foreign.Verified:
         for newest in (False, True):
             keys = await self._keys(metadata, newest=newest)
@@ -346,6 +373,8 @@ class OpenIdProvider:
                     now=now,
                     leeway=_CLOCKS,
                     sparse=sparse,
+                    algorithm=algorithm,
+                    secret=self.line.secret,
                 )
             except Refused as refused:
                 found = refused.refusal
@@ -403,6 +432,38 @@ class OpenIdProvider:
             raise unusable(self.settings, "keys", found, "a key set") from None
         known.keys_at = now
         return known.keys
+
+
+def _challenge(metadata: _Metadata, verifier: str) -> dict[str, str]:
+    """Return the PKCE parameters of the methods that the provider announces, S256 if it does not.
+
+    The nonce protects a sign-in at a provider without PKCE against injected codes.
+    """
+    methods = metadata.code_challenge_methods_supported
+    if "S256" in methods:
+        return {"code_challenge": challenge_of(verifier), "code_challenge_method": "S256"}
+    if "plain" in methods:
+        return {"code_challenge": verifier, "code_challenge_method": "plain"}
+    return {}
+
+
+def _signs_with_secret(metadata: _Metadata) -> bool:
+    announced = metadata.id_token_signing_alg_values_supported
+    return mac.ALGORITHM in announced or metadata.issuer == _LINE
+
+
+def _shared_algorithm(id_token: str, metadata: _Metadata) -> str:
+    """Return HS256 if the provider signs with the client secret and this token says so, else "".
+
+    Core section 3.1.3.7, number 8. Only for ID tokens that the token endpoint returned.
+    """
+    if not _signs_with_secret(metadata):
+        return ""
+    try:
+        alg = jwt.header_of(id_token, foreign=True, longest=foreign.LONGEST).alg
+    except Refused:
+        return ""
+    return alg if alg == mac.ALGORITHM else ""
 
 
 def basic(client_id: str, secret: str) -> str:

@@ -1,6 +1,6 @@
 """Provider: the interface of upstream sign-in servers, and checks of their responses."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
@@ -71,6 +71,10 @@ class UpstreamState:
     """Whether the provider must authenticate the user again, after `departed_at`."""
 
 
+SignAssertion = Callable[[str, str, Collection[str]], Awaitable[str]]
+"""Sign a client assertion of this client ID, for an audience, with one of these algorithms."""
+
+
 class Provider(Protocol):
     """One upstream server."""
 
@@ -108,6 +112,7 @@ class ProviderConnection:
     secret: Secret = field(repr=False)
     http: OutboundHttp
     now: Callable[[], Instant]
+    sign: SignAssertion | None = None
 
 
 def unusable(

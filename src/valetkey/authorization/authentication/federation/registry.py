@@ -6,7 +6,11 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.federation.github import GitHubProvider
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
-from valetkey.authorization.authentication.federation.provider import Provider, ProviderConnection
+from valetkey.authorization.authentication.federation.provider import (
+    Provider,
+    ProviderConnection,
+    SignAssertion,
+)
 from valetkey.authorization.model.account.provider import StoredProvider, secret_place
 from valetkey.authorization.storage.followed import Followed
 from valetkey.authorization.storage.transaction import Transaction
@@ -32,6 +36,7 @@ class ProviderFactory(Struct, frozen=True):
     http: OutboundHttp
     sealer: Sealer
     now: Callable[[], Instant]
+    sign: SignAssertion | None = None
 
     def of_settings(self) -> Sequence[Provider]:
         """Return the providers of the settings. Raises OperatorError for one without a secret."""
@@ -60,7 +65,9 @@ class ProviderFactory(Struct, frozen=True):
         )
 
     def _provider(self, settings: ProviderSettings, secret: Secret) -> Provider:
-        return _KINDS[settings.kind](ProviderConnection(settings, secret, self.http, self.now))
+        return _KINDS[settings.kind](
+            ProviderConnection(settings, secret, self.http, self.now, self.sign)
+        )
 
 
 class Providers(Followed[Sequence[StoredProvider]]):

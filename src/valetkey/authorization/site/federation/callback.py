@@ -42,6 +42,7 @@ from valetkey.authorization.site.federation.federation import (
     with_place,
 )
 from valetkey.authorization.site.page import (
+    Act,
     AnyPage,
     Outcome,
     Page,
@@ -62,8 +63,9 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.url import encode_pairs
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Request
+from valetkey.web.exchange import Interrupt, Request, see_other
 from valetkey.web.form import Form, read_parameters, read_query
 
 _T = TypeVar("_T")
@@ -90,6 +92,19 @@ _NO_TRIP = Refusal(
     "interaction.trip",
 )
 _PARAMETERS = ("code", "error", "iss")
+_ANSWERED = (*_PARAMETERS, "state")
+_LONGEST_ANSWER = 8_000
+
+
+async def _redirect_to_get(visit: Visit) -> VisitorRequest:
+    """Turn a response with `form_post` into one in the query.
+
+    Browsers do not send our cookies with a form of another site, but with the redirect after it.
+    """
+    form, path = visit.form(), visit.request.path
+    pairs = [(name, form.get(name) or "") for name in _ANSWERED if form and form.get(name)]
+    url = f"{path}?{encode_pairs(pairs)}"
+    raise Interrupt(see_other(url if len(url) <= _LONGEST_ANSWER else path))
 
 
 class ProviderCallback(Struct, frozen=True):
@@ -100,7 +115,8 @@ class ProviderCallback(Struct, frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page at the callback URL. Its query contains the code."""
         path = f"{WITH}/{{provider}}/callback"
-        return (Page(path, anyone, self.show, hides_query=True, step=True),)
+        act = Act(self.show, opaque=_ANSWERED, foreign=True, requires=_redirect_to_get)
+        return (Page(path, anyone, self.show, act, hides_query=True, step=True),)
 
     async def show(self, request: VisitorRequest) -> Outcome:
         """Continue with the sign-in or link that the redirect began."""
