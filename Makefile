@@ -47,8 +47,7 @@ words:
 	@echo 'make release VERSION=0.2.0   check, test, build and tag a release; KEY=file signs it with an SSH key'
 
 demo: .venv/.runtime
-	@$(BIN)/valetkey demo --walk
-	@$(BIN)/valetkey demo
+	@$(BIN)/valetkey demo --walk --stay
 
 test: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile --no-loadscope-reorder)

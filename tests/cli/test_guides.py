@@ -33,7 +33,12 @@ def test_longest_match_wins() -> None:
 def test_error_names_the_page(tmp_path: Path) -> None:
     (tmp_path / "valetkey.toml").write_text("[mail]\nport = 70000\n")
     ran = run_quickly("serve", here=tmp_path)
-    assert ran.err.splitlines()[-1] == "Documentation: /docs/how-to/operate/send-mail.html"
+    assert ran.err.splitlines()[-1] == f"Documentation: {ROOT}/docs/how-to/operate/send-mail.md"
+    # A server that does not run shows no page.
+    (tmp_path / "valetkey.toml").write_text('[authorization]\nurl = "http://localhost:8461"\n')
+    ran = run_quickly("explain", "VK-wrong", here=tmp_path)
+    assert ran.err.endswith("/docs/how-to/apps/read-a-refusal.md\n")
+    assert "http:" not in ran.err
     (tmp_path / "valetkey.toml").write_text(
         '[authorization]\nurl = "https://auth.example.com"\ntls_proxy = true\n'
         '[docs]\nurl = "https://docs.example.com"\n'

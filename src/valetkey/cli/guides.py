@@ -6,8 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from valetkey.authorization.site.documentation import START, address_of
+from valetkey.authorization.site.documentation import address_of, in_checkout
 from valetkey.cli import options
+from valetkey.config.paths import supervisor_of
 from valetkey.kernel.refusal import OperatorError
 
 _OPERATE = "how-to/operate"
@@ -96,9 +97,11 @@ def address_for(arguments: Sequence[str], setting: str = "") -> str:
     try:
         settings = options.settings_of(_configuration(arguments))
     except OperatorError:
-        # The address of the server is not known: name the page in the server's own copy.
-        return f"{START}{page}.html"
-    return address_of(page, settings.docs.url, settings.authorization.url)
+        return in_checkout(page)
+    # Its own copy is served only while it runs.
+    if settings.docs.url or supervisor_of(settings, settings.authorization):
+        return address_of(page, settings.docs.url, settings.authorization.url)
+    return in_checkout(page)
 
 
 def _configuration(arguments: Sequence[str]) -> Path | None:

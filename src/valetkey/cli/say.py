@@ -1,10 +1,12 @@
 """Output for people and for scripts, in one style."""
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
+from pathlib import Path
 
 import click
 
@@ -21,6 +23,15 @@ class Exit(IntEnum):
 def as_json(value: object) -> None:
     """Print `value` as one JSON document on standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def program() -> str:
+    """Return the program as it is called from here: its name if that is on the PATH."""
+    found, called = shutil.which("valetkey"), Path(sys.argv[0])
+    if called.name != "valetkey" or (found and Path(found).samefile(called)):
+        return "valetkey"
+    path, here = called.absolute(), Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def line(text: str = "") -> None:

@@ -42,6 +42,20 @@ def process_path(settings: Settings, server: ServerSettings) -> Path:
     return last_seen_path(settings, server).with_suffix(".pid")
 
 
+_SUPERVISOR = b"valetkey.cli.serving.parent"
+
+
+def supervisor_of(settings: Settings, server: ServerSettings) -> int:
+    """Return the process id of this server's supervisor on this machine; 0 if it does not run."""
+    try:
+        process = int(process_path(settings, server).read_text(encoding="ascii"))
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return 0
+    # The number may belong to another program by now.
+    return process if _SUPERVISOR in command else 0
+
+
 def revocation_log_path(settings: Settings) -> Path:
     """Return the path of the file, beside the keyring, that records disabled users and clients."""
     return keyring_path(settings).with_name("authorization.endings")

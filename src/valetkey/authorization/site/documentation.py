@@ -19,6 +19,8 @@ from valetkey.web.exchange import Pairs, Request, Response
 ARCHIVE = Path(__file__).with_suffix(".zip")
 """The archive built by `make site`; missing in a checkout where that was not run."""
 
+_CHECKOUT = Path(__file__).parents[4]
+
 START = "/docs/"
 FILES = "/docs/{+file}"
 
@@ -104,10 +106,16 @@ def start_of(url: str) -> str:
 def address_of(page: str, url: str, issuer: str) -> str:
     """Return where an operator reads a page of the documentation, named without its ending.
 
-    It is a file of the checkout where no site is built.
+    It is a file of the checkout where no site is built, and "" where there is neither.
     """
     base = base_of(url, issuer)
-    return f"{base}{page}.html" if base else f"docs/{page}.md"
+    return f"{base}{page}.html" if base else in_checkout(page)
+
+
+def in_checkout(page: str) -> str:
+    """Return the file of a page in the checkout that this runs from; "" if it is installed."""
+    file = _CHECKOUT / "docs" / f"{page}.md"
+    return str(file) if file.is_file() else ""
 
 
 def base_of(url: str, issuer: str) -> str:

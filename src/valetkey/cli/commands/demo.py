@@ -1,7 +1,6 @@
 """`valetkey demo`: both servers with example data, removed when the demo ends."""
 
 import shlex
-import sys
 from pathlib import Path
 
 import click
@@ -58,7 +57,7 @@ def show(site: DemoSite, token: str, *, kept: bool) -> None:
     configuration = shlex.quote(str(site.configuration.absolute()))
     _field(
         "commands",
-        f"valetkey doctor --config {configuration}",
+        f"{say.program()} doctor --config {configuration}",
         "takes the same --config as all other commands",
     )
     say.line()
@@ -105,6 +104,7 @@ def _paste(about: str, *lines: str) -> None:
 
 @click.command()
 @click.option("--walk", is_flag=True, help="Run the scripted demo over real HTTP, then stop.")
+@click.option("--stay", is_flag=True, help="With --walk: keep everything running afterwards.")
 @click.option("--verbose", is_flag=True, help="With --walk: show every exchange in full.")
 @click.option(
     "--keep",
@@ -113,14 +113,15 @@ def _paste(about: str, *lines: str) -> None:
     help="Keep all data in this folder, and continue with it next time.",
 )
 @options.as_json
-def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
+def command(walk: bool, stay: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
     """Run both servers with an example app, a second API and a user. No setup is needed.
 
     Everything runs on loopback, in a temporary folder that is removed when you press Ctrl-C. The
     ports are 8400 to 8403, or free ones if these are in use.
 
     With --walk the demo acts as user and apps itself and checks every response, one line per
-    chapter; with --verbose it prints every exchange. Exit code 0 if all of them were right, else 1.
+    chapter; with --verbose it prints every exchange, and with --stay the servers go on. Exit code 0
+    if all of them were right, else 1.
 
     Example: valetkey demo --walk
     """
@@ -128,23 +129,28 @@ def command(walk: bool, verbose: bool, keep: Path | None, as_json: bool) -> int:
         raise OperatorError("--json goes with --walk")
     if verbose and not walk:
         raise OperatorError("--verbose goes with --walk")
-    if sys.stderr.isatty():
-        say.note(say.faint("Starting two servers, an app and a second API …"))
+    if stay and not walk:
+        raise OperatorError("--stay goes with --walk")
     context = click.get_current_context()
 
     def show_demo(running: Running) -> int:
         # Runs in another thread: the context says whether to print colors.
         with context.scope(cleanup=False):
-            if walk:
-                return tell(running, as_json=as_json, verbose=verbose)
+            code = tell(running, as_json=as_json, verbose=verbose) if walk else Exit.OK
+            if code or (walk and not stay):
+                return code
             return run_until_interrupted(running, kept=keep is not None)
 
+    def show_progress(text: str) -> None:
+        if not as_json:
+            say.note(say.faint(text))
+
     try:
-        code = run(keep, show_demo)
+        code = run(keep, show_demo, show_progress)
     except Unanswered as unanswered:
         say.error(str(unanswered))
         return Exit.FAILED
-    if code == Exit.INTERRUPTED or (code == Exit.OK and not walk):
+    if code == Exit.INTERRUPTED or (code == Exit.OK and (stay or not walk)):
         left = f"Everything is kept in {keep}." if keep else "Nothing is left behind."
         say.note(f"Stopped. {left}")
     return code

@@ -128,4 +128,5 @@ def _show(finding: Finding, settings: Settings) -> None:
         say.line(f"         {finding.next}")
     if finding.page and finding.level is not Level.OK:
         place = address_of(finding.page, settings.docs.url, settings.authorization.url)
-        say.line(f"         {place}")
+        if place:
+            say.line(f"         {place}")

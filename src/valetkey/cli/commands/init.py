@@ -97,9 +97,9 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
     say.line(f"The first owner is {name}, who signs in with {email} and this password:")
     say.line(f"password: {password}")
     say.note("The password is shown only now.")
-    say.line(f"{file} is written. Next: valetkey serve --config {file}")
+    say.line(f"{file} is written. Next: {say.program()} serve --config {file}")
     say.line(f"Then sign in at {document['authorization']['url']}/admin")
-    say.line(f"While it runs, look for problems: valetkey doctor --config {file}")
+    say.line(f"While it runs, look for problems: {say.program()} doctor --config {file}")
 
 
 def _create_owner(file: Path, name: str, email: str) -> str:

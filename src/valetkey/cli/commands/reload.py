@@ -10,11 +10,9 @@ from valetkey.cli import options, say
 from valetkey.cli.say import Exit
 from valetkey.cli.serving.recheck import fixed, require_right
 from valetkey.config.agreement import servers
-from valetkey.config.paths import process_path
+from valetkey.config.paths import supervisor_of
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import OperatorError
-
-_SUPERVISOR = b"valetkey.cli.serving.parent"
 
 
 @click.command()
@@ -49,12 +47,6 @@ def command(config: Path | None) -> int:
 def _running(settings: Settings) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for name, server in servers(settings):
-        try:
-            process = int(process_path(settings, server).read_text(encoding="ascii"))
-            command = Path(f"/proc/{process}/cmdline").read_bytes()
-        except (OSError, ValueError):
-            continue
-        # The number may belong to another program by now.
-        if _SUPERVISOR in command:
+        if process := supervisor_of(settings, server):
             found.setdefault(process, []).append(name)
     return found

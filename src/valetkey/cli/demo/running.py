@@ -56,11 +56,12 @@ Work = Callable[[Running], int]
 """The part of the demo that runs once everything responds; returns the exit code."""
 
 
-def run(keep: Path | None, work: Work) -> int:
+def run(keep: Path | None, work: Work, progress: Callable[[str], object]) -> int:
     """Start everything in `keep` or a temporary folder, run `work`, stop everything.
 
-    Returns the exit code of `work`, 130 if it was interrupted, or that of a server that did not
-    start. Raises OperatorError for an unusable folder, and what `work` raises.
+    `progress` is told what takes a while. Returns the exit code of `work`, 130 if it was
+    interrupted, or that of a server that did not start. Raises OperatorError for an unusable
+    folder, and what `work` raises.
     """
     # Held back where an exception would leave a folder or a process behind.
     with interrupts.held_back(), _folder(keep) as directory, contextlib.ExitStack() as stack:
@@ -80,8 +81,10 @@ def run(keep: Path | None, work: Work) -> int:
             _listener(lambda at: CalendarApi(at, auth_url), _USUAL_CALENDAR)
         )
         site = DemoSite(directory, auth_url, api_url, app.url, calendar.identifier, secrets)
+        progress("Creating databases, keys, users and apps …")
         with interrupts.delivered():
             prepare_demo(site)
+        progress("Starting two servers, an app and a second API …")
         log.set_up("error")
         servers = [_server(name, site, sock) for name, sock in sockets.items()]
         with _answering(app), _answering(calendar):

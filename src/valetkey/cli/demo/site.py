@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from valetkey.authorization.actions.admin.roles import set_role
-from valetkey.authorization.actions.developer.usage import PEOPLE, PKCE_MISSING, grant_used
+from valetkey.authorization.actions.developer.usage import (
+    PEOPLE,
+    PKCE_MISSING,
+    SIGN_INS,
+    grant_used,
+)
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of, start_of
@@ -57,6 +62,8 @@ def _week_of_usage(tx: Transaction, now: Instant) -> None:
             "errors.invalid_grant": errors,
             PEOPLE: people,
         }
+        # Somebody who is signed in already opens an app without another sign-in.
+        tx.usage.count(EVERY_CLIENT, day, SIGN_INS, codes // 2)
         for kind, amount in counted.items():
             if amount:
                 for client in (APP, EVERY_CLIENT):

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.developer.usage import Day, usage_of
+from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.administration.response_times import Key
 from valetkey.authorization.storage.register.usage import day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
@@ -132,7 +133,7 @@ def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -
         _amount(count)
         for count in (
             tx.user_directory.count(MOST + 1),
-            tx.user_directory.count_clients(MOST + 1),
+            tx.client_search.count(ClientFilter(), MOST + 1) or 0,
             tx.user_directory.count_grants(MOST + 1),
         )
     )

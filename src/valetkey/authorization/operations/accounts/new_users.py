@@ -80,7 +80,9 @@ def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ..
 
 def issue_password_link(tx: Transaction, call: Call, user: User) -> PasswordLinkIssued:
     """Issue the link of an account that has never had a sign-in method."""
-    return issue_link(tx, call, user, call.input(PasswordLinkWanted).password_link)
+    issued = issue_link(tx, call, user, call.input(PasswordLinkWanted).password_link)
+    tx.events.add(PasswordResetRequested(user.uid), call.now)
+    return issued
 
 
 def issue_link(
@@ -103,7 +105,6 @@ def issue_link(
         tx, links, link, user, call.now, call.actor.done_by, emailed=emailed
     )
     address = links.address(RESET, link)
-    tx.events.add(PasswordResetRequested(user.uid), call.now)
     if not emailed:
         return PasswordLinkIssued(address, until)
     values = {

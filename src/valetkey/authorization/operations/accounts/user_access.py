@@ -270,7 +270,9 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
     tx.events.add(UserSecured(user.uid), now)
     # Read again: a new generation began, to which the link must belong.
     secured = tx.users.find(user.uid) or user
-    return issue_link(tx, call, secured, wanted.password_link, EmailKind.ACCOUNT_SECURED)
+    issued = issue_link(tx, call, secured, wanted.password_link, EmailKind.ACCOUNT_SECURED)
+    tx.events.add(PasswordResetRequested(user.uid), now)
+    return issued
 
 
 def _correct_email(tx: Transaction, call: Call, user: User, email: str) -> None:

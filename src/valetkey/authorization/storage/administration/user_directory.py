@@ -254,14 +254,6 @@ class UserDirectory(Struct, frozen=True):
         statement = _COUNT_ALL if chosen is Filter.ALL else part
         return _number(self.db.row(statement, limit=most))
 
-    def count_clients(self, most: int) -> int:
-        """Count the apps, up to `most`."""
-        row = self.db.row(
-            "SELECT count(*) FROM (SELECT id FROM clients LIMIT :limit) AS counted",
-            limit=most,
-        )
-        return _number(row)
-
     def count_grants(self, most: int) -> int:
         """Count the grants that have not ended, up to `most`."""
         row = self.db.row(
