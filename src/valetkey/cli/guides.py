@@ -39,6 +39,7 @@ GUIDES = (
         ("authorization.tls_proxy", "authorization.trusted_proxies", "resource.tls_proxy"),
     ),
     Guide(f"{_OPERATE}/keep-objects-in-a-file", ("apply", "export")),
+    Guide(f"{_OPERATE}/migrate/from-keycloak", ("import",)),
     Guide(
         f"{_OPERATE}/run-it-with-a-team",
         ("user", "owner"),

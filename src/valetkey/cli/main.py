@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 from msgspec import Struct
@@ -35,7 +36,9 @@ class Listed(Struct, frozen=True):
         if self.derived:
             made: click.Command = import_module(f"{_COMMANDS}.groups").group_of(self.name)
         else:
-            made = import_module(f"{_COMMANDS}.{self.name}").command
+            # A module cannot have the name of a keyword.
+            module = f"{self.name}_" if iskeyword(self.name) else self.name
+            made = import_module(f"{_COMMANDS}.{module}").command
         return made
 
 
@@ -45,6 +48,7 @@ COMMANDS = (
     Listed("serve", "run both servers, or one of them", "Run"),
     Listed("reload", "reload the configuration of running servers", "Run"),
     Listed("apply", "create and change users and clients from a file", "Run"),
+    Listed("import", "convert the export of another server to files for apply", "Run"),
     Listed("export", "write clients, APIs and more as a file for apply", "Run"),
     Listed("client", "register, show, change and disable apps", "Manage"),
     Listed("api", "declare APIs and their access tokens", "Manage", derived=True),

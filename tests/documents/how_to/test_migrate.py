@@ -39,30 +39,6 @@ DUMP = [
         },
     },
 ]
-REALM = {
-    "users": [
-        {
-            "id": "0b5c8a46-77a5-4c1a-9d57-5f0b7e1f6a10",
-            "username": "ada@example.com",
-            "email": "ada@example.com",
-            "emailVerified": True,
-            "enabled": True,
-            "firstName": "Ada",
-            "groups": ["/staff/engineering"],
-        },
-        {"username": "service-account-sync", "serviceAccountClientId": "sync", "enabled": True},
-    ],
-    "clients": [
-        {"clientId": "account", "redirectUris": ["/realms/acme/account/*"]},
-        {
-            "clientId": "calendar",
-            "secret": SECRET,
-            "redirectUris": ["https://app.example/cb", "https://app.example/cb2"],
-            "standardFlowEnabled": True,
-            "attributes": {"post.logout.redirect.uris": "https://app.example/out##+"},
-        },
-    ],
-}
 AUTH0_USER = {"user_id": "auth0|65f0c1", "email": "ada@example.com", "email_verified": True}
 AUTH0_APIS = [
     {
@@ -90,7 +66,6 @@ AUTH0_CLIENTS = [
     ("page", "exported", "sub"),
     [
         ("from-django-oauth-toolkit", {"dump.json": DUMP}, "42"),
-        ("from-keycloak", {"export/acme-realm.json": REALM}, ""),
         (
             "from-auth0",
             {"users.ndjson": AUTH0_USER, "apis.json": AUTH0_APIS, "clients.json": AUTH0_CLIENTS},

@@ -99,7 +99,7 @@ class Registrar(Struct, frozen=True):
         """
         faults = [*self.rules_for(tx, metadata).faults(metadata)]
         if self.channel != DOCUMENT:
-            faults += _id_faults(client_id)
+            faults += client_id_faults(client_id)
         needs = is_by_secret(metadata.proof)
         if needs and secret is None:
             faults.append(MetadataError("client_secret", "this client authenticates by a secret"))
@@ -386,7 +386,8 @@ def _naming_faults(client: Client, wanted: Client) -> Faults:
     return ()
 
 
-def _id_faults(client_id: str) -> Faults:
+def client_id_faults(client_id: str) -> Faults:
+    """Return why a text cannot be the id of a client."""
     plain = client_id.isascii() and client_id.isprintable() and not set(client_id) & set(' "\\<>:')
     # A subject of digits is a user's, and a client's own tokens have its id as subject.
     if plain and 0 < len(client_id) <= _LONGEST_ID and not client_id.isdigit():
