@@ -28,30 +28,28 @@ def read_object(data: bytes) -> dict[str, object] | None:
     UTF-8 without a BOM, no duplicate names, integers below 2**53, no infinity, no lone surrogate,
     no NUL, at most 8 levels. Limit the size before calling: the work is proportional to it.
     """
+    return _read(data, DEEPEST, _DECODER)
+
+
+def read_foreign_object(data: bytes) -> dict[str, object] | None:
+    """Parse a JSON object that another issuer signed; None if parsers could disagree about it.
+
+    As `read_object`, but with up to 64 levels and integers of any size.
+    """
+    return _read(data, DEEPEST_FOREIGN, _FOREIGN)
+
+
+def _read(data: bytes, deepest: int, decoder: json.JSONDecoder) -> dict[str, object] | None:
     try:
         text = data.decode("utf-8")
-        if _depth(text) > DEEPEST:
+        if _depth(text) > deepest:
             return None
-        value: object = _DECODER.decode(text)
+        value: object = decoder.decode(text)
         if "\\u" in text:
             # Only escapes can produce a lone surrogate.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
             if "\\u0000" in text:
                 return None
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, object]", value) if isinstance(value, dict) else None
-
-
-def read_foreign_object(data: bytes) -> dict[str, object] | None:
-    """Parse a JSON object that another issuer signed; None if it is none or has a name twice.
-
-    As `read_object`, but with up to 64 levels and integers of any size. Texts may contain
-    what `read_object` refuses: check those that are used.
-    """
-    try:
-        text = data.decode("utf-8")
-        value: object = None if _depth(text) > DEEPEST_FOREIGN else _FOREIGN.decode(text)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, object]", value) if isinstance(value, dict) else None

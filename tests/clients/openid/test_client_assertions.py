@@ -35,3 +35,17 @@ def test_authlib_signs_with_a_key_that_lies_at_an_address(tmp_path: Path) -> Non
         for more in ({}, {"header": {"kid": it.key.kid}}):
             answer = it.prove("app", sign(key, "app", url, alg="ES256", **more))
             assert answer.status_code == 200, answer.text
+
+
+def test_times_may_have_fractions_and_other_claims_be_of_any_kind(tmp_path: Path) -> None:
+    with apps(tmp_path) as it:
+        it.app("app")
+        now = it.claims("app")["iat"]
+        assert isinstance(now, int)
+        odd = [[[[[[[[[1]]]]]]]]]
+        # As `time.time()` gives it.
+        for more in ({"exp": now + 60.5, "iat": now - 0.25}, {"x": 2.0**80}, {"x": odd}):
+            answer = it.prove("app", it.assertion("app", **more))
+            assert answer.status_code == 200, answer.text
+        for wrong in ({"exp": now - 60.5}, {"exp": str(now + 60)}, {"iat": now + 3_600.5}):
+            assert it.prove("app", it.assertion("app", **wrong)).status_code == 401

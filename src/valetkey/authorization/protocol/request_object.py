@@ -12,7 +12,7 @@ from valetkey.kernel.jose.jwt import Claims
 from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import from_base64url
-from valetkey.kernel.strict_json import read_foreign_object
+from valetkey.kernel.strict_json import read_object
 
 TYPES = ("", "jwt", "oauth-authz-req+jwt")
 """Accepted values of `typ`; that of a client assertion is not among them."""
@@ -43,7 +43,6 @@ def read_request_object(
             now=now,
             leeway=_LEEWAY,
             sparse=True,
-            foreign=True,
         )
     except Refused as refused:
         raise broken(refused.refusal) from None
@@ -92,7 +91,7 @@ def delivery_parameters(parameters: Mapping[str, str], token: str) -> dict[str, 
     """
     parts = token.split(".", _DOTS) if len(token) <= jwt.LONGEST else []
     payload = from_base64url(parts[1]) if len(parts) > 1 else None
-    claims = (read_foreign_object(payload) if payload is not None else None) or {}
+    claims = (read_object(payload) if payload is not None else None) or {}
     inside = {
         name: value
         for name in ("response_mode", "response_type", "redirect_uri", "state")

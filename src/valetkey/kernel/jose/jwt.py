@@ -183,7 +183,7 @@ def read_claims(
     claims = read_foreign_object(payload) if foreign else read_object(payload)
     if claims is None:
         raise _refused("payload", "a strict JSON object")
-    if foreign:
+    if foreign or sparse:
         _round_times(claims)
     absent = {"exp", "iss", "aud"} - claims.keys() if sparse else set[str]()
     _check_times(claims, now, leeway, ahead, absent)

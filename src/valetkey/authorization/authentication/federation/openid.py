@@ -258,12 +258,13 @@ class OpenIdProvider:
         if answered.media_type == _JWT:
             text = answered.body.decode("ascii", "replace").strip()
             try:
-                said = (await self._verified(text, metadata, now, sparse=True)).claims
+                algorithm = _shared_algorithm(text, metadata)
+                found = await self._verified(text, metadata, now, sparse=True, algorithm=algorithm)
+                said = found.claims
             except Refused as refused:
-                found = refused.refusal
-                check = found.check.removeprefix("federation.")
-                received = f"{check}: {found.received}"
-                raise unusable(settings, "userinfo", received, found.expected) from None
+                why = refused.refusal
+                received = f"{why.check.removeprefix('federation.')}: {why.received}"
+                raise unusable(settings, "userinfo", received, why.expected) from None
         else:
             read = read_foreign_object(answered.body)
             if read is None:
