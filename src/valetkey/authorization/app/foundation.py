@@ -122,7 +122,8 @@ class Foundation(Struct, frozen=True):
     def token_claims(self) -> TokenClaims:
         """The builder of token claims, with a cache of declared claims."""
         providers = self.settings.federation.providers
-        return TokenClaims(self.store, self.default_api, self.claims_file, providers)
+        userinfo = f"{self.issuer}/oauth/userinfo"
+        return TokenClaims(self.store, self.default_api, self.claims_file, providers, userinfo)
 
     async def close(self) -> None:
         """Close the database, and end the process of the claims file."""

@@ -20,6 +20,8 @@ OFFLINE_ACCESS = "offline_access"
 """The scope for access after the user has signed out (Core section 11)."""
 
 GROUPS = "groups"
+CLAIM_NAMES = "_claim_names"
+CLAIM_SOURCES = "_claim_sources"
 """The scope, and the claim with the names of the user's groups."""
 
 ROLES = "roles"

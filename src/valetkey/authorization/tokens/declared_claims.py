@@ -20,7 +20,12 @@ from valetkey.authorization.model.register.claim import (
     DeclaredClaim,
     Source,
 )
-from valetkey.authorization.protocol.claims import GROUPS, ROLES
+from valetkey.authorization.protocol.claims import (
+    CLAIM_NAMES,
+    CLAIM_SOURCES,
+    GROUPS,
+    ROLES,
+)
 from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -37,6 +42,8 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _READ_APART = (Source.GROUPS, Source.ROLES, Source.UPSTREAM)
+_MEMBERSHIPS = (Source.GROUPS, Source.ROLES)
+_USERINFO = "userinfo"
 _NO_MEMBERSHIPS = Memberships((), ())
 _MOST_MEMBERSHIPS = 10_000
 _MOST_TOKENS = 2_000  # their claims can have 8 KiB each
@@ -55,13 +62,16 @@ class TokenClaims:
         default: Api,
         file: ClaimsFile | None = None,
         providers: Sequence[ProviderSettings] = (),
+        userinfo: str = "",
     ) -> None:
         """Read from `store`; `default` is the API of tokens that are for no other.
 
-        `file` is the operator's function, `providers` are those of the settings.
+        `userinfo` is the address that tokens name for lists that they leave out, `file` is the
+        operator's function, `providers` are those of the settings.
         """
         self.default = default
         self.file = file
+        self._userinfo = userinfo
         self._store = store
         self._of_settings = {each.id: each for each in providers}
         self._known = _CachedClaims(-1, -1, (), self._of_settings)
@@ -89,7 +99,7 @@ class TokenClaims:
         """Return the claims of an access token, and the identity of its ID token with its claims.
 
         `user` is None for a client's own token. Raises Refused if the claims of either are larger
-        than 8 KiB.
+        than 8 KiB without lists of groups and roles.
         """
         names = () if identity is None else identity.claim_names
         key = (user and user.uid, client_id, api.id, scope.names, identity is None, GROUPS in names)
@@ -149,12 +159,15 @@ class TokenClaims:
             return NO_CLAIMS
         found: dict[str, object] = {ROLES: values.roles(api)} if has_roles else {}
         found |= values.of(chosen)
-        return bounded(found | self._of_file(values, client_id, api, scope))
+        lists = _lists(chosen, ROLES) if has_roles else _lists(chosen)
+        found |= self._of_file(values, client_id, api, scope)
+        return with_lists_that_fit(found, lists, self._userinfo)
 
     def _id_token(self, tx: Transaction, identity: Identity, values: "_Values") -> Claims:
         client_id, scope = identity.client.id, identity.scope
         chosen = _chosen(self.declared(tx), ClaimLocation.ID_TOKEN, client_id, values.api, scope)
-        return self._found(values, chosen, identity.claim_names, client_id, scope)
+        found = self._found(values, chosen, identity.claim_names, client_id, scope)
+        return with_lists_that_fit(found, _lists(chosen, GROUPS), self._userinfo)
 
     def of_userinfo(
         self,
@@ -172,7 +185,10 @@ class TokenClaims:
         known = self.declared(tx) if declared is None else declared
         chosen = _chosen(known, ClaimLocation.USERINFO, client_id, self.default, scope)
         values = _Values(tx, user, self.default, self._at)
-        return self._found(values, chosen, names, client_id, scope)
+        found = self._found(values, chosen, names, client_id, scope)
+        # The place where lists that tokens leave out are complete.
+        require_bounded(found, _lists(chosen, GROUPS))
+        return found
 
     def are_stored_with_user(
         self, declared: Sequence[DeclaredClaim], client_id: str, scope: Scope
@@ -195,7 +211,7 @@ class TokenClaims:
             return NO_CLAIMS
         found: dict[str, object] = {GROUPS: values.groups("")} if GROUPS in names else {}
         found |= values.of(chosen)
-        return bounded(found | self._of_file(values, client_id, None, scope))
+        return found | self._of_file(values, client_id, None, scope)
 
     def _of_file(
         self, values: "_Values", client_id: str, api: Api | None, scope: Scope
@@ -362,12 +378,34 @@ def applies(
     )
 
 
-def bounded(claims: Claims) -> Claims:
-    """Return the claims. Raises Refused above 8 KiB: nothing is cut or left out."""
-    size = len(msgspec.json.encode(dict(claims)))
+def with_lists_that_fit(claims: Claims, lists: Collection[str], userinfo: str) -> Claims:
+    """Return claims of at most 8 KiB: the largest of `lists` are left out until the rest fits.
+
+    Those left out are named as claims of `userinfo` (OpenID Connect Core section 5.6.2). Raises
+    Refused if the other claims alone are larger.
+    """
+    sizes = _sizes(claims)
+    size = sum(sizes.values())
     if size <= LARGEST_CLAIMS:
         return claims
-    sizes = {name: len(msgspec.json.encode(value)) for name, value in claims.items()}
+    require_bounded(claims, lists)
+    kept, names = dict(claims), dict[str, str]()
+    for name in sorted((name for name in lists if name in sizes), key=lambda it: -sizes[it]):
+        if size <= LARGEST_CLAIMS:
+            break
+        size -= sizes[name]
+        del kept[name]
+        names[name] = _USERINFO
+    sources = {_USERINFO: {"endpoint": userinfo}}
+    return {**kept, CLAIM_NAMES: names, CLAIM_SOURCES: sources}
+
+
+def require_bounded(claims: Claims, lists: Collection[str]) -> None:
+    """Raise Refused if the claims without `lists` have more than 8 KiB."""
+    sizes = {name: size for name, size in _sizes(claims).items() if name not in lists}
+    size = sum(sizes.values())
+    if size <= LARGEST_CLAIMS:
+        return
     largest = max(sizes, key=lambda name: sizes[name])
     raise Refused.because(
         ErrorCode.INVALID_REQUEST,
@@ -376,6 +414,16 @@ def bounded(claims: Claims) -> Claims:
         f"at most {LARGEST_CLAIMS} bytes",
         f"{size} bytes, {sizes[largest]} of them in {largest}",
     )
+
+
+def _sizes(claims: Claims) -> dict[str, int]:
+    """Return the bytes of each claim in a token: its name, its value, and what separates them."""
+    return {name: len(msgspec.json.encode({name: value})) - 1 for name, value in claims.items()}
+
+
+def _lists(chosen: Sequence[DeclaredClaim], *more: str) -> frozenset[str]:
+    """Return the names of the claims that are as long as a user has groups or roles."""
+    return frozenset((*more, *(each.name for each in chosen if each.kind in _MEMBERSHIPS)))
 
 
 def _chosen(
