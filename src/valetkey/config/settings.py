@@ -147,9 +147,10 @@ class TokenSettings:
     """Maximum lifetime of a grant with refresh tokens, however often they are used. Then the user
     must authorize the app again."""
 
-    refresh_reuse_window: Annotated[Lifetime, rules.lifetime("1s", "5m")] = seconds(30)
-    """Time in which a second use of a refresh token returns the same successor, for concurrent
-    requests and lost responses. A later use counts as theft and revokes the grant."""
+    refresh_reuse_window: Annotated[Lifetime, rules.lifetime("1s", "5m")] = minutes(2)
+    """Time in which a public client that uses a refresh token again gets the same successor, for
+    concurrent requests and lost responses, if the successor was not used yet. A later use counts as
+    theft and revokes the grant. A client that authenticates has until the successor expires."""
 
     authorization_code_lifetime: Annotated[Lifetime, rules.lifetime("1s", "10m")] = seconds(60)
     """Lifetime of an authorization code; at most ten minutes (RFC 6749 section 4.1.2)."""

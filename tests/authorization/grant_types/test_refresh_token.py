@@ -112,3 +112,48 @@ def test_another_resource_and_a_wider_scope_are_refused_and_end_nothing(tmp_path
         assert (await it.refresh("web", token)).status == 200
 
     run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits", "answered"),
+    [
+        ("public", 40, True),
+        ("public", 119, True),
+        ("public", 120, False),
+        ("confidential", 40, True),
+        ("confidential", 86_400, True),
+        ("confidential", 30 * 86_400, False),
+    ],
+)
+def test_lost_response_is_repeated_while_the_successor_is_unused(
+    tmp_path: Path, database_url: str, kind: str, waits: int, answered: bool
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("app", type=kind, rotates_refresh_token=kind != "public")
+        first = (await it.tokens("app")).text("refresh_token")
+        lost = await it.refresh("app", first)
+        it.clock.forward(waits)
+        again = await it.refresh("app", first)
+        if not answered:
+            again.refused(400, "invalid_grant")
+            return
+        assert again.text("refresh_token") == lost.text("refresh_token")
+        # Once the successor was used, the first token shows that somebody else has it.
+        assert (await it.refresh("app", again.text("refresh_token"))).status == 200
+        (await it.refresh("app", first)).refused(400, "invalid_grant")
+        assert "grant.revoked" in await it.events()
+
+    run(tmp_path, story, database_url)
+
+
+def test_another_client_gets_nothing_for_a_lost_response(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        for name in ("one", "two"):
+            await it.client(name, type="public")
+        first = (await it.tokens("one")).text("refresh_token")
+        successor = (await it.refresh("one", first)).text("refresh_token")
+        it.clock.forward(40)
+        (await it.refresh("two", first)).refused(400, "invalid_grant")
+        assert (await it.refresh("one", first)).text("refresh_token") == successor
+
+    run(tmp_path, story)

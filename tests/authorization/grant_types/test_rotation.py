@@ -22,7 +22,7 @@ from valetkey.authorization.grant_types import refresh_token
 from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
 from valetkey.authorization.grant_types.grant_type import PreparedSecrets, TokenRequest
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, ClientType
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.declared_claims import TokenClaims
@@ -75,11 +75,11 @@ class Rotation(RuleBasedStateMachine):
     def _write(self, work: Callable[[Transaction], T]) -> T:
         return self.loop.run_until_complete(self.store.write(work, done_by=USUAL_ACTOR))
 
-    @initialize(rotates=st.booleans())
-    def issue(self, rotates: bool) -> None:
+    @initialize(rotates=st.booleans(), kind=st.sampled_from(ClientType))
+    def issue(self, rotates: bool, kind: ClientType) -> None:
         """A grant with its first refresh token, of a client that rotates or does not."""
         self.loop.run_until_complete(migrate(self.store.engine, SCHEMA))
-        self.client: Client = replace(client(), rotates_refresh_token=rotates)
+        self.client: Client = replace(client(), type=kind, rotates_refresh_token=rotates)
         first = fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random)
         begun = replace(
             grant(GRANT),
@@ -127,7 +127,7 @@ class Rotation(RuleBasedStateMachine):
             assert given is None
             return
         self.used_at = self.now
-        if not self.client.rotates_refresh_token:
+        if not (self.client.is_public or self.client.rotates_refresh_token):
             assert given == self.tokens[-1]
             return
         assert given is not None
@@ -136,11 +136,12 @@ class Rotation(RuleBasedStateMachine):
         self.rotated_at = self.now
 
     @precondition(lambda self: len(self.tokens) > 1)
-    @rule(until=st.sampled_from([0, WINDOW - 1, WINDOW, WINDOW + 1]))
+    @rule(until=st.sampled_from([0, WINDOW - 1, WINDOW, WINDOW + 1, IDLE - 1, IDLE]))
     def repeat_the_previous_token(self, until: int) -> None:
         self.now = max(self.now, Instant(self.rotated_at + until))
         given = self._present(self.tokens[-2])
-        if not self._ended() and self.now < self.rotated_at + WINDOW:
+        longest = WINDOW if self.client.is_public else IDLE
+        if not self._ended() and self.now < self.rotated_at + longest:
             assert given == self.tokens[-1]
         else:
             assert given is None

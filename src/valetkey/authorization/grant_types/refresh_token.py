@@ -32,11 +32,11 @@ from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import at, still
-from valetkey.authorization.storage.grants import GrantWithState, Rotation
+from valetkey.authorization.storage.grants import GrantWithState, Previous, Rotation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import Identity
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
-from valetkey.kernel.moment import later
+from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
@@ -179,7 +179,7 @@ def _not_current(
     if (
         previous is not None
         and _was_previous(presented.found, presented.fingerprint)
-        and later(previous.rotated_at, request.policy.refresh_reuse_window) > now
+        and now < _repeatable_until(request, grant, previous)
     ):
         opened = open_with(presented.text, previous.sealed, _place(grant))
         if opened is not None:
@@ -195,6 +195,18 @@ def _not_current(
         "the current refresh token",
         f"one of an earlier generation than {grant.generation}",
     )
+
+
+def _repeatable_until(request: TokenRequest, grant: Grant, previous: Previous) -> Instant:
+    """Return the time until which the token before the current one is answered again.
+
+    The current one was never used: then it would have a successor itself. A client that
+    authenticated has lost the response, so it is answered until the successor expires. A public
+    client may be anyone who has the token (docs/decisions/0047-lost-refresh-responses.md).
+    """
+    if request.client.is_public:
+        return later(previous.rotated_at, request.policy.refresh_reuse_window)
+    return grant.refresh_expires_at or previous.rotated_at
 
 
 def _was_previous(found: GrantWithState, fingerprint: Fingerprint) -> bool:
