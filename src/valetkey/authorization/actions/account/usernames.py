@@ -27,6 +27,9 @@ _UNSEEN = re.compile(
 )
 """Invisible characters: fillers, variation selectors, the empty Braille cell."""
 
+_MARKUP = frozenset('<>"&`\\')
+"""Characters of markup and quoting, which other systems that get the name may interpret."""
+
 _DIGITS = str.maketrans("0135!|$", "olesils")
 """Digits and signs that stand for letters: `adm1n`, `r00t`."""
 
@@ -58,6 +61,8 @@ def username_code(username: str, reserved: Iterable[str] = ()) -> str:
         return "username.id"
     if _UNSEEN.search(username):
         return "username.invisible"
+    if _MARKUP & set(folded):
+        return "username.markup"
     if is_reserved(username, reserved):
         return "username.reserved"
     return name_fault(username, ()).replace("name.", "username.")

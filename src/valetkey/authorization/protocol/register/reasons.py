@@ -42,6 +42,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "username.id": translatable(
             "must be a name with a letter and no colon, unlike an id of this server"
         ),
+        "username.markup": translatable('must be a name without any of < > & " ` \\'),
         "username.invisible": translatable("must be visible characters only"),
         "username.reserved": translatable(
             "must be another one: users could mistake this name for the operator of this server"
