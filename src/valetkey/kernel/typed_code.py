@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 _LONGEST = 100
-"""More characters than any code has, with whatever separates its groups."""
+"""More characters than any code has, separators of its groups included."""
 
 _CODE = re.compile(r"[0-9A-Z]*")
 _SEPARATING = frozenset(["Z", "P", "Cc", "Cf"])

@@ -62,7 +62,7 @@ def _week_of_usage(tx: Transaction, now: Instant) -> None:
             "errors.invalid_grant": errors,
             PEOPLE: people,
         }
-        # Somebody who is signed in already opens an app without another sign-in.
+        # A user who is signed in already opens an app without another sign-in.
         tx.usage.count(EVERY_CLIENT, day, SIGN_INS, codes // 2)
         for kind, amount in counted.items():
             if amount:
