@@ -254,6 +254,10 @@ def test_a_preset_registers_and_prints_its_configuration(tmp_path: Path) -> None
     secret = re.search(r"client_secret +(vk_cs_\S+)", ran.out)
     assert secret is not None
     assert f'client-secret: "{secret[1]}"' in ran.out
+    assert re.search(r"issuer +https?://\S+\n", ran.out)
+    plain = client(tmp_path, "create", "--name", "Plain", "--grant-type", "client_credentials")
+    assert re.search(r"issuer +https?://\S+\n", plain.out), plain.err
+    assert "/.well-known/openid-configuration" in plain.out
     made = client(
         tmp_path, "create", "--name", "Sh", "--preset", "spring-boot", "--requires-pkce", "--json"
     ).json

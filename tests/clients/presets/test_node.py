@@ -104,10 +104,13 @@ def test_express_openid_connect_signs_in_and_out(
         tab.wait_for_url(f"{url}/profile")
         user = json.loads(tab.inner_text("body"))
         assert (user["name"], user["email"]) == ("Ada Lovelace", "ada@example.com")
+        tab.goto(url)
+        assert "Signed in as Ada Lovelace" in tab.inner_text("body")
         tab.goto(f"{url}/logout")
         assert tab.url.startswith(servers.auth_url)
         tab.click("#sign-out")
         tab.wait_for_url(f"{url}/**")
+        assert "Sign in" in tab.inner_text("body")
         tab.goto(f"{url}/profile")
         assert tab.locator("#sign-in").count(), "the session at the server has ended as well"
 

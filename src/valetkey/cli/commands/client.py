@@ -89,7 +89,7 @@ def create(
         else ()
     )
     headline = f"{say.strong(client.name)} is registered"
-    _print_client(client, secret, headline, as_json=as_json, files=files)
+    _print_client(client, secret, headline, as_json=as_json, files=files, issuer=issuer)
 
 
 @command.command()
@@ -134,6 +134,9 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
     _print_client(client, secret, f"{client.id} is up to date", as_json=as_json)
 
 
+_DISCOVERY = "/.well-known/openid-configuration"
+
+
 async def _performed(
     opened: Opened, operation: Operation, body: object, client_id: str = ""
 ) -> tuple[Client, str]:
@@ -151,15 +154,18 @@ def _print_client(
     *,
     as_json: bool,
     files: Sequence[ConfigurationFile] = (),
+    issuer: str = "",
 ) -> None:
+    found = {"issuer": issuer, "discovery": f"{issuer}{_DISCOVERY}"} if issuer else {}
     if as_json:
-        told: dict[str, object] = {"client_secret": secret} if secret else {}
+        told: dict[str, object] = {**({"client_secret": secret} if secret else {}), **found}
         if files:
             told["configuration"] = {file.name: file.text for file in files}
         say.as_json({**clients.as_json(client), **told})
         return
     say.line(headline)
-    say.fields([("client_id", client.id), *([("client_secret", secret)] if secret else [])])
+    secrets = [("client_secret", secret)] if secret else []
+    say.fields([("client_id", client.id), *secrets, *found.items()])
     if secret:
         say.note("The secret is shown only now.")
     for file in files:
