@@ -34,6 +34,7 @@ SENTENCES = {
     "/.well-known/openid-configuration": "Provider metadata (OpenID Connect Discovery 1.0).",
     "/.well-known/oauth-authorization-server": "The same metadata at its OAuth path (RFC 8414).",
     "/oauth/jwks": "Public signing keys: next, current, retiring (RFC 7517).",
+    "/.well-known/jwks.json": "The same keys, for software that looks for them here.",
     "/oauth/authorize": "Authorization endpoint (RFC 6749, section 3.1).",
     "/oauth/token": "Token endpoint, for every grant type (RFC 6749, section 3.2).",
     "/token": "Token endpoint for the client credentials grant only.",

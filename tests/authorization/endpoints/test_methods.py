@@ -25,6 +25,7 @@ _STEPS = {
     "/oauth/sign-out",
 }
 _OPEN = {
+    "/.well-known/jwks.json",
     "/.well-known/oauth-authorization-server",
     "/.well-known/openid-configuration",
     "/oauth/device-authorization",

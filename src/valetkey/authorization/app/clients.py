@@ -136,7 +136,10 @@ def client_routes(
         _form("/oauth/device-authorization", device, refuse),
         _form("/oauth/revoke", revoke, refuse),
         _form("/oauth/introspect", introspect, refuse, cors=None),
-        Route("/oauth/jwks", {"GET": KeysEndpoint(foundation.keys)}, refuse, cors=any_origin),
+        *(
+            Route(path, {"GET": KeysEndpoint(foundation.keys)}, refuse, cors=any_origin)
+            for path in ("/oauth/jwks", "/.well-known/jwks.json")
+        ),
     )
 
 

@@ -17,7 +17,7 @@ def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
         token = said.text("access_token")
         for _ in range(2):
             answer = await it.token("web", "/oauth/revoke", token=token)
-            assert (answer.status, answer.body) == (200, b"")
+            assert (answer.status, answer.body) == (200, b"{}")
             assert answer.headers["cache-control"] == "no-store"
         assert await it.introspect(token) == INACTIVE
         assert (await it.events()).count("access_token.revoked") == 1
@@ -62,7 +62,7 @@ def test_revocation_of_tokens_of_other_clients_has_no_effect(tmp_path: Path) -> 
         tokens.append(f"{tokens[-1].partition('.')[0]}.{tokens[-3].partition('.')[2]}")
         for token in tokens:
             answer = await it.token("other", "/oauth/revoke", token=token)
-            assert (answer.status, answer.body) == (200, b"")
+            assert (answer.status, answer.body) == (200, b"{}")
         await it.token("web", "/oauth/revoke", token=tokens[-1])
         for token in tokens[4:-1]:
             assert (await it.introspect(token))["active"] is True
@@ -87,5 +87,24 @@ def test_a_request_without_a_token_is_incomplete(tmp_path: Path) -> None:
         await it.client("web")
         (await it.token("web", "/oauth/revoke")).refused(400, "invalid_request")
         (await it.token("web", "/oauth/revoke", token="")).refused(400, "invalid_request")
+
+    run(tmp_path, story)
+
+
+def test_response_is_json_for_clients_that_parse_every_response(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        answer = await it.token("web", "/oauth/revoke", token="unknown")
+        assert (answer.status, answer.json) == (200, {})
+        assert answer.headers["content-type"] == "application/json"
+
+    run(tmp_path, story)
+
+
+def test_keys_are_at_the_address_that_others_use(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        keys = await it.call("GET", "/.well-known/jwks.json")
+        assert keys.status == 200
+        assert keys.json == (await it.call("GET", "/oauth/jwks")).json
 
     run(tmp_path, story)

@@ -18,7 +18,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.cors import ANY_ORIGIN
-from valetkey.web.exchange import Request, Response
+from valetkey.web.exchange import Request, Response, json_response
 
 
 class RevocationEndpoint(Struct, frozen=True):
@@ -31,7 +31,7 @@ class RevocationEndpoint(Struct, frozen=True):
     refuse: ClientRefusal
 
     async def __call__(self, request: Request) -> Response:
-        """Return 200 with an empty body after the revocation is committed."""
+        """Return 200 with an empty JSON object after the revocation is committed."""
         client_id = None
         try:
             asked = self.client_auth.read(request)
@@ -47,7 +47,8 @@ class RevocationEndpoint(Struct, frozen=True):
             )
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
-        return Response(200, b"", (("cache-control", "no-store"), *ANY_ORIGIN))
+        # RFC 7009 leaves the body open; some clients parse every response as JSON.
+        return json_response({}, 200, (("cache-control", "no-store"), *ANY_ORIGIN))
 
     def _end(
         self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
