@@ -37,22 +37,30 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the results and their page")
     parser.add_argument("--note", default="", help="what else this machine was doing")
     chosen = parser.parse_args()
+    started = Figures()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with (
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        servers(alone=chosen.quick) as (up, missing),
+        servers(started, alone=chosen.quick) as up,
     ):
 
         def measure(only: Sequence[str], paced: float = 0.0) -> Figures:
+            figures = Figures(missing=[*started.missing])
             asked = compare(
                 up,
                 chosen.rounds,
                 chosen.seconds,
+                figures,
                 only=only,
                 on_postgresql=quick.ON_POSTGRESQL_TOO if chosen.quick else WORKLOADS,
                 paced=paced,
             )
-            return runner.run(asked)
+            try:
+                runner.run(asked)
+            except KeyboardInterrupt:
+                figures.missing.append("Stopped by a signal: what follows was not measured")
+                figures.failed = figures.stopped = True
+            return figures
 
         if chosen.quick and chosen.keep:
             quick.keep(measure(_KEY))
@@ -60,15 +68,20 @@ def main() -> None:
         if chosen.quick:
             sys.exit(quick.judge(measure, _KEY))
         figures = measure(WORKLOADS, _PACED)
-    figures.missing.extend(missing)
     results = Results(_machine(), chosen.note, chosen.rounds, chosen.seconds, figures)
     print(page.table(results), targets.table(figures), sep="\n\n")
     print("\n".join([*figures.versions, _machine(), *figures.missing, *figures.falling()]))
-    if chosen.keep:
+    if chosen.keep and not figures.stopped:
         page.RESULTS.parent.mkdir(exist_ok=True)
         page.RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(results))) + b"\n")
         page.write()
         plan.write()
+    elif chosen.keep:
+        kept = page.RESULTS.with_suffix(".stopped.json")
+        kept.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(results))) + b"\n")
+        print(f"What there is, is kept in {kept}.")
+    if figures.failed:
+        sys.exit(1)
 
 
 def _machine() -> str:

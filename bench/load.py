@@ -31,6 +31,10 @@ class WorkloadError(AssertionError):
     """A worker failed: the message has what it did, and the status and the body it was sent."""
 
 
+class Finished(Exception):
+    """Raised by a worker that has no more to do."""
+
+
 class Connection(asyncio.Protocol):
     """One kept connection: a request, its answer, the next request."""
 
@@ -184,7 +188,10 @@ async def measure(workers: Sequence[Worker], seconds: float, what: str = "") -> 
     async def go_on(worker: Worker) -> None:
         while clock() < end:
             start = clock()
-            await worker.step()
+            try:
+                await worker.step()
+            except Finished:
+                return
             latencies.append(clock() - start)
 
     working = [asyncio.ensure_future(go_on(worker)) for worker in workers]

@@ -4,11 +4,11 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -25,8 +25,11 @@ from bench.peers.peer import Peer
 from bench.peers.postgres import postgresql_is_there
 from bench.peers.python_peer import authlib, django_oauth_toolkit
 from bench.peers.work import (
+    CALLERS,
     IN_TURN,
     JWT,
+    MANY_TOKENS,
+    ONCE,
     REFERENCE,
     RS256_FLOW,
     USERINFO_IN_TURN,
@@ -49,22 +52,30 @@ _STILL_RISING = 1.05
 _LONG_VISITS = {IN_TURN: 3, USERINFO_IN_TURN: 3}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Figures:
     """What a run found. `rates` are operations per CPU-second by workload and server, by round.
 
     `latencies` are median and 99th percentile in milliseconds; `memory` the megabytes of each
     process before the load and after it, `databases` those of its database's processes together;
-    `started` the seconds to the first answer.
+    `started` the seconds to the first answer. `failed` is whether a row of Valetkey is missing.
     """
 
-    rates: dict[str, dict[str, list[float]]]
-    latencies: dict[str, tuple[float, float]]
-    memory: dict[str, tuple[list[int], list[int]]]
-    started: dict[str, float]
-    versions: list[str]
+    rates: dict[str, dict[str, list[float]]] = field(
+        default_factory=dict[str, dict[str, list[float]]]
+    )
+    latencies: dict[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )
+    memory: dict[str, tuple[list[int], list[int]]] = field(
+        default_factory=dict[str, tuple[list[int], list[int]]]
+    )
+    started: dict[str, float] = field(default_factory=dict[str, float])
+    versions: list[str] = field(default_factory=list[str])
     missing: list[str] = field(default_factory=list[str])
     databases: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    failed: bool = False
+    stopped: bool = False
 
     def median(self, workload: str, server: str) -> float | None:
         """The figure of one server for one workload; None where it was not measured."""
@@ -92,8 +103,8 @@ class Figures:
 
 
 @contextmanager
-def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[str]]]:
-    """Everyone who is compared, up; and who could not be, with the reason.
+def servers(found: Figures, *, alone: bool = False) -> Generator[Sequence[Peer]]:
+    """Everyone who is compared, up; who could not be is named in `found`, with the reason.
 
     `alone` is only Valetkey and the ceiling.
     """
@@ -103,22 +114,21 @@ def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[
             return Path(stack.enter_context(tempfile.TemporaryDirectory()))
 
         def join(name: str, peer: Callable[[], AbstractContextManager[Peer]]) -> None:
-            with _left_out(name, "its start", missing):
+            with _left_out(name, "its start", found):
                 up.append(stack.enter_context(peer()))
 
         up = [stack.enter_context(valetkey(folder()))]
-        missing: list[str] = []
         has_postgresql = postgresql_is_there()
         if has_postgresql:
             up.append(stack.enter_context(valetkey(folder(), on_postgresql=True)))
         else:
-            missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
+            found.missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
         if not alone:
             join("oidc-provider, memory", lambda: oidc_provider(folder()))
             if redis_is_there():
                 join("oidc-provider, Redis", lambda: oidc_provider(folder(), redis="everysec"))
             else:
-                missing.append("oidc-provider with Redis: there is no redis-server here")
+                found.missing.append("oidc-provider with Redis: there is no redis-server here")
             for on_postgresql in (False, True)[: 1 + has_postgresql]:
                 for peer in (django_oauth_toolkit, authlib):
                     join(
@@ -130,88 +140,117 @@ def servers(*, alone: bool = False) -> Generator[tuple[Sequence[Peer], Sequence[
                 (KEYCLOAK, fetch, keycloak),
             ):
                 if reason := why_not() if has_postgresql else "there is no postgresql-15 here":
-                    missing.append(f"{name}: {reason}")
+                    found.missing.append(f"{name}: {reason}")
                 else:
                     join(name, partial(complete, folder()))
             up.extend(stack.enter_context(bare(folder())))
         up.append(stack.enter_context(ceiling()))
-        yield up, missing
+        yield up
 
 
 async def compare(
     peers: Sequence[Peer],
     rounds: int,
     seconds: float,
+    found: Figures,
     *,
     only: Sequence[str] = WORKLOADS,
     on_postgresql: Sequence[str] = WORKLOADS,
     paced: float = 0.0,
-) -> Figures:
+) -> None:
     """Measure all in turn: visits to warm up, then `rounds`; then `paced` seconds of latency.
 
-    A server is warm once its rate has stopped rising. `on_postgresql` are the workloads that
+    `found` gets each figure as soon as there is one. A workload is prepared when its turn comes,
+    because forms and tokens expire; one that asks about each token once, before each visit. A
+    server is warm once its rate has stopped rising. `on_postgresql` are the workloads that
     Valetkey on PostgreSQL is measured at.
     """
-    before = {peer.name: (peer.memory(), peer.database_memory()) for peer in peers}
-    missing: list[str] = []
-    plans: dict[str, Mapping[str, Sequence[Worker]]] = {}
+    idle = _note_memory(peers, found)
+    found.started.update({peer.name: peer.started for peer in peers})
+    found.versions.extend(dict.fromkeys(peer.versions for peer in peers if peer.versions))
+    # The same connections in all workloads: servers limit connections of an address.
+    lines = {peer.name: [peer.line() for _ in range(CALLERS)] for peer in peers}
+
+    async def prepared(peer: Peer, workloads: Sequence[str]) -> Mapping[str, Sequence[Worker]]:
+        async with asyncio.timeout(_LONGEST_PLAN):
+            return await plan(peer, workloads, lines[peer.name])
+
+    try:
+        for peer in peers:
+            with _left_out(peer.name, "before the rounds", found):
+                first = [each for each in only if each not in MANY_TOKENS]
+                await _heat(peer, await prepared(peer, first), seconds)
+        for workload in only:
+            await _take_turns(peers, workload, rounds, seconds, found, prepared, on_postgresql)
+        for peer in peers if paced else ():
+            with _left_out(peer.name, "a fixed rate", found):
+                planned = await prepared(peer, (JWT, REFERENCE))
+                async with asyncio.timeout(_LONGEST_VISIT):
+                    times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
+                found.latencies[peer.name] = (
+                    statistics.median(times),
+                    times[int(len(times) * 0.99)],
+                )
+        _note_memory(peers, found, idle)
+    finally:
+        for each in chain.from_iterable(lines.values()):
+            each.close()
+
+
+_Idle = Mapping[str, tuple[list[int], int]]
+
+
+def _note_memory(peers: Sequence[Peer], found: Figures, idle: _Idle | None = None) -> _Idle:
+    """Keep the memory now beside that of `idle` servers; return it."""
+    now = {peer.name: (peer.memory(), peer.database_memory()) for peer in peers}
     for peer in peers:
-        with _left_out(peer.name, "before the rounds", missing):
-            async with asyncio.timeout(_LONGEST_PLAN):
-                planned = await plan(peer, only)
-                await _heat(peer, planned, seconds)
-            plans[peer.name] = planned
-    rates: dict[str, dict[str, list[float]]] = {}
-    for workload in only:
-        rates[workload] = {
-            peer.name: []
-            for peer in peers
-            if workload in plans.get(peer.name, ())
-            and (peer.name != ON_POSTGRESQL or workload in on_postgresql)
-        }
-        for turn in range(-1, rounds):
-            for peer in peers:
-                if (found := rates[workload].pop(peer.name, None)) is None:
-                    continue
-                workers = plans[peer.name][workload]
-                with _left_out(peer.name, workload, missing):
-                    if turn < 0:
-                        await _warm(peer, workload, workers, seconds / 2)
-                    else:
-                        found.append(await _rate(peer, workload, workers, seconds))
-                    rates[workload][peer.name] = found
-    latencies: dict[str, tuple[float, float]] = {}
-    for name, planned in plans.items() if paced else ():
-        with _left_out(name, "a fixed rate", missing):
-            async with asyncio.timeout(_LONGEST_VISIT):
-                times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
-            latencies[name] = (statistics.median(times), times[int(len(times) * 0.99)])
-    return Figures(
-        rates,
-        latencies,
-        {peer.name: (before[peer.name][0], peer.memory()) for peer in peers},
-        {peer.name: peer.started for peer in peers},
-        list(dict.fromkeys(peer.versions for peer in peers if peer.versions)),
-        missing,
-        {
-            peer.name: (before[peer.name][1], peer.database_memory())
-            for peer in peers
-            if peer.databases()
-        },
-    )
+        (before, stored), (after, filled) = (idle or now)[peer.name], now[peer.name]
+        found.memory[peer.name] = before, after
+        if peer.databases():
+            found.databases[peer.name] = stored, filled
+    return now
+
+
+async def _take_turns(
+    peers: Sequence[Peer],
+    workload: str,
+    rounds: int,
+    seconds: float,
+    found: Figures,
+    prepared: Callable[[Peer, Sequence[str]], Awaitable[Mapping[str, Sequence[Worker]]]],
+    on_postgresql: Sequence[str],
+) -> None:
+    """Prepare a workload and warm up everywhere; then visit all, in each round."""
+    rates = found.rates.setdefault(workload, {})
+    plans: dict[str, Sequence[Worker]] = {}
+    for peer in peers:
+        if peer.name == ON_POSTGRESQL and workload not in on_postgresql:
+            continue
+        with _left_out(peer.name, workload, found):
+            if workers := (await prepared(peer, (workload,))).get(workload):
+                await _warm(peer, workload, workers, seconds / 2)
+                plans[peer.name] = workers
+    for peer in [*peers] * rounds:
+        if (workers := plans.pop(peer.name, ())) == ():
+            continue
+        with _left_out(peer.name, workload, found):
+            if workload in ONCE and peer.paths.introspection:
+                workers = (await prepared(peer, (workload,)))[workload]
+            rate = await _rate(peer, workload, workers, seconds)
+            rates.setdefault(peer.name, []).append(rate)
+            plans[peer.name] = workers
 
 
 @contextmanager
-def _left_out(name: str, what: str, missing: list[str]) -> Generator[None]:
-    """Leave another's server out of `what` it fails at, and say so; our own failure is raised."""
+def _left_out(name: str, what: str, found: Figures) -> Generator[None]:
+    """Leave a server out of `what` it fails at, and say why."""
     try:
         yield
     except (AssertionError, OSError, ValueError, LookupError, SubprocessError) as error:
         said = str(error) if isinstance(error, AssertionError) else type(error).__name__
         whole = said if isinstance(error, WorkloadError) else f"{name}, {what}: {said}"
-        if name in (ON_SQLITE, ON_POSTGRESQL):
-            raise WorkloadError(whole) from error
-        missing.append(f"Left out: {whole}")
+        found.missing.append(f"Left out: {whole}")
+        found.failed = found.failed or name in (ON_SQLITE, ON_POSTGRESQL)
 
 
 async def _heat(peer: Peer, planned: Mapping[str, Sequence[Worker]], seconds: float) -> None:

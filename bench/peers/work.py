@@ -3,12 +3,12 @@
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from bench.load import Line, Worker
+from bench.load import Finished, Line, Worker
 from bench.peers.browser import Browser
 from bench.peers.peer import Peer
 from bench.workloads import CALLBACK, CHALLENGE, SECRET, VERIFIER, Repeat, location
@@ -22,12 +22,14 @@ JWT = "client credentials, JWT"
 REFERENCE = "client credentials, by reference"
 INTROSPECTION = "introspection, by reference"
 IN_TURN = "introspection, 3,200 in turn, a write in ten"
+INTROSPECTION_ONCE = "introspection, each token once"
 FLOW = "code + PKCE, with ID token"
 RS256_FLOW = "code + PKCE, with ID token by RS256"
 BARE_FLOW = "code + PKCE, without ID token"
 REFRESH = "refresh with rotation"
 USERINFO = "userinfo"
 USERINFO_IN_TURN = "userinfo, 3,200 in turn, a write in ten"
+USERINFO_ONCE = "userinfo, each token once"
 RESOURCE = "resource call, JWT verified before"
 PAGE = "sign-in page"
 CONSENT = "consent page"
@@ -41,12 +43,14 @@ WORKLOADS = (
     REFERENCE,
     INTROSPECTION,
     IN_TURN,
+    INTROSPECTION_ONCE,
     FLOW,
     RS256_FLOW,
     BARE_FLOW,
     REFRESH,
     USERINFO,
     USERINFO_IN_TURN,
+    USERINFO_ONCE,
     RESOURCE,
     PAGE,
     CONSENT,
@@ -57,6 +61,16 @@ WORKLOADS = (
     MIX,
 )
 """In the order of the tables."""
+
+ONCE = (INTROSPECTION_ONCE, USERINFO_ONCE)
+"""Answers that no server has in a cache: each token is asked about for the first time."""
+
+MANY_TOKENS = (IN_TURN, USERINFO_IN_TURN, *ONCE)
+"""Prepared by thousands of requests."""
+
+_PAGES = (PAGE, CONSENT, ACCOUNT, FULL_ACCOUNT)
+_OF_USERS = (FLOW, RS256_FLOW, REFRESH, MIX)
+_WITH_TOKENS = (INTROSPECTION, USERINFO, RESOURCE)
 
 
 @dataclass
@@ -223,12 +237,29 @@ class InTurn(Worker):
         await turn.step()
 
 
-async def plan(peer: Peer, only: Sequence[str] = WORKLOADS) -> Mapping[str, Sequence[Worker]]:
+@dataclass
+class Once(Worker):
+    """An API that is called with tokens that it never saw, until it has no more of them."""
+
+    asking: Iterator[Worker]
+
+    async def step(self) -> None:
+        """Ask about the next token."""
+        if (turn := next(self.asking, None)) is None:
+            # What remains of the visit costs no time of a processor.
+            raise Finished
+        await turn.step()
+
+
+async def plan(
+    peer: Peer, only: Sequence[str] = WORKLOADS, at: Sequence[Line] = ()
+) -> Mapping[str, Sequence[Worker]]:
     """What this server can be measured at of `only`, each with its callers.
 
-    A caller has the same connection in all workloads: servers limit connections of an address.
+    A caller has the same connection in all workloads, that of `at` or a new one: servers limit
+    connections of an address.
     """
-    lines = [peer.line() for _ in range(CALLERS)]
+    lines, wanted = at or [peer.line() for _ in range(CALLERS)], frozenset(only)
 
     def many(make: Callable[[Line], Worker]) -> Sequence[Worker]:
         return [make(line) for line in lines]
@@ -238,58 +269,94 @@ async def plan(peer: Peer, only: Sequence[str] = WORKLOADS) -> Mapping[str, Sequ
     }
     if "jwt" in peer.machine:
         planned[JWT] = many(lambda line: machine(peer, "jwt", line))
-        once = machine(peer, "jwt")
+        once = machine(peer, "jwt", lines[0])
         given = await once.connection.ask(once.request)
-        await _check(peer, json.loads(given.check().body)["access_token"])
+        await _check(peer, json.loads(given.check().body)["access_token"], lines[0])
     if not peer.paths.introspection:
         # A ceiling: one of its two stands beside every workload, measured in the same minutes.
         beside = {each: planned[KEYS if each in (KEYS, DISCOVERY) else JWT] for each in WORKLOADS}
-        return {each: beside[each] for each in peer.only or WORKLOADS}
+        return {each: beside[each] for each in peer.only or WORKLOADS if each in wanted}
+    if "reference" in peer.machine:
+        planned[REFERENCE] = many(lambda line: machine(peer, "reference", line))
+    planned[BARE_FLOW] = many(lambda line: Flow(peer, line, WITHOUT_ID_TOKEN))
+    planned[DISCOVERY] = many(lambda line: document(peer, peer.paths.discovery, b'"issuer"', line))
+    for needs, more in ((_OF_USERS, _of_users), (_WITH_TOKENS, _with_tokens)):
+        if wanted.intersection(needs):
+            planned |= await more(peer, lines)
+    planned |= await _with_many_tokens(peer, wanted)
+    if peer.api is not None and wanted.intersection(_PAGES):
+        planned |= {name: many(make) for name, make in (await _pages(peer)).items()}
+    return {name: workers for name, workers in planned.items() if name in wanted}
+
+
+async def _with_many_tokens(peer: Peer, wanted: Collection[str]) -> Mapping[str, Sequence[Worker]]:
+    """The workloads of many tokens; issuing them takes a while."""
+    planned: dict[str, Sequence[Worker]] = {}
+    for name, once, start in (
+        (IN_TURN, INTROSPECTION_ONCE, InTurn.introspections),
+        (USERINFO_IN_TURN, USERINFO_ONCE, InTurn.userinfos),
+    ):
+        if name in wanted:
+            planned[name] = await _started(start, peer)
+        if once in wanted:
+            planned[once] = [Once(iter(each.asking)) for each in await _started(start, peer)]
+    return planned
+
+
+async def _of_users(peer: Peer, lines: Sequence[Line]) -> Mapping[str, Sequence[Worker]]:
+    """The workloads of apps that users allowed."""
     flows = [Flow(peer, line, peer.scope) for line in lines]
     for flow in flows:
         await flow.step()
-    # Of a flow that nobody goes on with: some servers end a token when its refresh token is used.
-    apart = Flow(peer, peer.line(), peer.scope)
-    await apart.step()
-    token = apart.tokens["access_token"]
-    await _check(peer, apart.tokens["id_token"], peer.signs)
-    asks = machine(peer, peer.issues)
-    issued = json.loads((await asks.connection.ask(asks.request)).check().body)["access_token"]
     refreshing = [Rotation(peer, flow.connection, flow.tokens["refresh_token"]) for flow in flows]
     for flow in flows:
         await flow.step()
-    if "reference" in peer.machine:
-        planned[REFERENCE] = many(lambda line: machine(peer, "reference", line))
-    asked = lines if peer.admin is None else [peer.line(peer.admin) for _ in lines]
-    planned[INTROSPECTION] = [introspection(peer, issued, line) for line in asked]
+    await _check(peer, flows[0].tokens["id_token"], lines[0], peer.signs)
+    planned: dict[str, Sequence[Worker]] = {REFRESH: refreshing}
     planned[RS256_FLOW if peer.signs == "RS256" else FLOW] = flows
     if (other := peer.by_rs256) is not None:
         ways = lines if other.place == peer.place else [other.line() for _ in lines]
         planned[RS256_FLOW] = by_rs256 = [Flow(other, line, other.scope) for line in ways]
         await by_rs256[0].step()
-        await _check(other, by_rs256[0].tokens["id_token"], other.signs)
-    planned[BARE_FLOW] = many(lambda line: Flow(peer, line, WITHOUT_ID_TOKEN))
-    planned[REFRESH] = refreshing
-    planned[USERINFO] = many(lambda line: userinfo(peer, token, line))
-    planned[DISCOVERY] = many(lambda line: document(peer, peer.paths.discovery, b'"issuer"', line))
+        await _check(other, by_rs256[0].tokens["id_token"], ways[0], other.signs)
+    issued = await _issued(peer)
     planned[MIX] = [
         Mixed(
             introspection(peer, issued, way),
             Rotation(peer, flow.connection, flow.tokens["refresh_token"]),
             Flow(peer, flow.connection, peer.scope),
         )
-        for flow, way in zip(flows, asked, strict=True)
+        for flow, way in zip(flows, _asking(peer, lines), strict=True)
     ]
-    for name, start in ((IN_TURN, InTurn.introspections), (USERINFO_IN_TURN, InTurn.userinfos)):
-        # Issuing the tokens takes a while.
-        planned |= {name: await _started(start, peer)} if name in only else {}
-    if peer.api is not None:
-        planned[RESOURCE] = many(lambda _: resource_call(peer, token))
-        planned |= {name: many(make) for name, make in (await _pages(peer)).items()}
     return planned
 
 
-async def _started(start: Callable[[Peer], Awaitable[InTurn]], peer: Peer) -> Sequence[Worker]:
+async def _with_tokens(peer: Peer, lines: Sequence[Line]) -> Mapping[str, Sequence[Worker]]:
+    """The workloads that use one token all the time."""
+    # Of a flow that nobody goes on with: some servers end a token when its refresh token is used.
+    apart = Flow(peer, peer.line(), peer.scope)
+    await apart.step()
+    token, issued = apart.tokens["access_token"], await _issued(peer)
+    planned: dict[str, Sequence[Worker]] = {
+        INTROSPECTION: [introspection(peer, issued, line) for line in _asking(peer, lines)],
+        USERINFO: [userinfo(peer, token, line) for line in lines],
+    }
+    if peer.api is not None:
+        planned[RESOURCE] = [resource_call(peer, token) for _ in lines]
+    return planned
+
+
+async def _issued(peer: Peer) -> str:
+    asks = machine(peer, peer.issues)
+    reply = await asks.connection.ask(asks.request)
+    return str(json.loads(reply.check().body)["access_token"])
+
+
+def _asking(peer: Peer, lines: Sequence[Line]) -> Sequence[Line]:
+    return lines if peer.admin is None else [peer.line(peer.admin) for _ in lines]
+
+
+async def _started(start: Callable[[Peer], Awaitable[InTurn]], peer: Peer) -> Sequence[InTurn]:
     return await asyncio.gather(*(start(peer) for _ in range(CALLERS)))
 
 
@@ -312,9 +379,9 @@ async def _pages(peer: Peer) -> Mapping[str, Callable[[Line], Worker]]:
     return shown
 
 
-async def _check(peer: Peer, token: str, algorithm: str = "") -> None:
+async def _check(peer: Peer, token: str, line: Line, algorithm: str = "") -> None:
     """A JWT of this server is signed by a key that it publishes, by `algorithm` if that is told."""
-    published = await peer.line().ask(peer.get(peer.paths.keys))
+    published = await line.ask(peer.get(peer.paths.keys))
     header, claims, signature = token.split(".")
     said = json.loads(from_base64url(header) or b"")
     assert said["alg"] == (algorithm or said["alg"]), (peer.name, said)
