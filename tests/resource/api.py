@@ -132,3 +132,10 @@ async def api(directory: Path) -> AsyncGenerator[Api]:
     ):
         server.token = issuer.token("read write")
         yield server
+
+
+def following(page: Answer) -> str:
+    """Return the target of the next page, from the Link header; "" for the last page."""
+    address, _, relation = page.headers.get("link", "").partition(">; ")
+    assert relation in {"", 'rel="next"'}
+    return address.removeprefix(f"<{API}")

@@ -51,9 +51,9 @@ def test_every_error_stands_at_its_place() -> None:
     given: Document = {"title": 7, "tags": ["ok", "long"], "stars": True, "x~/y": 1}
     errors = {error.pointer: error.detail for error in _errors(_OBJECT.created, given)}
     assert errors == {
-        "/title": "expected str, got int",
-        "/tags/1": "expected str of length <= 2",
-        "/stars": "expected int, got bool",
+        "/title": "must be a string, not an integer",
+        "/tags/1": "must have at most 2 characters",
+        "/stars": "must be an integer, not a boolean",
         "/x~0~1y": "this field cannot be written",
     }
 

@@ -255,11 +255,11 @@ class Operations(Struct, frozen=True):
         listed = await self.records.page(visit, asked)
         body = b'{"items":[' + b",".join(record.body for record in listed.records) + b"]"
         links: Pairs = ()
+        cursor = None
         if listed.next is not None:
-            query = self.pages.next_query(asked, listed.next, kind, visit.owner, now)
-            target = f"{self.url}?{query}"
-            body += b',"next":"' + target.encode("ascii") + b'"'
-            links = (("link", f'<{target}>; rel="next"'),)
+            cursor = self.pages.cursor(asked, listed.next, kind, visit.owner, now)
+            links = (("link", f'<{self.url}?{asked.next_query(cursor)}>; rel="next"'),)
+        body += b',"next":' + msgspec.json.encode(cursor)
         # Cursors are encrypted with fresh randomness: the tag covers the records alone.
         tag = etag_of(b"\n".join(r.id.encode() + r.etag.encode() for r in listed.records))
         return _shown(Record("", body + b"}", tag), links)

@@ -18,6 +18,7 @@ from valetkey.kernel.shapes.shape import (
     pointer,
     unknown,
 )
+from valetkey.kernel.shapes.typed import requirement
 from valetkey.resource.scalar import Scalar, scalar_of
 from valetkey.resource.storage.lists import Orders
 
@@ -84,8 +85,7 @@ def _error(name: str, message: str) -> FieldError:
     """Convert msgspec's message (`Expected `str`, got `int` - at `$[0].a``) and its path."""
     said, _, place = message.partition(" - at `$")
     inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
-    detail = said.replace("`", "")
-    return FieldError(pointer(name) + inside, detail[:1].lower() + detail[1:])
+    return FieldError(pointer(name) + inside, requirement(said))
 
 
 class OwnedBy(StrEnum):

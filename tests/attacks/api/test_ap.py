@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from tests.resource.api import Api, api
-from tests.sdk.issuer import API
 from valetkey.kernel.jose import jwt
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.resource_object import OwnedBy
@@ -236,8 +235,7 @@ async def _two_lists(directory: Path) -> AsyncGenerator[tuple[Api, str]]:
         for title in "abc":
             await call("POST", "/v2/notes", {"title": title})
             call.issuer.grants[title] = {"uid": "1001", "created_at": 1}
-        following = (await call("GET", "/v2/notes?limit=1")).json["next"]
-        yield call, following.removeprefix(f"{API}/v2/notes?limit=1&cursor=")
+        yield call, (await call("GET", "/v2/notes?limit=1")).json["next"]
 
 
 def test_ap_17_a_cursor_of_another_user_or_list_is_refused(tmp_path: Path) -> None:

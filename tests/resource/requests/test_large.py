@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.resource.api import Answer, Api, serving, settings_for
+from tests.resource.api import Answer, Api, following, serving, settings_for
 from tests.resource.objects.books import write_objects
-from tests.sdk.issuer import API, Clock, Issuer
+from tests.sdk.issuer import Clock, Issuer
 from tests.support.wait import CEILING
 from valetkey.kernel.replace import replace
 
@@ -187,7 +187,7 @@ def test_a_page_of_large_objects_is_short_and_none_is_lost(tmp_path: Path, query
                 assert answer.status == 200
                 assert len(answer.body) < 6 * _MIB
                 seen += [each["id"] for each in answer.json["items"]]
-                target = answer.json.get("next", "").removeprefix(API)
+                target = following(answer)
             assert sorted(seen) == sorted(made)
             assert len(seen) == len(made)
 

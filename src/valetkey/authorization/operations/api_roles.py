@@ -62,7 +62,7 @@ def list_holders(tx: Transaction, call: Call) -> Result:
     """List who has a role at an API."""
     api, role, limit = _api(tx, call), call.named("role"), limit_of(call.query)
     require_role(api, role)
-    after = int(call.query.get("after", "0"))
+    after = int(call.query.get("cursor", "0"))
     found = tx.api_roles.users(api.id, role, after, limit + 1)
     more = str(found[limit - 1][0]) if len(found) > limit else ""
     items = [RoleHolder(uid, username) for uid, username in found[:limit]]
@@ -176,8 +176,8 @@ API_ROLES = (
         query=(
             PAGING[0],
             Parameter(
-                "after",
-                "The cursor: `next` of the previous page.",
+                "cursor",
+                "`next` of the previous page.",
                 {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
             ),
         ),

@@ -76,8 +76,8 @@ _OPTIONS = (
 _QUERY = (
     PAGING[0],
     Parameter(
-        "after",
-        "The cursor: `next` of the previous page.",
+        "cursor",
+        "`next` of the previous page.",
         {"type": "string", "minLength": 1, "maxLength": 500},
     ),
     Parameter(
@@ -96,7 +96,7 @@ def registrar(call: Call) -> ApiRegistrar:
 
 def list_apis(tx: Transaction, call: Call) -> Result:
     """List APIs by identifier, or in another order."""
-    limit, after = limit_of(call.query), call.query.get("after", "")
+    limit, after = limit_of(call.query), call.query.get("cursor", "")
     order = ListOrder(call.query["sort"]) if "sort" in call.query else None
     ids = tx.api_search.page(after, limit + 1, call.query.get("q", ""), order)
     found = [api for api_id in ids[:limit] if (api := tx.apis.find(api_id)) is not None]

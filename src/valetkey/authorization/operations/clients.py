@@ -288,7 +288,7 @@ CLIENTS = (
         Permission.READ,
         "List clients, newest first",
         reads(list_clients),
-        description="A search looks at 2,000 clients at a time: follow `next` while there is one.",
+        description="A search looks at 2,000 clients at a time: continue while there is a `next`.",
         gives=ClientList,
         query=(*_FILTERS, *PAGING),
         lists=True,

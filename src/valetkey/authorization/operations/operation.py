@@ -361,6 +361,9 @@ def _result(value: object) -> Result:
     return Result(Done(value) if isinstance(value, bool) else value)
 
 
+CURSOR = "cursor"
+"""The query parameter with `next` of the previous page."""
+
 USUAL = 50
 MOST = 200
 _PLACE = re.compile(r"(0|[1-9][0-9]{0,14})\.([A-Za-z0-9._~-]{1,100})", re.ASCII)
@@ -372,8 +375,8 @@ PAGING: Sequence[Parameter] = (
         {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
     ),
     Parameter(
-        "after",
-        "The cursor: `next` of the previous page.",
+        CURSOR,
+        "`next` of the previous page.",
         {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,14})\.[A-Za-z0-9._~-]{1,100}$"},
     ),
 )
@@ -393,7 +396,7 @@ def limit_of(query: Mapping[str, str]) -> int:
 
 def place_of(query: Mapping[str, str]) -> Cursor:
     """Return the position where the page begins. Raises Refused for a cursor from elsewhere."""
-    return place_in(query.get("after"))
+    return place_in(query.get(CURSOR))
 
 
 def place_in(text: str | None, first: Cursor = END) -> Cursor:
@@ -402,7 +405,7 @@ def place_in(text: str | None, first: Cursor = END) -> Cursor:
         return first
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise InvalidInput([MetadataError("after", "`next` of the previous page")])
+        raise InvalidInput([MetadataError(CURSOR, "`next` of the previous page")])
     return Cursor(Instant(int(match[1])), match[2])
 
 

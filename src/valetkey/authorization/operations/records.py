@@ -22,7 +22,7 @@ class Page(msgspec.Struct, frozen=True):
     """The members of every list besides its items."""
 
     next: str | None
-    """The value of `after` for the next page; null at the end."""
+    """The value of `cursor` for the next page; null at the end."""
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -1,5 +1,8 @@
 """The table: every operation of administration. What is not in it does not exist."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from valetkey.authorization.operations.accounts.imports import IMPORTS
 from valetkey.authorization.operations.accounts.providers import PROVIDERS
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
@@ -40,3 +43,12 @@ LOCAL = (SET_PASSWORD, MAKE_USER_TOKEN)
 """Operations that only the command line has: no request can run them."""
 
 OPERATIONS = tuple(operation for area in AREAS.values() for operation in area)
+
+MADE: Mapping[str, str] = MappingProxyType(
+    {
+        collection: argument.removesuffix("}")
+        for collection, _, argument in (each.path.rpartition("/{") for each in OPERATIONS)
+        if argument.endswith("}")
+    }
+)
+"""The argument that names one object of a collection, by the collection's path."""

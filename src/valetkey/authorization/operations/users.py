@@ -64,7 +64,7 @@ _ONE = "/users/{uid}"
 def list_users(tx: Transaction, call: Call) -> Result:
     """List users, newest first, or those that a word finds."""
     query = call.query
-    chosen, after = Filter(query.get("show", "all")), query.get("after", "")
+    chosen, after = Filter(query.get("show", "all")), query.get("cursor", "")
     found = find_users(tx, call.actor, query.get("q", ""), chosen, after, limit_of(query))
     items = [shown(user) for user in found.users]
     return Result(UserList(items, found.more or None), next=found.more)

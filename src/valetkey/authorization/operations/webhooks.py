@@ -174,6 +174,7 @@ CREATE_WEBHOOK = Operation(
     unchecked_write(create),
     takes=WebhookWanted,
     gives=WebhookSecretShown,
+    status=201,
     refuses=(409,),
     event=events.WebhookCreated,
     recent=True,

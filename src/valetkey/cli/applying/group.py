@@ -14,7 +14,7 @@ from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.user_records import GroupWanted
-from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
+from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.storage.register.applied import (
     AppliedKind,
     member_part,
@@ -33,12 +33,11 @@ _CHANGES = ("name", "description", "parent")
 def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
     """Create or change the group, and add members. Raises InvalidEntry if a rule forbids it."""
     name, parent = wanted.text("name"), wanted.text("parent")
+    given = {"name": name, "description": wanted.text("description"), "parent": parent}
     try:
-        said = msgspec.convert(
-            {"name": name, "description": wanted.text("description"), "parent": parent}, GroupWanted
-        )
+        said = msgspec.convert(given, GroupWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(wanted, [fault_of(error)]) from None
+        raise invalid_entry(wanted, faults_of(error, given, GroupWanted)) from None
     there = _there(tx, wanted)
     group = Group(fresh_id, said.name, said.description, said.parent, now)
     if there is None:

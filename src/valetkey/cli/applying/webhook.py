@@ -11,7 +11,7 @@ from valetkey.authorization.actions.webhooks import (
 )
 from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.operations.server_records import WebhookWanted, target_of
-from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
+from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import DeclaredEntry
@@ -108,7 +108,7 @@ def _declared_values(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWan
     try:
         said = msgspec.convert(given, WebhookWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(wanted, [fault_of(error)]) from None
+        raise invalid_entry(wanted, faults_of(error, given, WebhookWanted)) from None
     return WebhookWanted(
         said.url,
         said.events if there is None or "events" in given else list(there.events),

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.clients import find_details as look_at_client
 from valetkey.authorization.operations.command import Command
-from valetkey.authorization.operations.operation import Button, Operation
+from valetkey.authorization.operations.operation import CURSOR, Button, Operation
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.table import LOCAL, OPERATIONS
 from valetkey.cli import options, say
@@ -157,7 +157,7 @@ class _Derived(Struct, frozen=True):
             yield click.Argument([name], metavar="USER" if name == "uid" else None)
         yield from self._input().parameters()
         for parameter in self.first.operation.query:
-            if parameter.name not in {"limit", "after"}:
+            if parameter.name not in {"limit", CURSOR}:
                 yield query_option(parameter)
         if self.first.command.sets_password:
             yield from inputs.OPTIONS

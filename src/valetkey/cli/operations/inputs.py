@@ -11,7 +11,7 @@ from msgspec import Struct, inspect
 from valetkey.authorization.authentication.password import hash_password, password_problem
 from valetkey.authorization.operations.command import Option
 from valetkey.authorization.operations.operation import Parameter
-from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
+from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.cli.register.services import refused
 from valetkey.cli.register.store import Opened
 from valetkey.kernel.refusal import OperatorError
@@ -147,20 +147,10 @@ class Input(Struct, frozen=True):
     def _converted(self, values: dict[str, Any]) -> Any:
         if self.kind is None:
             return None
-        faults: dict[str, str] = {}
-        while True:
-            try:
-                made = msgspec.convert(values, type=self.kind)
-            except msgspec.ValidationError as error:
-                fault = fault_of(error)
-                faults.setdefault(self.named(fault).field, fault.detail)
-                # The rest is checked without it, so that all faults are reported together.
-                if values.pop(fault.field.partition("/")[0], None) is not None:
-                    continue
-            else:
-                if not faults:
-                    return made
-            raise refused(MetadataError(*each) for each in faults.items())
+        try:
+            return msgspec.convert(values, type=self.kind)
+        except msgspec.ValidationError as error:
+            raise refused(map(self.named, faults_of(error, values, self.kind))) from None
 
     def _leaves(self) -> Iterator[_OptionField]:
         if self.kind is not None:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from valetkey.authorization.operations.operation import (
+    CURSOR,
     InvalidInput,
     Operation,
     call_of,
@@ -54,7 +55,7 @@ async def perform(
         items += getattr(result.value, "items", ())
         if not result.next:
             return items
-        asked["after"] = result.next
+        asked[CURSOR] = result.next
 
 
 Members = Mapping[str, object]

@@ -124,8 +124,9 @@ OPENAPI = "/v2/openapi.json"
 
 _ERRORS = """are problem documents (RFC 9457). <code>errors</code> names each invalid field by its
 JSON pointer; <code>valetkey explain</code> shows the record of a <code>reference</code>."""
-_LISTS = f"""come in pages of {USUAL}; <code>?limit=</code> takes up to {MOST}. <code>next</code>
-and the <code>Link</code> header have the address of the next page."""
+_LISTS = f"""come in pages of {USUAL}; <code>?limit=</code> takes up to {MOST}.
+Send <code>next</code> as <code>cursor</code> for the next page, with the same order and filters,
+or follow the <code>Link</code> header."""
 _CHANGES = """with <code>If-Match</code> and the <code>ETag</code> that you read overwrite no other
 change: 412 means that another request changed the object first."""
 _RETRIES = """of a POST with the same <code>Idempotency-Key</code> get the same response for a day,

@@ -64,7 +64,7 @@ def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Docu
     return [
         _parameter("limit", "query", "The maximum number of items.", limit),
         _parameter("sort", "query", "The order; a - before the name reverses it.", {"enum": by}),
-        _parameter("cursor", "query", "The cursor in the address of `next`.", cursor),
+        _parameter("cursor", "query", "`next` of the previous page.", cursor),
         *(
             _parameter(name, "query", f"Only objects with this {name}.", schema)
             for name, schema in filters.items()

@@ -86,11 +86,11 @@ def listed(kind: ResourceObject) -> Document:
         "properties": {
             "items": {"type": "array", "items": {"$ref": f"#/components/schemas/{kind.name}"}},
             "next": {
-                "type": "string",
-                "description": "The address of the next page, if any.",
+                "type": ["string", "null"],
+                "description": "The value of `cursor` for the next page; null at the end.",
             },
         },
-        "required": ["items"],
+        "required": ["items", "next"],
     }
 
 

@@ -52,6 +52,13 @@ class PageRequest(Struct, frozen=True):
         """Return the order as the query spells it."""
         return f"-{self.by}" if self.descending else self.by
 
+    def next_query(self, cursor: str) -> str:
+        """Return the query of the page that begins at a cursor."""
+        said: dict[str, object] = {"limit": self.limit, "cursor": cursor}
+        if self.sort != CREATED:
+            said["sort"] = self.sort
+        return urlencode({**said, **{name: _text(value) for name, value in self.filters}})
+
 
 class Pages:
     """Parse and build the query of a list."""
@@ -85,7 +92,7 @@ class Pages:
         after = self._open(cursor, asked, kind, owner, now)
         return PageRequest(after, asked.limit, by, descending, asked.filters)
 
-    def next_query(
+    def cursor(
         self,
         asked: PageRequest,
         last: ListPosition,
@@ -93,14 +100,9 @@ class Pages:
         owner: Owner,
         now: Instant,
     ) -> str:
-        """Return the query of the page that begins after `last`."""
+        """Return the cursor of the page after `last`, for the same order and filters."""
         content = msgspec.json.encode((now, last.value, last.id))
-        context = _context(asked, kind, owner)
-        cursor = self._sealer.seal(content, context, self._runtime.random)
-        said: dict[str, object] = {"limit": asked.limit, "cursor": cursor}
-        if asked.sort != CREATED:
-            said["sort"] = asked.sort
-        return urlencode({**said, **{name: _text(value) for name, value in asked.filters}})
+        return self._sealer.seal(content, _context(asked, kind, owner), self._runtime.random)
 
     def _open(
         self, cursor: str, asked: PageRequest, kind: ResourceObject, owner: Owner, now: Instant

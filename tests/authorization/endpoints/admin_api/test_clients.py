@@ -266,7 +266,7 @@ def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None
             page = await owner.call("GET", f"/apis?limit=1{after}")
             found += [each["identifier"] for each in page.items]
             assert (page.json["next"] is None) is (len(found) == len(names))
-            after = f"&after={page.json['next']}"
+            after = f"&cursor={page.json['next']}"
         assert found == [*names]
 
     run(tmp_path, story, database_url)

@@ -52,7 +52,7 @@ def test_groups_are_created_nested_once_and_deleted(tmp_path: Path, database_url
             assert field in answer.body.decode()
         first = await owner.call("GET", "/groups?limit=2")
         assert [each["name"] for each in first.items] == ["board", "engineering"]
-        rest = await owner.call("GET", f"/groups?limit=2&after={first.json['next']}")
+        rest = await owner.call("GET", f"/groups?limit=2&cursor={first.json['next']}")
         assert ([each["name"] for each in rest.items], rest.json["next"]) == (["staff"], None)
         assert (await owner.call("DELETE", "/groups/staff")).status == 409
         assert (await owner.call("DELETE", "/groups/engineering")).json == {"changed": True}

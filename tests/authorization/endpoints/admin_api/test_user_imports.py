@@ -77,7 +77,7 @@ def test_file_is_checked_then_imported_and_every_row_is_told(
         carl = {"row": 2, "username": "carl", "email": "carl@example.com"}
         assert first.items == [{**carl, "result": "created", "reasons": []}]
         assert 'rel="next"' in first.headers["link"]
-        rest = await admin.call("GET", f"{at}/rows?after={first.json['next']}")
+        rest = await admin.call("GET", f"{at}/rows?cursor={first.json['next']}")
         problems = await admin.call("GET", f"{at}/rows?show=problems")
         assert rest.items == problems.items
         told = [(each["row"], each["result"], each["reasons"]) for each in rest.items]

@@ -16,7 +16,7 @@ def test_webhook_is_created_tested_and_removed(tmp_path: Path, database_url: str
         owner = await caller(it)
         created = await owner.call("POST", "/webhooks", {"url": URL, "events": ["user.disabled"]})
         webhook_id, secret = str(created.json["webhook_id"]), str(created.json["secret"])
-        assert (created.status, secret.startswith("whsec_")) == (200, True)
+        assert (created.status, secret.startswith("whsec_")) == (201, True)
         listed = await owner.call("GET", "/webhooks")
         assert secret not in listed.body.decode()
         assert [each["url"] for each in listed.items] == [URL]
@@ -117,6 +117,6 @@ def test_number_of_webhooks_is_bounded(tmp_path: Path) -> None:
         owner = await caller(it)
         for number in range(MOST_WEBHOOKS + 1):
             answer = await owner.call("POST", "/webhooks", {"url": URL})
-            assert answer.status == (200 if number < MOST_WEBHOOKS else 409)
+            assert answer.status == (201 if number < MOST_WEBHOOKS else 409)
 
     run(tmp_path, story)

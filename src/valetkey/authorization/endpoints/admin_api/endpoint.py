@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +13,7 @@ from valetkey.authorization.actions.admin.api_tokens import authenticate
 from valetkey.authorization.authentication.browsers import coming_from
 from valetkey.authorization.endpoints.admin_api.openapi import document
 from valetkey.authorization.operations.operation import (
+    CURSOR,
     ENTROPY,
     PREFIX,
     Call,
@@ -22,13 +24,14 @@ from valetkey.authorization.operations.operation import (
     Services,
 )
 from valetkey.authorization.operations.records import Upload, UploadedFile
-from valetkey.authorization.operations.table import OPERATIONS
-from valetkey.authorization.protocol.register.faults import MetadataError, fault_of
+from valetkey.authorization.operations.table import MADE, OPERATIONS
+from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.shapes.shape import MOST_ERRORS
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
 from valetkey.web.form import read_query
 from valetkey.web.json_body import read_json
@@ -76,7 +79,8 @@ class Problems(Struct, frozen=True):
         }
         if faults:
             problem["errors"] = [
-                {"pointer": f"/{fault.field}", "detail": fault.detail} for fault in faults
+                {"pointer": fault.field and f"/{fault.field}", "detail": fault.detail}
+                for fault in faults[:MOST_ERRORS]
             ]
         headers: list[tuple[str, str]] = [_TYPE, _NO_STORE]
         if status == _UNAUTHORIZED:
@@ -98,10 +102,11 @@ def read_body(operation: Operation, request: Request) -> object:
         if request.body:
             raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
         return None
+    body = read_json(request.body)
     try:
-        return msgspec.convert(read_json(request.body), type=operation.takes, strict=True)
+        return msgspec.convert(body, type=operation.takes, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidInput([fault_of(error)]) from None
+        raise InvalidInput(faults_of(error, body, operation.takes)) from None
 
 
 def _file(upload: Upload, request: Request) -> UploadedFile:
@@ -117,9 +122,18 @@ def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]
     """Return the query parameters of the operation; Refused if they are invalid."""
     known = {each.name: each for each in operation.query}
     form = read_query(request.query)
-    faults = [
-        MetadataError("query", "a parameter is unknown") for n in form.names if n not in known
-    ][:1]
+    if unknown := [name for name in form.names if name not in known]:
+        names = ", ".join(known)
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            f"this takes the query parameters {names}, and no others"
+            if known
+            else "this takes no query parameters",
+            "query.unknown",
+            names,
+            ", ".join(unknown),
+        )
+    faults: list[MetadataError] = []
     said: dict[str, str] = {}
     for name, parameter in known.items():
         value = form.get(name)
@@ -240,6 +254,8 @@ class OperationEndpoint(Struct, frozen=True):
             headers.append(("etag", result.etag))
         if result.next:
             headers.append(("link", _next_link(request.path, call.query, result.next)))
+        if self.operation.status == HTTPStatus.CREATED:
+            headers.append(("location", _location(self.operation, request.path, result.value)))
         if self.operation.gives is None:
             return Response(self.operation.status, b"", tuple(headers))
         return json_response(result.value, self.operation.status, tuple(headers))
@@ -290,6 +306,15 @@ def _route(
     return Route(whole, methods, refuse, Body.JSON)
 
 
+def _location(operation: Operation, path: str, value: object) -> str:
+    """Return the path of what was created; for a secret, of the client or API that has it."""
+    record = getattr(value, "record", value)
+    for name in (MADE[operation.path], "id", "name"):
+        if (made := getattr(record, name, None)) is not None:
+            return f"{path}/{quote(str(made), safe='')}"
+    return path.rpartition("/")[0]
+
+
 def _next_link(path: str, query: Mapping[str, str], after: str) -> str:
-    said = urlencode({**query, "after": after})
+    said = urlencode({**query, CURSOR: after})
     return f'<{path}?{said}>; rel="next"'

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from valetkey.authorization.model.account.user import LARGEST_UID
-from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.operation import CURSOR, PREFIX, Operation
 from valetkey.authorization.operations.table import AREAS, OPERATIONS
 from valetkey.kernel.shapes.shape import problem_schema
 
@@ -130,8 +130,14 @@ def _answer(operation: Operation) -> Document:
     headers: Document = {}
     if operation.tagged:
         headers["ETag"] = {"schema": {"type": "string"}, "required": True}
-    if operation.lists:
+    if any(each.name == CURSOR for each in operation.query):
         headers["Link"] = {"schema": {"type": "string"}, "description": "`next`, where there is"}
+    if operation.status == HTTPStatus.CREATED:
+        headers["Location"] = {
+            "schema": {"type": "string"},
+            "required": True,
+            "description": "The path of what was created; for a secret, of what has it.",
+        }
     if headers:
         made["headers"] = headers
     if operation.media:

@@ -144,7 +144,7 @@ def read_import(tx: Transaction, call: Call) -> UserImportShown:
 def list_rows(tx: Transaction, call: Call) -> Result:
     """List rows with their outcome."""
     found, query, limit = _found(tx, call), call.query, limit_of(call.query)
-    chosen, after = query.get("show", RowFilter.ALL), int(query.get("after", "0"))
+    chosen, after = query.get("show", RowFilter.ALL), int(query.get("cursor", "0"))
     kept = tx.user_imports
     listed = kept.problems if chosen == RowFilter.PROBLEMS else kept.rows
     rows = listed(found.id, after, limit + 1)

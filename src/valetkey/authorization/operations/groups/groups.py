@@ -46,7 +46,7 @@ _PARENT = Option("parent", "--in", 'The group that contains it; "" for none.')
 
 def list_groups(tx: Transaction, call: Call) -> Result:
     """List groups by name, or in another order."""
-    limit, after = limit_of(call.query), call.query.get("after", "")
+    limit, after = limit_of(call.query), call.query.get("cursor", "")
     order, part = ListOrder(call.query.get("sort", "name")), call.query.get("q", "")
     match order:
         case ListOrder.NAME:
@@ -77,8 +77,8 @@ LIST_GROUPS = Operation(
     query=(
         LIMIT,
         Parameter(
-            "after",
-            "The cursor: `next` of the previous page.",
+            "cursor",
+            "`next` of the previous page.",
             {"type": "string", "pattern": f"^{NAME}$"},
         ),
         Parameter(

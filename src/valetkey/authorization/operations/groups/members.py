@@ -40,7 +40,7 @@ def list_group_members(tx: Transaction, call: Call) -> Result:
     """List the direct members of a group by uid."""
     limit = limit_of(call.query)
     group = named_group(tx, call.named("group"))
-    found = tx.groups.members(group, int(call.query.get("after", "0")), limit + 1)
+    found = tx.groups.members(group, int(call.query.get("cursor", "0")), limit + 1)
     after = str(found[limit - 1].uid) if len(found) > limit else ""
     items = [GroupMemberShown(m.uid, m.username, m.name, m.since) for m in found[:limit]]
     return Result(GroupMembers(items, after or None), next=after)
@@ -57,8 +57,8 @@ LIST_GROUP_MEMBERS = Operation(
     query=(
         LIMIT,
         Parameter(
-            "after",
-            "The cursor: `next` of the previous page.",
+            "cursor",
+            "`next` of the previous page.",
             {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
         ),
     ),

@@ -5,12 +5,15 @@ Interfaces for programs return the text, forms show the sentence in the language
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
 from valetkey.kernel.refusal import Refusal
+from valetkey.kernel.shapes.shape import MOST_ERRORS
+from valetkey.kernel.shapes.typed import errors_of
 from valetkey.kernel.words import translatable
 
 Values = Mapping[str, str]
@@ -156,6 +159,17 @@ def fault(name: str, code: str, **values: object) -> MetadataError:
 def refused_uri(name: str, refusal: Refusal) -> MetadataError:
     """Return the error of a URL that `check_redirect_uri` refused."""
     return MetadataError(name, refusal.description, refusal.check)
+
+
+def faults_of(
+    error: msgspec.ValidationError, value: object, kind: object
+) -> tuple[MetadataError, ...]:
+    """Return everything that is invalid in a value which is not of the type `kind`, at most 100."""
+    found = tuple(
+        MetadataError(each.pointer.removeprefix("/"), each.detail)
+        for each in islice(errors_of(value, kind), MOST_ERRORS)
+    )
+    return found or (fault_of(error),)
 
 
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
