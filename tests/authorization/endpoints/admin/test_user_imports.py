@@ -181,6 +181,7 @@ _WRONG: dict[str, tuple[object, ...]] = {
         "42",
         "p\u0430yment",
         "a\u2800b",
+        "<b>",
         "admin",
         "bob",
         "first",
@@ -207,8 +208,15 @@ _WRONG: dict[str, tuple[object, ...]] = {
         {"any": "x" * 9_000},
     ),
     **dict.fromkeys(_TEXTS, (None, "x" * 200, "x" * 2001, "a\x00", " \u202e")),
+    "password_hash": (
+        "plain",
+        "$argon2id$v=19$m=64,t=1,p=1$c2FsdA$MDEyMzQ1Njc4OWFiY2RlZg",
+        "$pbkdf2-sha256$i=9000000$c2FsdA$MDEyMzQ1Njc4OWFiY2RlZg",
+    ),
 }
 _ELSE = {
+    # Systems without crypt(3) refuse the hashes that need it.
+    "row.hash.system",
     # Another transaction registers the user while this one does.
     "user.taken",
     "row.stopped",
