@@ -119,9 +119,11 @@ def method(servers, metadata, grace):
         "two methods": "invalid_request" in ask(url, f"{with_ticket}&client_secret=x".encode())[1],
         "other method": "invalid_client" in ask(url, f"{form}&client_secret=x".encode())[1],
         "option": name in choice.type.choices,
-        "registration": name in ask(
+        "registration": f'"token_endpoint_auth_method":"{name}"' in ask(
             servers.auth_url + "/oauth/register",
-            json.dumps({"redirect_uris": [], "token_endpoint_auth_method": "x"}).encode(),
+            json.dumps(
+                {"redirect_uris": ["https://app.example/"], "token_endpoint_auth_method": name}
+            ).encode(),
             "application/json",
         )[1],
     }
