@@ -1,6 +1,7 @@
 """Bulk requests: several changes in one, each in a transaction of its own (RFC 7644 3.7)."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import cast
 
 from msgspec import Struct, field
@@ -25,21 +26,15 @@ Perform = Callable[[str, str, str, ScimRequest], Awaitable[Answer]]
 """Runs one change: method, plural of the kind, id or "", and the request."""
 
 
-class _Operation(Struct, frozen=True):
-    """One operation; `path` begins with a slash."""
+class Operation(Struct, frozen=True):
+    """One operation; `path` begins with a slash, `references` are the bulk ids that it names."""
 
     method: str
     path: str
     bulk_id: str
-    version: str
-    data: object
-
-    @property
-    def references(self) -> Iterator[str]:
-        """The bulk ids that the operation refers to."""
-        for text in _texts((self.path.rpartition("/")[2], self.data)):
-            if text.startswith(_REFERENCE):
-                yield text.removeprefix(_REFERENCE)
+    version: str = ""
+    data: object = None
+    references: frozenset[str] = frozenset()
 
 
 class _Progress(Struct):
@@ -54,26 +49,50 @@ async def run(asked: ScimRequest, perform: Perform) -> Answer:
     """Run the operations in the order of their references. Raises Refused."""
     operations, most_errors = _read(asked.body)
     progress = _Progress()
-    waiting = list(operations)
-    while waiting:
-        known = {each.bulk_id for each in waiting if each.bulk_id}
-        # A reference to an operation that still waits; if all wait for others, none can go on.
-        ready = next((e for e in waiting if known.isdisjoint(e.references)), waiting[0])
-        waiting.remove(ready)
-        await _one(asked, ready, perform, progress)
+    for operation in in_order(operations):
+        await _one(asked, operation, perform, progress)
         if most_errors and progress.errors >= most_errors:
             break
     return Answer(200, {"schemas": [f"{_MESSAGES}BulkResponse"], "Operations": progress.answers})
 
 
+def in_order(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """Yield the operations as they are listed, each after those that it refers to.
+
+    If all that are left wait for one another, the first of them is next. Each reference is looked
+    at once.
+    """
+    named = {each.bulk_id: at for at, each in enumerate(operations) if each.bulk_id}
+    waits: dict[int, int] = {}
+    wanted_by: dict[int, list[int]] = {}
+    for at, operation in enumerate(operations):
+        needed = [named[name] for name in operation.references if name in named]
+        waits[at] = len(needed)
+        for each in needed:
+            wanted_by.setdefault(each, []).append(at)
+    ready = [at for at, count in waits.items() if not count]
+    left = iter(range(len(operations)))
+    while waits:
+        while ready and ready[0] not in waits:
+            heappop(ready)
+        at = heappop(ready) if ready else next(each for each in left if each in waits)
+        del waits[at]
+        yield operations[at]
+        for each in wanted_by.get(at, ()):
+            if each in waits:
+                waits[each] -= 1
+                if not waits[each]:
+                    heappush(ready, each)
+
+
 async def _one(
-    asked: ScimRequest, operation: _Operation, perform: Perform, progress: _Progress
+    asked: ScimRequest, operation: Operation, perform: Perform, progress: _Progress
 ) -> None:
     said: Resource = {"method": operation.method}
     if operation.bulk_id:
         said["bulkId"] = operation.bulk_id
     try:
-        for needed in operation.references:
+        for needed in sorted(operation.references):
             if needed not in progress.ids:
                 refuse("invalidValue", f"no operation created bulkId:{needed[:80]}")
         plural, _, name = _resolved(operation.path, progress.ids)[1:].partition("/")
@@ -99,7 +118,7 @@ async def _one(
     progress.answers.append(said)
 
 
-def _read(body: object) -> tuple[Sequence[_Operation], int]:
+def _read(body: object) -> tuple[Sequence[Operation], int]:
     if not isinstance(body, dict):
         refuse("invalidSyntax", "the body must be a BulkRequest message")
     said = {name.lower(): value for name, value in cast("Resource", body).items()}
@@ -125,7 +144,7 @@ def _read(body: object) -> tuple[Sequence[_Operation], int]:
     return operations, most
 
 
-def _operation(said: object) -> _Operation:
+def _operation(said: object) -> Operation:
     if not isinstance(said, dict):
         refuse("invalidSyntax", "an operation must be an object")
     of = {name.lower(): value for name, value in cast("Resource", said).items()}
@@ -137,18 +156,23 @@ def _operation(said: object) -> _Operation:
         refuse("invalidSyntax", "a path begins with a slash; a bulkId has at most 200 characters")
     if method.upper() == "POST" and not bulk_id:
         refuse("invalidSyntax", "POST needs a bulkId")
-    return _Operation(method.upper(), path, bulk_id, version, of.get("data"))
+    data = of.get("data")
+    named = frozenset(references((path.rpartition("/")[2], data)))
+    return Operation(method.upper(), path, bulk_id, version, data, named)
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in cast("Resource", value).values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in cast("Sequence[object]", value):
-            yield from _texts(each)
+def references(value: object) -> Iterator[str]:
+    """Yield the bulk ids that the texts of a value refer to; each text is looked at once."""
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, str):
+            if each.startswith(_REFERENCE):
+                yield each.removeprefix(_REFERENCE)
+        elif isinstance(each, dict):
+            stack.extend(cast("Resource", each).values())
+        elif isinstance(each, list | tuple):
+            stack.extend(cast("Sequence[object]", each))
 
 
 def _replaced(value: object, ids: dict[str, str]) -> object:

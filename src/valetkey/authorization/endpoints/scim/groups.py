@@ -13,6 +13,7 @@ from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.endpoints.scim.filter import (
     Compare,
     Filter,
+    Or,
     candidates,
     comparisons,
     matches,
@@ -115,21 +116,25 @@ class Groups(Struct, frozen=True):
             found = [each.id for each in tx.groups.direct(uid)] if uid is not None else []
         return [each for each in found if each is not None]
 
-    def fits(self, tx: Transaction, caller: Caller, resource: Resource, wanted: Filter) -> bool:
-        """Return whether a filter holds; of the members only those it names are looked up."""
+    def filtering(self, tx: Transaction, wanted: Filter) -> Callable[[Resource], bool]:
+        """Return whether the filter holds for a group.
+
+        Of the members only those that it names are looked up, once for all groups.
+        """
         members = [each for each in comparisons(wanted) if each.path[0].name == "members"]
         if any(each.operator != "eq" or each.name != "members.value" for each in members):
             refuse("invalidFilter", "members are compared with eq alone")
-        found = _rows(tx, caller).find(str(resource["id"]))
-        named = {str(each.value) for each in members}
-        are = [
-            {"value": text}
-            for text in named
-            if found is not None
-            and (uid := uid_of(text)) is not None
-            and tx.groups.has(found.group, uid)
-        ]
-        return matches(wanted, {**resource, "members": are})
+        of = {
+            text: {each.id for each in tx.groups.direct(uid)}
+            for text in {str(each.value) for each in members}
+            if (uid := uid_of(text)) is not None
+        }
+
+        def fits(resource: Resource) -> bool:
+            are = [{"value": text} for text, ids in of.items() if resource["id"] in ids]
+            return matches(wanted, {**resource, "members": are})
+
+        return fits
 
     def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
         """Read the request; return the work that creates the group and returns the id.
@@ -420,11 +425,15 @@ def _uids(members: object, left: LeftOut) -> Sequence[Uid]:
 
 
 def _selected(selection: Filter) -> Sequence[Uid]:
+    """Return the users that the filter of a path selects, such as `value eq "7"`."""
+    if isinstance(selection, Or):
+        return [uid for part in selection.parts for uid in _selected(part)]
     found = candidates(selection, frozenset({"value"}))
     if found is None:
         refuse("invalidFilter", 'members are selected by their value: members[value eq "…"]')
-    named = [str(each.value) for each in found if matches(selection, {"value": each.value})]
-    return [uid for uid in map(uid_of, named) if uid is not None]
+    named = [{"value": str(each.value), "type": "User"} for each in found]
+    selected = [each["value"] for each in named if matches(selection, cast("Resource", each))]
+    return [uid for uid in map(uid_of, selected) if uid is not None]
 
 
 def _name_of(display: str) -> str:

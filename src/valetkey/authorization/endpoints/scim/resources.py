@@ -19,6 +19,9 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 
 T = TypeVar("T")
 
+_MOST_FOUND = 1_000
+"""Maximum number of resources for which a filter is evaluated."""
+
 
 Kind = Users | Groups
 """A kind of resource. Its methods run inside a transaction."""
@@ -104,8 +107,10 @@ def _filtered(tx: Transaction, kind: Kind, asked: ScimRequest, wanted: Filter) -
         names = ", ".join(sorted(kind.indexed))
         refuse("invalidFilter", f"a filter needs an equality with one of: {names}")
     ids = {one for each in equalities for one in kind.candidates(tx, asked.caller, each)}
-    found = kind.some(tx, asked.caller, asked.view, sorted(ids))
-    return [each for each in found if kind.fits(tx, asked.caller, each, wanted)]
+    if len(ids) > _MOST_FOUND:
+        refuse("tooMany", f"more than {_MOST_FOUND} resources have the values of the filter")
+    fits = kind.filtering(tx, wanted)
+    return [each for each in kind.some(tx, asked.caller, asked.view, sorted(ids)) if fits(each)]
 
 
 def _now(tx: Transaction, kind: Kind, asked: ScimRequest, id: str) -> Resource:

@@ -129,18 +129,22 @@ class Users(Struct, frozen=True):
             found = [user.uid if user else None]
         return [str(uid) for uid in found if uid is not None]
 
-    def fits(self, tx: Transaction, caller: Caller, resource: Resource, wanted: Filter) -> bool:
-        """Return whether a filter holds. An account is found by its email as its `userName` too.
+    def filtering(self, tx: Transaction, wanted: Filter) -> Callable[[Resource], bool]:
+        """Return whether the filter holds for a user, who is found by email as a `userName` too.
 
         A directory whose user names are email addresses thus finds accounts that it did not create.
         """
-        del tx, caller
-        emails = cast("list[Resource]", resource.get("emails", []))
-        # A directory may write an international domain in its letters.
-        lettered = ({**each, "value": shown_email(str(each["value"]))} for each in emails)
-        emails = [*emails, *(each for each in lettered if each not in emails)]
-        names = [resource["userName"], *(each["value"] for each in emails)]
-        return matches(wanted, {**resource, "userName": names, "emails": emails})
+        del tx
+
+        def fits(resource: Resource) -> bool:
+            emails = cast("list[Resource]", resource.get("emails", []))
+            # A directory may write an international domain in its letters.
+            lettered = ({**each, "value": shown_email(str(each["value"]))} for each in emails)
+            emails = [*emails, *(each for each in lettered if each not in emails)]
+            names = [resource["userName"], *(each["value"] for each in emails)]
+            return matches(wanted, {**resource, "userName": names, "emails": emails})
+
+        return fits
 
     def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
         """Read the request; return the work that creates the user and returns the id.
