@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorization.endpoints.admin.people import administrator
-from tests.authorization.endpoints.admin_api.programs import caller
+from tests.authorization.endpoints.admin_api.programs import caller, person
 from tests.authorization.endpoints.mailed.post import asked_to_sign_up, browser, run, signed_in
 from tests.cli.running import valetkey
 from tests.cli.site import configure
@@ -26,7 +26,8 @@ _REFUSED = (
     "1002",
     "١٠٠٢",  # the same in Arabic digits
     "１００２",  # full-width digits, which fold to plain ones
-    "10-02",
+    "-._",
+    "1234567890123456",  # as long as a uid
     "uid:1002",
     "client_3q2-7wEjRWeJ1xDVZnQ0tA",
     "admin",
@@ -45,11 +46,15 @@ _REFUSED = (
 )
 
 
+_RENAMED = "UPDATE users SET username = '1002', username_key = '1002' WHERE uid = 5"
+
+
 def test_deceptive_user_names_are_refused_everywhere(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         program = await caller(it)
         await it.password("a good long password")
         ada = await signed_in(it, "a good long password")
+        await person(it, "bob", None, 1002)
         here, newcomers = browser(it), FederatedAccounts(it.foundation.accounts(), "Valetkey")
         profile = await ada.get("/account/profile")
         for name in _REFUSED:
@@ -71,7 +76,7 @@ def test_deceptive_user_names_are_refused_everywhere(tmp_path: Path) -> None:
             )
             assert isinstance(came, tuple), name
         users = await it.read(lambda tx: tx.users.page(0, 9))
-        assert [user.username for user in users] == ["ada"]
+        assert [user.username for user in users] == ["ada", "bob"]
 
     run(tmp_path, story)
 
@@ -89,11 +94,12 @@ def two(tmp_path: Path) -> Path:
         foundation = build_foundation(load(file, {}), SYSTEM, {})
         try:
             await migrate(foundation.store.engine, SCHEMA)
-            for each in (user(1002, "ada"), user(5, "1002")):
+            for each in (user(1002, "ada"), user(5, "bob")):
                 assert await foundation.store.write(
                     lambda tx, each=each: tx.users.register(each),  # type: ignore[misc]
                     done_by=USUAL_ACTOR,
                 )
+            await foundation.store.write(lambda tx: tx.db.run(_RENAMED), done_by=USUAL_ACTOR)
         finally:
             await foundation.store.engine.close()
 
@@ -133,17 +139,19 @@ def test_doctor_names_users_with_such_names_and_they_keep_them(two: Path) -> Non
     assert "uid:5 name:1002" in ran.out + ran.err
     assert "valetkey user change uid:5 --username NAME" in " ".join((ran.out + ran.err).split())
     assert valetkey("user", "change", "uid:5", "--name", "Five", here=two).code == 0
-    assert valetkey("user", "change", "uid:1002", "--username", "1003", here=two).code == 2
+    assert valetkey("user", "change", "uid:1002", "--username", "5", here=two).code == 2
     (two / "users.toml").write_text(
-        '[[users]]\nusername = "1004"\nemail = "x@example.com"\n', encoding="utf-8"
+        '[[users]]\nusername = "5"\nemail = "x@example.com"\n', encoding="utf-8"
     )
     assert valetkey("apply", "users.toml", "--yes", here=two).code == 2
 
 
 def test_console_shows_whom_a_role_is_for_before_it_is_given(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        old = User(Uid(5), "1002", "five@example.com", None, "Five", ALICE.created_at, 1, None)  # type: ignore[arg-type]
+        old = User(Uid(5), "five", "five@example.com", None, "Five", ALICE.created_at, 1, None)  # type: ignore[arg-type]
         assert await it.store.write(lambda tx: tx.users.register(old))
+        # From before this was refused.
+        await it.store.write(lambda tx: tx.db.run(_RENAMED))
         owner = await administrator(it)
         roles = await owner.get("/admin/roles")
         page = await owner.submit(roles, "give", person="1002", role="support")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.users import UserRecord, fresh_uid, withdraw
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
+from valetkey.authorization.model.account.user import LARGEST_UID, SMALLEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
@@ -68,7 +68,7 @@ def test_a_uid_fits_where_numbers_are_exact(tmp_path: Path, uid: int) -> None:
 
 def test_a_uid_at_random_is_in_range() -> None:
     assert fresh_uid(lambda size: b"\xff" * size) <= LARGEST_UID
-    assert fresh_uid(lambda size: b"\0" * size) == 1
+    assert fresh_uid(lambda size: b"\0" * size) == SMALLEST_UID
     assert len({fresh_uid(SYSTEM.random) for _ in range(100)}) == 100
 
 

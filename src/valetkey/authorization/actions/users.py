@@ -17,6 +17,7 @@ from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.user import (
     LARGEST_UID,
+    SMALLEST_UID,
     StandardClaims,
     Uid,
     User,
@@ -288,4 +289,5 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
 
 def fresh_uid(random: Callable[[int], bytes]) -> Uid:
     """Generate a uid that cannot be guessed from another."""
-    return Uid(1 + int.from_bytes(random(7), "big") % LARGEST_UID)
+    above = int.from_bytes(random(7), "big") % (LARGEST_UID - SMALLEST_UID + 1)
+    return Uid(SMALLEST_UID + above)

@@ -18,7 +18,6 @@ from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.roles import Roles, user_to_change
-from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
@@ -26,7 +25,7 @@ from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.federation.registry import ProviderFactory
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Uid, User, uid_of
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command

@@ -11,6 +11,7 @@ from valetkey.authorization.model.account.user import (
     UserAttributes,
     fold,
     fold_letters,
+    uid_of,
 )
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.database.engine import Connection
@@ -102,8 +103,13 @@ class Users(Struct, frozen=True):
         )
 
     def register(self, user: User) -> bool:
-        """Add a user; False if uid, username or email is taken, or reserved for another user."""
-        if self._is_taken(user, user.created_at):
+        """Add a user; False if uid, username or email is taken, or reserved for another user.
+
+        A username of digits is taken by the user with this uid, and the other way around.
+        """
+        if self._is_taken(user, user.created_at) or self.is_number_taken(user.username, user.uid):
+            return False
+        if self.find_by_username(str(user.uid)) is not None:
             return False
         given = self.db.run(
             "INSERT INTO uids (uid, given_at) VALUES (:uid, :now) ON CONFLICT (uid) DO NOTHING",
@@ -133,6 +139,10 @@ class Users(Struct, frozen=True):
         # Before the row, in the order of `find_to_change`: otherwise the two could deadlock.
         self.hold_alone(user.uid)
         if self._is_taken(user, user.changed_at):
+            return False
+        before = self.find(user.uid)
+        renames = before is not None and fold(before.username) != fold(user.username)
+        if renames and self.is_number_taken(user.username, user.uid):
             return False
         changed = self.db.run(
             "UPDATE users SET username = :username, username_key = :username_key, email = :email,"
@@ -216,6 +226,13 @@ class Users(Struct, frozen=True):
             "UPDATE users SET email_held_until = NULL, email_held_key = NULL WHERE uid = :uid",
             uid=uid,
         )
+
+    def is_number_taken(self, username: str, own: int = 0) -> bool:
+        """Return whether the username is the uid of a user other than `own`, removed or not."""
+        number = uid_of(fold(username))
+        if number is None or number == own:
+            return False
+        return self.db.row("SELECT uid FROM uids WHERE uid = :uid", uid=number) is not None
 
     def _is_taken(self, user: User, now: Instant) -> bool:
         username, key = fold(user.username), fold(user.email)

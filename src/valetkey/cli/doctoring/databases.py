@@ -10,7 +10,7 @@ from valetkey.authorization.actions.inspection.check import Site
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
 from valetkey.cli.doctoring.health import Health, health_of_servers
 from valetkey.cli.register.store import foundation_without_setup, open_database
@@ -84,18 +84,34 @@ _MOST_NAMED = 20
 
 async def usernames(store: Store, settings: Settings) -> Sequence[Finding]:
     """Report usernames that could be taken for a uid, an id or the operator; they keep working."""
-    brand, last, found = (settings.brand.name,), 0, list[User]()
-    while users := await store.scan(lambda tx, last=last: tx.users.page(last, _PER_PAGE)):  # type: ignore[misc]
-        last = users[-1].uid
-        # A deleted account has no email address.
-        found += [each for each in users if each.email and username_fault(each.username, brand)]
-        if len(found) >= _MOST_NAMED:
+    brand, last, found = (settings.brand.name,), 0, list[tuple[User, str]]()
+
+    def page(tx: Transaction, after: int) -> tuple[int, list[tuple[User, str]]]:
+        users = tx.users.page(after, _PER_PAGE)
+        faults = [(each, _username_fault(tx, each, brand)) for each in users]
+        return (users[-1].uid if users else 0), [each for each in faults if each[1]]
+
+    while len(found) < _MOST_NAMED:
+        last, more = await store.scan(partial(page, after=last))
+        found += more
+        if not last:
             break
     return [
         warning(
             f"user {summary(user)}",
-            f"not allowed for new accounts: it has to be {username_fault(user.username, brand)}",
+            f"not allowed for new accounts: it has to be {fault}",
             f"Change it: valetkey user change uid:{user.uid} --username NAME",
         )
-        for user in found[:_MOST_NAMED]
+        for user, fault in found[:_MOST_NAMED]
     ]
+
+
+def _username_fault(tx: Transaction, user: User, brand: tuple[str, ...]) -> str:
+    """Return what the username has to be instead; "" if it may stay."""
+    if not user.email:
+        # A deleted account.
+        return ""
+    is_taken = tx.users.is_number_taken(user.username, user.uid)
+    return (
+        "another one: it is the uid of a user" if is_taken else username_fault(user.username, brand)
+    )

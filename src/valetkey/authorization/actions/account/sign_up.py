@@ -245,7 +245,8 @@ class SignUp(Struct, frozen=True):
             invited = self.links.find(tx, VoucherKind.INVITATION, wanted.invitation, now)
             if invited is None or fold(invited.data["email"]) != fold(record.email):
                 return SignUpErrors({"email": SignUpFault.WRONG})
-        if tx.users.find_by_name(record.username) is not None:
+        is_taken = tx.users.find_by_name(record.username) is not None
+        if is_taken or tx.users.is_number_taken(record.username):
             return SignUpErrors({"username": SignUpFault.TAKEN})
         owner = tx.users.find_by_name(record.email)
         if invited is None and self.outbox.is_on:

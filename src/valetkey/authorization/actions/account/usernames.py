@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.account.user import SMALLEST_UID, fold
 from valetkey.authorization.protocol.register.confusables import as_letters, shape_of
 from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
@@ -11,6 +11,8 @@ from valetkey.authorization.protocol.register.self_registration import RESERVED,
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
 _ID = re.compile(r"(?:[a-z]{2,8}|vk_[a-z]{2,4})_[a-z0-9_-]{16,}", re.ASCII)
 """The pattern of the ids and secrets of this server, in lowercase."""
+
+_NUMBER = re.compile(r"[0-9][0-9._-]*", re.ASCII)
 
 _OPERATORS = (
     *("abuse", "admin", "admins", "anonymous", "api", "apply", "cli", "everybody", "everyone"),
@@ -69,6 +71,9 @@ def username_code(username: str, reserved: Iterable[str] = ()) -> str:
 
 
 def _reads_like_an_id(folded: str) -> bool:
+    if _NUMBER.fullmatch(folded):
+        # Numbers of students and staff. The store refuses one that is the uid of another user.
+        return folded.isdigit() and len(folded) >= len(str(SMALLEST_UID))
     has_letter = any(letter.isalpha() for letter in folded)
     return not has_letter or bool(set(folded) & set(":@")) or _ID.fullmatch(folded) is not None
 

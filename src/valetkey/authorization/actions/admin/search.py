@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User, fold
+from valetkey.authorization.model.account.user import Uid, User, fold, uid_of
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.storage.administration.client_search import Cursor as PlaceInTime
 from valetkey.authorization.storage.administration.event_search import EventFilter
@@ -31,7 +31,6 @@ _LOOKED_AT = 2_000
 """Words read for one page: a filter without a match stops there and can be continued."""
 
 _PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
-_UID = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 _END = 1 << 53
 _EVENTS = 10
 _LATEST = PlaceInTime(Instant(_END), "")
@@ -86,11 +85,10 @@ def find_users(
             return _newest(tx, chosen, place, limit)
         return _ordered(tx, chosen, order, place or START, limit)
     found = _search(tx, text, chosen, place, limit)
-    if not after and _UID.fullmatch(text) and int(text) <= LARGEST_UID:
-        user = tx.users.find(Uid(int(text)))
-        if user is not None and not is_gone(user) and chosen.fits(user):
-            others = [each for each in found.users if each.uid != user.uid]
-            return UserSearchResult((user, *others), found.more)
+    user = None if after else _by_uid(tx, text)
+    if user is not None and not is_gone(user) and chosen.fits(user):
+        others = [each for each in found.users if each.uid != user.uid]
+        return UserSearchResult((user, *others), found.more)
     return found
 
 
@@ -98,7 +96,7 @@ def count_users(tx: Transaction, text: str, chosen: Filter, most: int) -> int | 
     """Count the users that `find_users` finds, up to `most`; None where that takes too long."""
     if not (text := text.strip()):
         return tx.user_directory.count_matching(chosen, most)
-    if chosen is not Filter.ALL or _UID.fullmatch(text):
+    if chosen is not Filter.ALL or uid_of(text) is not None:
         return None
     found = tx.user_directory.find(text, START, most)
     users = len({uid for _, uid in found})
@@ -118,13 +116,6 @@ def user_details(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserD
         connected_apps(tx, uid, now),
         tx.event_search.page(EventFilter(uid=uid), _LATEST, _EVENTS),
     )
-
-
-def uid_of(text: str) -> Uid | None:
-    """Return the uid that the text contains; None if it is not a uid."""
-    if _UID.fullmatch(text) is None or int(text) > LARGEST_UID:
-        return None
-    return Uid(int(text))
 
 
 def is_gone(user: User) -> bool:
@@ -272,6 +263,5 @@ def summary(user: User) -> str:
 
 
 def _by_uid(tx: Transaction, text: str) -> User | None:
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(LARGEST_UID)):
-        return None
-    return tx.users.find(Uid(int(text))) if 0 < int(text) <= LARGEST_UID else None
+    uid = uid_of(text)
+    return None if uid is None else tx.users.find(uid)

@@ -1,5 +1,6 @@
 """Users, their records, and the API tokens that administrators create."""
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from enum import StrEnum
@@ -136,6 +137,10 @@ Uid = NewType("Uid", int)
 """Identifies a user: positive, below 2^53, never reused, not sequential."""
 
 LARGEST_UID = (1 << 53) - 1
+SMALLEST_UID = 10**15
+"""The smallest uid that is drawn: usernames of digits are shorter. An import may choose others."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
 class User(Struct, frozen=True):
@@ -165,6 +170,13 @@ class User(Struct, frozen=True):
     def subject(self) -> str:
         """The public `sub` of this user."""
         return str(self.uid)
+
+
+def uid_of(text: str) -> Uid | None:
+    """Return the uid that the text is; None if it is none, as with a zero in front."""
+    if _NUMBER.fullmatch(text) is None or int(text) > LARGEST_UID:
+        return None
+    return Uid(int(text))
 
 
 def fold(text: str) -> str:

@@ -40,7 +40,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "text.json": translatable("must be valid JSON"),
         "username.form": translatable("must be 1 to %(most)s characters without spaces and @"),
         "username.id": translatable(
-            "must be a name with a letter and no colon, unlike an id of this server"
+            "must be a name without a colon, of letters or at most 15 digits, "
+            "unlike an id of this server"
         ),
         "username.markup": translatable('must be a name without any of < > & " ` \\'),
         "username.invisible": translatable("must be visible characters only"),

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import uid_of
+from valetkey.authorization.model.account.user import uid_of
 from valetkey.authorization.operations.api_roles import (
     ASSIGN_GROUP_ROLE,
     ASSIGN_ROLE,

@@ -9,9 +9,9 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such_client
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user import uid_of
 from valetkey.authorization.model.register.client import (
     DISCOURAGED,
     RESOURCE_SERVER,

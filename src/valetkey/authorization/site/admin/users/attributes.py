@@ -7,14 +7,14 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.search import is_gone, uid_of
+from valetkey.authorization.actions.admin.search import is_gone
 from valetkey.authorization.actions.attributes import (
     attributes_of,
     shown_value,
     takes_json,
     typed_value,
 )
-from valetkey.authorization.model.account.user import Attribute, User
+from valetkey.authorization.model.account.user import Attribute, User, uid_of
 from valetkey.authorization.operations.attributes import CHANGE_USER_ATTRIBUTES, AttributesWanted
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
 from valetkey.authorization.protocol.register.reasons import reason_of

@@ -12,11 +12,11 @@ from valetkey.authorization.actions.admin.permissions import (
     Permission,
     require,
 )
-from valetkey.authorization.actions.admin.search import is_gone, uid_of, user_details
+from valetkey.authorization.actions.admin.search import is_gone, user_details
 from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
-from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
+from valetkey.authorization.model.account.user import Attribute, Role, Uid, User, uid_of
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState

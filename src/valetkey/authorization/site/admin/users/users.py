@@ -6,15 +6,10 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import (
-    count_users,
-    find_users,
-    is_gone,
-    uid_of,
-)
+from valetkey.authorization.actions.admin.search import count_users, find_users, is_gone
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.account.user import Uid, User, uid_of
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
