@@ -174,7 +174,8 @@ def _path(route: Route) -> str:
     for folder in (ASSETS, ADMIN_API, SCIM):
         if route.path.startswith(folder):
             return folder
-    return route.path
+    # SCIM is also answered below its base URL as people type it.
+    return SCIM if route.path.lower().startswith("/scim/") else route.path
 
 
 def _methods(route: Route) -> str:

@@ -70,7 +70,9 @@ class Notices(Struct, frozen=True):
 
         Also if the address stays and is only no longer verified: otherwise no one would be
         notified of the next change. While such a link is valid, a further change is announced
-        without one: only the first verified address can restore the account.
+        without one: only the first verified address can restore the account. A change by a
+        directory (SCIM) is announced without one, too: the directory may give the address to
+        another user at once.
         """
         if before.email_verified_at is None or not self.outbox.is_on:
             return
@@ -78,7 +80,8 @@ class Notices(Struct, frozen=True):
         address = "" if is_same else after.email
         values = {"address": address, "days": str(UNDO_LIFETIME // days(1)), "link": ""}
         held_until = tx.users.email_held_until(before.uid)
-        if held_until is None or held_until <= now:
+        by_directory = str(tx.done_by or "").startswith("scim ")
+        if not by_directory and (held_until is None or held_until <= now):
             links = Links(self.issuer, self.outbox.keyring, self.outbox.random)
             undo, until = links.fresh(), later(now, UNDO_LIFETIME)
             says = {"uid": str(before.uid), "email": before.email}

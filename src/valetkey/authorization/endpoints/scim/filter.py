@@ -21,7 +21,7 @@ COMPARISONS = 20
 _TOKEN = re.compile(
     r'(?P<space> +)|(?P<text>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*")'
     r"|(?P<number>-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?(?![A-Za-z0-9.]))"
-    r"|(?P<word>[A-Za-z$][A-Za-z0-9_:.$-]*)|(?P<sign>[()\[\]])"
+    r"|(?P<part>\.[A-Za-z$]+)|(?P<word>[A-Za-z$][A-Za-z0-9_:.$-]*)|(?P<sign>[()\[\]])"
 )
 _PATH = re.compile(
     r"(?P<name>[A-Za-z$][A-Za-z0-9_:.$-]*)(?:\[(?P<inside>.*)\](?:\.(?P<last>[A-Za-z$]+))?)?"
@@ -331,6 +331,9 @@ class _Parser:
             self.wrong(f"it has more than {COMPARISONS} comparisons")
         if self.next == ("sign", "[") and len(path) == 1 and path[0].parts:
             return self._element(path[0], depth)
+        return self._compare(path)
+
+    def _compare(self, path: tuple[Attribute, ...]) -> Compare:
         kind, operator = self.take()
         operator = operator.lower()
         if kind != "word" or operator not in {*_ORDER, "ne", "pr"}:
@@ -346,6 +349,12 @@ class _Parser:
         found = self.either(depth + 1)
         self._find = outer
         self._close("]")
+        if self.next is not None and self.next[0] == "part":
+            # Entra ID writes `emails[type eq "work"].value eq "…"`, which the grammar lacks.
+            path = _part_of(attribute, self.take()[1][1:])
+            if path is None:
+                raise UnknownAttribute(attribute.name)
+            found = And((found, self._compare(path)))
         return Element(attribute, found)
 
     def _literal(self, path: tuple[Attribute, ...], operator: str) -> Literal:

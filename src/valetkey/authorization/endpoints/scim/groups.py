@@ -1,7 +1,5 @@
 """Groups as SCIM resources. Members change one by one, so that large groups are never rewritten."""
 
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -9,7 +7,6 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.endpoints.scim.filter import (
     Compare,
     Filter,
@@ -25,6 +22,7 @@ from valetkey.authorization.endpoints.scim.left_out import (
     still_left_out,
 )
 from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
+from valetkey.authorization.endpoints.scim.names import group_names
 from valetkey.authorization.endpoints.scim.patch import Change, apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import (
     LeftOut,
@@ -36,7 +34,7 @@ from valetkey.authorization.endpoints.scim.schema import (
 )
 from valetkey.authorization.endpoints.scim.users import not_found
 from valetkey.authorization.model.account.scim import Group, ScimGroup
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Uid, uid_of
 from valetkey.authorization.model.event.administration import ScimValuesIgnored
 from valetkey.authorization.operations.groups.groups import (
     CREATE_GROUP,
@@ -53,9 +51,6 @@ from valetkey.kernel.replace import replace
 
 MOST_MEMBERS = 1_000
 """Maximum number of members in one response, and in one request that replaces them."""
-
-_LONGEST_NAME = 80
-_OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Groups(Struct, frozen=True):
@@ -214,17 +209,8 @@ class Groups(Struct, frozen=True):
         require(tx, caller.actor, Permission.USERS)
         members.hold(tx, None)
         left, display = set(unread), short_text(wanted, "displayName")
-        name = _name_of(display)
-        if tx.groups.find(name) is not None or _rows(tx, caller).named(display) is not None:
-            conflict(f"there is a group {name} already")
-        call = call_of(
-            caller.services, CREATE_GROUP, caller.actor, caller.now, body=GroupWanted(name)
-        )
-        if isinstance(create_group(tx, call), tuple):
-            conflict(f"there is a group {name} already")
-        group = tx.groups.find(name)
-        if group is None:
-            raise not_found()
+        _require_free(tx, caller, display)
+        group = _create(tx, caller, display)
         members.write(tx, caller, group, left)
         self._name(tx, caller, ScimGroup(group, "", ""), wanted, left)
         return group.id
@@ -265,11 +251,13 @@ class Groups(Struct, frozen=True):
             return found.group
         if not held:
             conflict("the group was changed meanwhile; send the request again")
-        after = replace(found.group, name=_name_of(display))
-        changed = groups.change(tx, found.group, after, caller.now, channel="scim")
-        if not isinstance(changed, Group):
-            conflict(f"there is a group {after.name} already")
-        return changed
+        _require_free(tx, caller, display, but=found.group)
+        for name in group_names(display):
+            after = replace(found.group, name=name)
+            changed = groups.change(tx, found.group, after, caller.now, channel="scim")
+            if isinstance(changed, Group):
+                return changed
+        return conflict(f"no name is free for the group {display}")
 
     def _name(
         self,
@@ -399,6 +387,27 @@ class _Members(Struct):
             raise protected
 
 
+def _require_free(tx: Transaction, caller: Caller, display: str, but: Group | None = None) -> None:
+    """Raise Refused (uniqueness) if the directory sees another group of this display name."""
+    rows, same = _rows(tx, caller), tx.groups.find(display)
+    ids = {rows.named(display)}
+    if same is not None and (shown := rows.find(same.id)) and not shown.display_name:
+        ids.add(same.id)
+    if ids - {None, but.id if but is not None else None}:
+        conflict(f"there is a group {display} already")
+
+
+def _create(tx: Transaction, caller: Caller, display: str) -> Group:
+    for name in group_names(display):
+        call = call_of(
+            caller.services, CREATE_GROUP, caller.actor, caller.now, body=GroupWanted(name)
+        )
+        is_free = tx.groups.find(name) is None and not isinstance(create_group(tx, call), tuple)
+        if is_free and (group := tx.groups.find(name)) is not None:
+            return group
+    return conflict(f"no name is free for the group {display}")
+
+
 def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
     return tx.scim_groups(caller.actor.credential_id)
 
@@ -434,13 +443,3 @@ def _selected(selection: Filter) -> Sequence[Uid]:
     named = [{"value": str(each.value), "type": "User"} for each in found]
     selected = [each["value"] for each in named if matches(selection, cast("Resource", each))]
     return [uid for uid in map(uid_of, selected) if uid is not None]
-
-
-def _name_of(display: str) -> str:
-    """Return the display name as a group name, without characters that group names cannot have."""
-    plain = unicodedata.normalize("NFKD", display)
-    bare = "".join(each for each in plain if not unicodedata.combining(each))
-    name = _OTHER.sub("-", bare).strip("-._")[:_LONGEST_NAME]
-    if not name:
-        refuse("invalidValue", "displayName needs a letter or digit of ASCII")
-    return name

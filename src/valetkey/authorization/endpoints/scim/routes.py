@@ -31,10 +31,13 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Request, Response
 from valetkey.web.json_body import read_json
+from valetkey.web.paths import Paths
 from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route
 
 PREFIX = "/scim/v2"
+_BASES = ("/scim", "/SCIM", "/Scim")
+_VERSIONS = frozenset({"v2", "v2.0"})
 _NOTED_EVERY = 60
 _LEFT_OUT = ("Me", ".search")
 """Endpoints of RFC 7644 that this server does not implement."""
@@ -67,11 +70,40 @@ def routes(services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
             Route(f"{path}/.search", {"POST": scim.at(scim.search(plural))}, refuse, Body.JSON),
             Route(f"{path}/{{id}}", one, refuse, Body.JSON),
         ]
-    elsewhere = {method: scim.at(_nothing) for method in ("GET", "POST")}
+    typed = _Typed(Paths([(route.path, route) for route in found]), scim.at(_nothing))
+    elsewhere: dict[str, Endpoint] = {}
+    for route in found:
+        elsewhere |= dict.fromkeys(route.methods, typed.answer)
     return (
         *found,
-        Route(f"{PREFIX}/{{+rest}}", elsewhere, refuse, Body.JSON),
+        *(Route(f"{base}/{{+rest}}", elsewhere, refuse, Body.JSON) for base in _BASES),
     )
+
+
+class _Typed(Struct, frozen=True):
+    """Answers requests below a base URL as people type it into a directory.
+
+    That is with a slash at the end, in capitals, or without the version (RFC 7644 section 3.13).
+    """
+
+    paths: Paths[Route]
+    unknown: Endpoint
+
+    async def answer(self, request: Request) -> Response:
+        """Answer as the route of the path that is meant does."""
+        parts = [part for part in request.path.split("/") if part][1:]
+        if parts and parts[0].lower() in _VERSIONS:
+            parts = parts[1:]
+        path = "/".join((PREFIX, *parts))
+        route, arguments = self.paths.find(path)
+        meant = replace(request, path=path, arguments=arguments)
+        if route is None:
+            return await self.unknown(meant)
+        endpoint = route.methods.get(request.method)
+        if endpoint is None:
+            description = "this address does not take that method"
+            raise Refused.because(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method")
+        return await endpoint(meant)
 
 
 class _Scim(Struct, frozen=True):

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import user_to_change
-from valetkey.authorization.actions.admin.search import uid_of
 from valetkey.authorization.actions.attributes import change_attributes, merged_attributes
 from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.actions.users import Faults, UserRecord
@@ -22,10 +21,14 @@ from valetkey.authorization.endpoints.scim.left_out import (
     still_left_out,
 )
 from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
+from valetkey.authorization.endpoints.scim.names import (
+    is_tombstone,
+    username_of,
+    without_tombstone,
+)
 from valetkey.authorization.endpoints.scim.patch import apply, read_changes
 from valetkey.authorization.endpoints.scim.schema import (
     EXTENSION,
-    LONGEST_NAME,
     LeftOut,
     Resource,
     Schema,
@@ -41,6 +44,7 @@ from valetkey.authorization.model.account.user import (
     User,
     UserAttributes,
     fold,
+    uid_of,
 )
 from valetkey.authorization.model.event.administration import ScimValuesIgnored
 from valetkey.authorization.storage.administration.scim import ScimUsers
@@ -243,10 +247,8 @@ class Users(Struct, frozen=True):
     ) -> None:
         accounts, user, wanted = caller.services.accounts, found.user, sent.resource
         user_name = short_text(wanted, "userName")
-        # A username that was changed here stays until the directory changes its own name.
-        keeps = "@" in user_name or user_name == found.user_name
-        record = _record(sent, user.email, user, left)
-        record = replace(record, username=user.username if keeps else user_name)
+        username = _renamed(tx, caller, found, user_name)
+        record = replace(_record(sent, user.email, user, left), username=username)
         changed = _changed(tx, caller, user, record, left)
         if extends:
             self._extend(tx, caller, changed, wanted, left)
@@ -407,10 +409,25 @@ def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> Use
         left.add(("displayName",))
         full = sent.formatted if _is_name(sent.formatted) else ""
         full = full or (before.name if before is not None else "")
-    email = _usable(wanted, "emails", _is_email, left) or email
+    email = _address(_usable(wanted, "emails", _is_email, left) or email, wanted, before)
     is_same = before is not None and fold(email) == fold(before.email)
     verified = before is None or (is_same and before.email_verified_at is not None)
     return UserRecord("", email, full, claims=claims, email_verified=verified)
+
+
+def _address(email: str, wanted: Resource, before: User | None) -> str:
+    """Return the email address, which is never that of a deleted user.
+
+    Such a user is inactive, and keeps the address from before until it is restored.
+    """
+    if not is_tombstone(email):
+        return email
+    inactive = wanted.get("active") is False
+    if before is None:
+        return without_tombstone(email) if inactive else email
+    inactive = inactive or (before.disabled_at is not None and wanted.get("active") is not True)
+    is_own = fold(without_tombstone(email)) == fold(before.email)
+    return before.email if inactive or is_own else email
 
 
 def _usable(
@@ -473,22 +490,49 @@ def _changed(
     return _made(changed)
 
 
-def _free_username(tx: Transaction, caller: Caller, user_name: str) -> str:
-    """Return the username of a new account: a `userName` without @, or its part before the @.
+def _free_username(tx: Transaction, caller: Caller, user_name: str, own: User | None = None) -> str:
+    """Return the username that a `userName` gives the account; raise Refused if it is taken.
 
-    Usernames contain no @, so that none looks like another user's email address.
+    Usernames contain no @, so that none looks like another user's email address: what precedes it
+    is taken, with a suffix where another account has that, or where no user may have it.
     """
-    if "@" not in user_name:
-        if tx.users.find_by_username(user_name) is not None:
+    accounts = caller.services.accounts
+
+    def is_usable(username: str) -> bool:
+        faults = (*UserRecord(username, "x@x").faults(), *accounts.name_faults(username))
+        return not faults
+
+    uid = 0 if own is None else own.uid
+
+    def is_free(username: str) -> bool:
+        found = tx.users.find_by_username(username)
+        is_own = found is None or found.uid == uid
+        return is_own and not tx.users.is_number_taken(username, uid)
+
+    if "@" not in user_name and is_usable(user_name):
+        if not is_free(user_name):
             conflict("another user has this userName")
         return user_name
-    accounts = caller.services.accounts
-    local = re.sub(r"[^A-Za-z0-9._-]", "", user_name.partition("@")[0])[: LONGEST_NAME - 10]
-    for username in (local, f"{local or 'u'}-{accounts.random(4).hex()}"):
-        is_free = username and tx.users.find_by_username(username) is None
-        if is_free and not accounts.name_faults(username):
+    name = username_of(user_name)
+    for username in (name, f"{name or 'u'}-{accounts.random(4).hex()}"):
+        if username and is_usable(username) and is_free(username):
             return username
-    return conflict("no username is free for this userName")
+    # Not even with a suffix: letters of several alphabets, or an id.
+    return f"u-{accounts.random(8).hex()}"
+
+
+def _renamed(tx: Transaction, caller: Caller, found: ScimUser, user_name: str) -> str:
+    """Return the username of an account after its directory gave it this `userName`.
+
+    It changes with what the directory changes; one that was changed here stays otherwise.
+    """
+    user, before = found.user, found.user_name
+    if not before and "@" in user_name:
+        # The directory takes over an account that exists.
+        return user.username
+    if fold(user_name) == fold(before) or username_of(user_name) == username_of(before):
+        return user.username
+    return _free_username(tx, caller, user_name, user)
 
 
 def _made(made: User | Faults) -> User:
