@@ -28,7 +28,6 @@ from valetkey.web.router import Body, Route
 CONFIRM = "/account/confirm"
 """The page on which users confirm who they are."""
 
-_PURPOSE = "account"
 _NO_FORM = Form({})
 
 
@@ -296,7 +295,9 @@ def signed_in_request(visit: Visit, found: SignedIn | None) -> SignedInRequest:
         # The form of a signed-out user is lost; a page is shown once they have signed in.
         to = _here(visit.request) if form is None else ""
         raise Interrupt(see_other(returning_to(SIGN_IN, to)))
-    it = visitor_request(visit, form, _PURPOSE, found.session.id)
+    # A token counts in its own area only: one of the account does nothing in the console.
+    area = visit.request.path.split("/")[1]
+    it = visitor_request(visit, form, area, found.session.id)
     return SignedInRequest(it.request, it.browser, it.csrf, it.headers, it.form, signed_in=found)
 
 

@@ -69,7 +69,7 @@ def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(tmp_path: Path)
         action, fields = (await owner.get(FIX)).form("fix")
         assert (await stranger.post(action, fields)).status in {403, 404}
         mine = re.search(
-            r'name="csrf" value="([^"]+)"', (await stranger.get("/account/sessions")).body
+            r'name="csrf" value="([^"]+)"', (await stranger.get("/developer/apps/nat1/team")).body
         )
         assert mine
         assert (await stranger.post(action, {"csrf": mine[1]})).status == 404
