@@ -119,11 +119,14 @@ class PasswordSignIn(Struct, frozen=True):
             )
             raise
         if not good or prepared is None or attempt.user is None or attempt.stored is None:
-            return await self._fail(attempt, now)
+            return await self._fail(attempt, _why(attempt), now)
         renewed = await self._renewed(prepared, attempt.stored)
         accept = partial(_accept, attempt.user.uid, attempt.stored, renewed, attempt.buckets, then)
         user = await self.store.write(accept, done_by=USUAL_ACTOR)
-        return await self._fail(attempt, now) if user is None else user
+        if user is not None:
+            return user
+        # The password was right when it was verified.
+        return await self._fail(attempt, _why(attempt, "password_changed"), now)
 
     def _count(
         self,
@@ -170,15 +173,25 @@ class PasswordSignIn(Struct, frozen=True):
             # The password was right; its hash is renewed later, under less load.
             return None
 
-    async def _fail(self, attempt: _Attempt, now: Instant) -> Refusal:
+    async def _fail(self, attempt: _Attempt, because: str, now: Instant) -> Refusal:
         uid = None if attempt.user is None else attempt.user.uid
         await self.store.write(
-            lambda tx: tx.events.add(SignInFailed(uid, self.channel), now), done_by=USUAL_ACTOR
+            lambda tx: tx.events.add(SignInFailed(uid, self.channel, because), now),
+            done_by=USUAL_ACTOR,
         )
         return Refusal(ErrorCode.INVALID_GRANT, _WRONG, "password.wrong")
 
     def _address_bucket(self, address: str) -> str:
         return f"sign_in_from:{self.key.of('throttle', network_of(address))}"
+
+
+def _why(attempt: _Attempt, otherwise: str = "wrong_password") -> str:
+    """Return why the sign-in failed, for the event; the response does not say it."""
+    if attempt.user is None:
+        return "unknown_user"
+    if attempt.user.disabled_at is not None:
+        return "account_disabled"
+    return "no_password" if attempt.stored is None else otherwise
 
 
 def _accept(

@@ -1,9 +1,12 @@
 """Operations on the audit log: search and export."""
 
+from urllib.parse import unquote
+
 import msgspec
 
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.inspection.refusals import refusal_of
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.model.event.administration import EventsExported
 from valetkey.authorization.model.event.chain import EVENTS as KINDS
@@ -22,12 +25,14 @@ from valetkey.authorization.operations.server_records import (
     CopyWanted,
     EventList,
     EventShown,
+    RefusalShown,
 )
 from valetkey.authorization.storage.administration.client_search import Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.exchange import Response
 
 _LATEST = 1 << 53
@@ -84,6 +89,21 @@ def list_events(tx: Transaction, call: Call) -> Result:
     return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
 
 
+def read_refusal(tx: Transaction, call: Call) -> RefusalShown:
+    """Return the record behind the reference of an error. Refused (not found) if there is none."""
+    found = refusal_of(tx, unquote(call.arguments["reference"]))
+    if found is None:
+        raise Refused.because(
+            ErrorCode.NOT_FOUND,
+            "there is no record of this reference; records are kept for seven days",
+            "admin.refusal",
+        )
+    return RefusalShown(
+        *(found.reference, found.at, found.endpoint, found.code, found.check, found.description),
+        *(found.expected, found.received, found.client_id, found.request_id, found.expires_at),
+    )
+
+
 async def export_events(call: Call) -> Result:
     """Export the events that the input selects, piece by piece."""
     body = call.input(CopyWanted)
@@ -138,4 +158,16 @@ EVENTS = (
         commands=(),
     ),
     EXPORT_EVENTS,
+    Operation(
+        "read_refusal",
+        "GET",
+        "/refusals/{reference}",
+        Permission.READ,
+        "Why a request was refused, by the reference of its error",
+        reads(read_refusal),
+        description="Records are kept for seven days, and written a moment after the refusal. "
+        "Those of the resource server are found by `valetkey explain`.",
+        gives=RefusalShown,
+        commands=(),
+    ),
 )

@@ -66,6 +66,26 @@ class EventList(msgspec.Struct, frozen=True):
     next: str | None
 
 
+class RefusalShown(msgspec.Struct, frozen=True):
+    """Why a request was refused: the check, what it expected and what it received. No secrets.
+
+    `client_id` is the client that the request named, null for none; `request_id` finds the request
+    in the log.
+    """
+
+    reference: str
+    at: Moment
+    endpoint: str
+    code: str
+    check: str
+    description: str
+    expected: str
+    received: str
+    client_id: str | None
+    request_id: str
+    expires_at: Moment
+
+
 class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Input for an export: the filter, at most 100,000 events, newest first, and the format.
 

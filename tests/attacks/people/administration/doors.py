@@ -375,6 +375,7 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "POST /clients/{client_id}/secrets": Permission.CLIENTS,
     "DELETE /clients/{client_id}/secrets/{secret_id}": Permission.CLIENTS,
     "GET /events": Permission.READ,
+    "GET /refusals/{reference}": Permission.READ,
     "POST /events/export": Permission.READ,
     "GET /overview": Permission.READ,
     "GET /keys": Permission.READ,

@@ -7,7 +7,12 @@ from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.event.clients import ClientChanged
 from valetkey.authorization.model.event.sessions import SessionStarted
-from valetkey.authorization.site.admin.events.events import EventQuery, EventsPage, ExportPage
+from valetkey.authorization.site.admin.events.events import (
+    EventQuery,
+    EventsPage,
+    ExportPage,
+    RefusalFacts,
+)
 from valetkey.authorization.site.admin.events.lines import KINDS, NONE, Actor, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.saved_filters import SavedLine, SavedPart
@@ -74,6 +79,17 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
     )
     return {
         "admin_events": page,
+        "admin_events_refusal": replace(
+            page,
+            query=EventQuery(person="VK-7F3K-9QXM-2RTD"),
+            listed=(),
+            refusal=RefusalFacts(
+                *("VK-7F3K-9QXM-2RTD", row.when, "/oauth/authorize", "invalid_request"),
+                *("redirect_uri.unknown", "redirect_uri is not registered for this client"),
+                *("'https://app.example/cb'", "'https://app.example/other'", "web1"),
+                *("/admin/apps/web1", "rq_3f"),
+            ),
+        ),
         "admin_events_many": replace(
             page,
             query=EventQuery(person="ada", since="2027-01-01"),

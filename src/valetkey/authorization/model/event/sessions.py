@@ -7,13 +7,19 @@ from valetkey.kernel.words import translatable
 
 
 class SignInFailed(ByAnonymous, frozen=True):
-    """A password was wrong, or there was no such account (`uid` is then absent)."""
+    """A sign-in failed; `because` says why.
 
-    sentence = translatable("A sign-in as %(uid)s failed.")
+    It is `wrong_password`, `unknown_user` (`uid` is then absent), `account_disabled`,
+    `no_password`, `password_changed` (while it was verified) or `passkey_refused`; absent before
+    version 0.3.
+    """
+
+    sentence = translatable("A sign-in as %(uid)s failed: %(because)s.")
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
     channel: str
+    because: str = ""
 
 
 class SessionStarted(ByUser, frozen=True):

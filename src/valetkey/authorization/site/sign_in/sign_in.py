@@ -153,11 +153,14 @@ class SignIn(Struct, frozen=True):
 
         def verify_passkey(tx: Transaction) -> SignInComplete | None:
             user = tx.users.find_to_change(found.passkey.uid)
-            if user is None or user.disabled_at is not None:
+            if user is None:
+                return None
+            if user.disabled_at is not None:
+                tx.events.add(SignInFailed(user.uid, "passkey", "account_disabled"), now)
                 return None
             proof = flow.factors.prove_by_passkey(tx, found, now)
             if isinstance(proof, VerificationFailed):
-                tx.events.add(SignInFailed(user.uid, "passkey"), now)
+                tx.events.add(SignInFailed(user.uid, "passkey", "passkey_refused"), now)
                 return None
             return flow.enter(tx, came, fresh, user, proof.methods)
 

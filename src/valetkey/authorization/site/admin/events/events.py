@@ -11,7 +11,9 @@ from msgspec.structs import asdict
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.events import FORMATS, MOST
 from valetkey.authorization.actions.admin.search import resolve_users
+from valetkey.authorization.actions.inspection.refusals import reads_like_reference, refusal_of
 from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.operations.events import EXPORT_EVENTS
 from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
@@ -23,6 +25,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.events.lines import (
     KINDS,
     EventRow,
@@ -41,6 +44,7 @@ from valetkey.authorization.storage.administration.client_search import END, Cur
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -66,6 +70,22 @@ class EventQuery(Struct, frozen=True):
         return any((self.person, self.client, self.name, self.by, self.since, self.until))
 
 
+class RefusalFacts(Struct, frozen=True):
+    """The record of a refused request. `expected` and `received` may contain text from anyone."""
+
+    reference: str
+    when: When
+    endpoint: str
+    code: str
+    check: str
+    description: str
+    expected: str
+    received: str
+    client_id: str
+    client_url: str
+    request_id: str
+
+
 class EventsPage(Struct, frozen=True):
     """A page of events, newest first; the form uses GET."""
 
@@ -82,6 +102,8 @@ class EventsPage(Struct, frozen=True):
     live_url: str = ""
     paging: Paging = ONE_PAGE
     saved: SavedPart = NOTHING_SAVED
+    #: The record of the refusal whose reference was entered.
+    refusal: RefusalFacts | None = None
     #: The fault of each invalid field of the form, by its name.
     faults: tuple[tuple[str, str], ...] = ()
 
@@ -111,6 +133,10 @@ _LAST_SECOND = 86_399
 _UNKNOWN_USER = translatable("No user has this uid, username or email address.")
 _SEVERAL = translatable("This matches several users. Enter uid:1002 or name:1002.")
 _NO_EVENT = translatable("No event has this name. Choose one from the list.")
+_NO_REFUSAL = translatable(
+    "There is no record of this reference. Records are kept for seven days; those of the resource "
+    "server are found by the command valetkey explain."
+)
 _NO_DAY = translatable("Enter the date as 2026-11-21.")
 _NOWHERE = EventFilter(uid=-2)
 
@@ -123,6 +149,7 @@ class _Found(Struct, frozen=True):
     names: Names
     faults: Faults
     saved: SavedPart
+    refusal: Decision | None = None
 
 
 class Events(Struct, frozen=True):
@@ -159,6 +186,8 @@ class Events(Struct, frozen=True):
         said = {name: value for name, value in asdict(query).items() if value}
 
         def find_events(tx: Transaction) -> _Found:
+            if reads_like_reference(query.person):
+                return _refused(tx, request, query.person)
             wanted, faults = _filter(tx, query)
             found = events.page(tx, actor, wanted, before, SHOWN + 1)
             count = len(events.page(tx, actor, wanted, END, MOST_COUNTED + 1))
@@ -178,6 +207,7 @@ class Events(Struct, frozen=True):
             paging=pages_beside(EVENTS, said, form, after, total=at_most(it.count, MOST_COUNTED)),
             faults=it.faults,
             saved=it.saved,
+            refusal=None if it.refusal is None else _facts(it.refusal, request.now),
         )
         return Show(page)
 
@@ -250,6 +280,29 @@ def _uids(tx: Transaction, text: str) -> set[int]:
     if number and int(number[1]) <= LARGEST_UID and tx.users.find(Uid(int(number[1]))):
         meant.add(int(number[1]))
     return meant
+
+
+def _refused(tx: Transaction, request: AdminRequest, reference: str) -> _Found:
+    found = refusal_of(tx, reference)
+    faults = () if found else (("person", _NO_REFUSAL),)
+    nothing = names_in(tx, ())
+    return _Found((), 0, nothing, faults, saved_part(tx, request, "events", {}), found)
+
+
+def _facts(found: Decision, now: Instant) -> RefusalFacts:
+    return RefusalFacts(
+        reference=found.reference,
+        when=When(found.at, now),
+        endpoint=found.endpoint,
+        code=found.code,
+        check=found.check,
+        description=found.description,
+        expected=found.expected,
+        received=found.received,
+        client_id=found.client_id or "",
+        client_url=client_address(found.client_id) if found.client_id else "",
+        request_id=found.request_id,
+    )
 
 
 def _day(text: str) -> Instant | None:
