@@ -202,7 +202,7 @@ class Events(Struct, frozen=True):
             query=query,
             names=_NAMES,
             listed=rows_of(it.listed[:SHOWN], it.names, request.now),
-            live_url="" if it.faults or "after" in form else with_query(LIVE, said),
+            live_url="" if it.faults or it.refusal or "after" in form else with_query(LIVE, said),
             export_url=with_query(EXPORT, said) if it.listed else "",
             paging=pages_beside(EVENTS, said, form, after, total=at_most(it.count, MOST_COUNTED)),
             faults=it.faults,
