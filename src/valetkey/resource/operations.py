@@ -19,6 +19,7 @@ from valetkey.resource.backends.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.paging import Pages
+from valetkey.resource.requests.patches import Inapplicable
 from valetkey.resource.requests.representation import (
     PATCHES,
     REQUIRED,
@@ -160,9 +161,13 @@ class Operations(Struct, frozen=True):
                     reference=invalid.reference,
                 )
             except Refused as refused:
-                reference = refused.reference if isinstance(refused, Declined) else ""
                 response = self.problems.answer(
-                    request, refused.refusal, endpoint=path, scope=scopes[0], reference=reference
+                    request,
+                    refused.refusal,
+                    endpoint=path,
+                    scope=scopes[0],
+                    errors=refused.errors if isinstance(refused, Inapplicable) else (),
+                    reference=refused.reference if isinstance(refused, Declined) else "",
                 )
             return response if not told else _with(response, *told)
 

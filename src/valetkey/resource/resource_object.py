@@ -17,12 +17,11 @@ from valetkey.kernel.shapes.shape import (
     Shape,
     pointer,
     unknown,
+    whole,
 )
 from valetkey.kernel.shapes.typed import requirement
 from valetkey.resource.scalar import Scalar, scalar_of
 from valetkey.resource.storage.lists import Orders
-
-_EXACT = 2**53
 
 
 class DataclassShape:
@@ -54,10 +53,21 @@ class DataclassShape:
                 errors.append(unknown(name))
                 continue
             try:
-                values[name] = msgspec.convert(_whole(value), type=cast("type", self._types[name]))
+                values[name] = self._converted(name, value)
             except msgspec.ValidationError as error:
-                errors.append(_error(name, str(error)))
+                errors.append(_error(name, str(error), self._types[name]))
         return errors, values
+
+    def fault(self, name: str, value: object) -> str:
+        """Return what is wrong with a value of this field alone; "" for nothing."""
+        try:
+            self._converted(name, value)
+        except msgspec.ValidationError as error:
+            return requirement(str(error), self._types[name])
+        return ""
+
+    def _converted(self, name: str, value: object) -> object:
+        return cast("object", msgspec.convert(whole(value), type=cast("type", self._types[name])))
 
 
 def _defaults(record: type) -> Iterator[tuple[str, object]]:
@@ -70,22 +80,11 @@ def _defaults(record: type) -> Iterator[tuple[str, object]]:
             yield each.name, cast("object", msgspec.to_builtins(value))
 
 
-def _whole(value: object) -> object:
-    """Return `value` with 1 for each 1.0, which JSON treats as one number."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
-    if isinstance(value, list):
-        return [_whole(each) for each in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return {name: _whole(each) for name, each in cast("dict[str, object]", value).items()}
-    return value
-
-
-def _error(name: str, message: str) -> FieldError:
+def _error(name: str, message: str, kind: object) -> FieldError:
     """Convert msgspec's message (`Expected `str`, got `int` - at `$[0].a``) and its path."""
     said, _, place = message.partition(" - at `$")
     inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
-    return FieldError(pointer(name) + inside, requirement(said))
+    return FieldError(pointer(name) + inside, requirement(said, None if place else kind))
 
 
 class OwnedBy(StrEnum):

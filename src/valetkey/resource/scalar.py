@@ -48,12 +48,9 @@ WORDS: Mapping[Scalar, str] = {
 
 def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
     """Return the scalar type of a field with this schema; None if it does not have exactly one."""
-    several = schema.get("anyOf")
-    if isinstance(several, list):
-        rest = [each for each in cast("list[object]", several) if each != _NULL]
-        if len(rest) != 1 or not isinstance(rest[0], dict):
-            return None
-        return scalar_of(cast("dict[str, object]", rest[0]))
+    schema = unless_null(schema)
+    if "anyOf" in schema:
+        return None
     kind = schema.get("type")
     if isinstance(kind, list):
         names = [each for each in cast("list[object]", kind) if each != "null"]
@@ -61,6 +58,17 @@ def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
     if kind is None and _names_texts(schema):
         return Scalar.STRING
     return Scalar(kind) if isinstance(kind, str) and kind in tuple(Scalar) else None
+
+
+def unless_null(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the one alternative to null in a schema, or the schema if it has several or none."""
+    several = schema.get("anyOf")
+    if not isinstance(several, list):
+        return schema
+    rest = [each for each in cast("list[object]", several) if each != _NULL]
+    if len(rest) != 1 or not isinstance(rest[0], dict):
+        return schema
+    return unless_null(cast("dict[str, object]", rest[0]))
 
 
 def _names_texts(schema: Mapping[str, object]) -> bool:

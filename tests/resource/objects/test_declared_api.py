@@ -44,6 +44,31 @@ def test_an_object_in_python_lives_through_all_verbs(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_an_integer_written_as_a_fraction_is_kept_as_an_integer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with declared(tmp_path) as call:
+            book = await call("POST", "/v2/books", body=b'{"title":"Emma","pages":1.0}')
+            place = b'{"title":"Cook","place":{"floor":2.0}}'
+            task = await call("POST", "/v2/tasks", body=place)
+            assert b'"pages":1,' in book.body
+            assert b'"floor":2}' in task.body
+            path = f"/v2/tasks/{task.json['id']}"
+            for body, kind in (
+                (b'{"place":{"floor":3e0}}', "application/merge-patch+json"),
+                (
+                    b'[{"op":"replace","path":"/place/floor","value":3.0}]',
+                    "application/json-patch+json",
+                ),
+            ):
+                changed = await call("PATCH", path, body=body, content_type=kind)
+                assert b'"floor":3}' in changed.body
+            for wrong in (b"1.5", b"1e17", b"1e300"):
+                body = b'{"place":{"floor":' + wrong + b"}}"
+                assert (await call("PATCH", path, body=body)).status == 400, wrong
+
+    asyncio.run(story())
+
+
 def test_an_object_in_json_schema_says_every_error_at_its_place(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:

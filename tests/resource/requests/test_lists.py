@@ -29,6 +29,21 @@ SONGS = """{
   }
 }"""
 
+_CONCERTS = """{
+  "type": "object",
+  "properties": {
+    "title": {"type": "string", "maxLength": 500},
+    "genre": {"enum": ["folk", "jazz"]},
+    "played": {"type": "string", "format": "date"},
+    "stage": {"anyOf": [{"type": "integer", "maximum": 5}, {"type": "null"}]}
+  },
+  "x-valetkey": {
+    "reads": "read your songs",
+    "writes": "change your songs",
+    "filter": ["genre", "played", "stage"]
+  }
+}"""
+
 
 @contextlib.asynccontextmanager
 async def songs(directory: Path, text: str = SONGS) -> AsyncGenerator[Api]:
@@ -171,12 +186,27 @@ def test_long_texts_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
         "title=x&title=y",
         "title%00=x",
         "filter=title",
+        "stars=6",
     ],
 )
 def test_another_sort_or_filter_is_refused(tmp_path: Path, query: str) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             assert (await call("GET", f"/v2/songs?{query}")).status == 400
+
+    asyncio.run(story())
+
+
+def test_filter_that_no_object_can_match_names_what_is_allowed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with songs(tmp_path, _CONCERTS) as call:
+            for query in ("genre=", "genre=null", "played=yesterday", "stage=6", "stage=null"):
+                assert (await call("GET", f"/v2/songs?{query}")).status == 400, query
+            refused = await call("GET", "/v2/songs?genre=rock")
+            assert all(each in refused.json["detail"] for each in ("genre", "folk", "jazz"))
+            await _sing(call, {"title": "x", "genre": "folk", "stage": 1.0})
+            for query in ("genre=folk", "genre=folk&stage=1"):
+                assert await walk(call, f"/v2/songs?{query}") == (["x"], 1)
 
     asyncio.run(story())
 

@@ -80,6 +80,10 @@ def test_what_does_not_fit_what_is_there_is_a_conflict(tmp_path: Path, operation
             first = {"op": "replace", "path": "/title", "value": "never"}
             answer = await _patched(call, path, first, operation)
             assert (answer.status, answer.json["code"]) == (409, "conflict")
+            member = {"test": "value", "copy": "from"}.get(operation["op"], "path")
+            pointers = [each["pointer"] for each in answer.json["errors"]]
+            # A test of a path that leads nowhere is an error of its path.
+            assert pointers == [f"/1/{member}"]
             assert (await call("GET", path)).json["title"] == "Cook"
 
     asyncio.run(story())

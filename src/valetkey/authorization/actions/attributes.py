@@ -29,7 +29,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
-from valetkey.kernel.shapes.shape import FieldError
+from valetkey.kernel.shapes.shape import FieldError, whole
 from valetkey.kernel.strict_json import read_object
 
 Faults = tuple[MetadataError, ...]
@@ -118,6 +118,7 @@ def merged_attributes(
 
     A value without its declaration is dropped.
     """
+    changes = {name: whole(value) for name, value in changes.items()}
     faults = attribute_faults(declared, changes)
     if faults:
         return faults

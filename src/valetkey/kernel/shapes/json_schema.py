@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.shapes.shape import (
+    EXACT,
     MOST_ERRORS,
     RESERVED,
     Document,
     FieldError,
     pointer,
     unknown,
+    whole,
 )
 
 MOST = 5_000
@@ -45,7 +47,10 @@ class NotLocal(Exception):
 
 
 def inlined(schema: Mapping[str, object]) -> dict[str, object]:
-    """Return `schema` with every reference replaced by its target. Raises NotLocal."""
+    """Return `schema` with every reference replaced by its target, and every integer bounded.
+
+    Raises NotLocal.
+    """
     return _Inlining(schema).of(schema, ())
 
 
@@ -91,6 +96,7 @@ class _Inlining:
                 made[keyword] = self._any(value, on_the_way)
             else:
                 made[keyword] = value
+        _bound(made)
         if "$ref" not in schema:
             return made
         reference = schema["$ref"]
@@ -117,6 +123,17 @@ class _Inlining:
         if not isinstance(here, dict):
             raise NotLocal(f"$ref {reference!r} leads to nothing in this file")
         return cast("dict[str, object]", here)
+
+
+def _bound(schema: dict[str, object]) -> None:
+    """Limit integers, which can also be written as 1e300, to those that every parser reads."""
+    kind = schema.get("type")
+    kinds = cast("list[object]", kind) if isinstance(kind, list) else [kind]
+    if "integer" in kinds and "number" not in kinds:
+        if "minimum" not in schema and "exclusiveMinimum" not in schema:
+            schema["minimum"] = -EXACT
+        if "maximum" not in schema and "exclusiveMaximum" not in schema:
+            schema["maximum"] = EXACT
 
 
 def _member(value: object, name: str) -> object:
@@ -194,7 +211,14 @@ class JsonSchema:
 
     def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields and their combination; return at most 100 errors."""
-        return tuple(islice(self._errors(given), MOST_ERRORS)), dict(given)
+        values = {name: whole(value) for name, value in given.items()}
+        return tuple(islice(self._errors(given), MOST_ERRORS)), values
+
+    def fault(self, name: str, value: object) -> str:
+        """Return what is wrong with a value of this field alone; "" for nothing."""
+        for error in self._fields[name].iter_errors(value):
+            return _field_error(error).detail
+        return ""
 
     def _errors(self, given: Document) -> Iterator[FieldError]:
         yield from (unknown(name) for name in given if name not in self._fields)

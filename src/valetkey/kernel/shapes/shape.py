@@ -1,7 +1,7 @@
 """Shape: the interface of every way to declare fields, and the schema of problems (RFC 9457)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec import Struct
 
@@ -66,6 +66,25 @@ class Shape(Protocol):
     def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields that are present; return errors and values. Absence is no error."""
         ...
+
+    def fault(self, name: str, value: object) -> str:
+        """Return what is wrong with a value of this field alone; "" for nothing."""
+        ...
+
+
+EXACT = 2**53
+"""JSON parsers agree on integers between this and its negative."""
+
+
+def whole(value: object) -> object:
+    """Return `value` with 1 for each 1.0: one number in JSON, and an integer in JSON Schema."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= EXACT else value
+    if isinstance(value, list):
+        return [whole(each) for each in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: whole(each) for name, each in cast("dict[str, object]", value).items()}
+    return value
 
 
 def pointer(*path: str | int) -> str:

@@ -10,7 +10,7 @@ from valetkey.resource.documentation.schemas import Action, actions, of_kind, of
 from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
 from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
-from valetkey.resource.scalar import LARGEST, Scalar
+from valetkey.resource.scalar import LARGEST, Scalar, unless_null
 from valetkey.resource.storage.lists import CREATED
 
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
@@ -179,13 +179,21 @@ def _parameters(action: Action) -> list[Document]:
 
 
 def _scalar(schema: Document) -> Document:
-    """Return a field's schema in a query: filters accept any value of its type."""
-    scalar = schemas.scalar(schema)
+    """Return a field's schema in a query: the values that it can have and a query can spell."""
+    scalar, own = schemas.scalar(schema), unless_null(schema)
+    made: dict[str, object] = {name: value for name, value in own.items() if name != "default"}
+    made["type"] = scalar
     if scalar is Scalar.INTEGER:
-        return {"type": scalar, "minimum": -LARGEST, "maximum": LARGEST}
-    if scalar is not Scalar.STRING:
-        return {"type": scalar}
-    return {"type": "string", "maxLength": LONGEST, "pattern": _NO_CONTROLS}
+        made["minimum"] = max(_number(own.get("minimum")), -LARGEST)
+        made["maximum"] = min(_number(own.get("maximum"), LARGEST), LARGEST)
+    elif scalar is Scalar.STRING and "enum" not in own:
+        made["maxLength"] = int(min(_number(own.get("maxLength"), LONGEST), LONGEST))
+        made.setdefault("pattern", _NO_CONTROLS)
+    return made
+
+
+def _number(value: object, otherwise: float = -LARGEST) -> float:
+    return value if isinstance(value, int | float) else otherwise
 
 
 def _body(action: Action) -> Document:
@@ -251,7 +259,7 @@ def _shown(action: Action, name: str) -> Document:
     if action.kind.home is Backend.HERE and of_kind(action.kind) is None:
         return schema
     one = of_schema(schemas.shown(action.kind))
-    value = {"items": [one]} if action.verb is Verb.LIST else one
+    value = {"items": [one], "next": None} if action.verb is Verb.LIST else one
     return {**schema, "examples": {"example": {"value": value}}}
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.kernel.shapes.shape import Document
+from valetkey.kernel.shapes.shape import EXACT, Document
 from valetkey.resource.documentation import explorer, schemas
 from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.documentation.schemas import Action, actions, of_schema
@@ -280,7 +280,7 @@ def _described(schema: Document) -> str:
         ("pattern", "pattern {}"),
     ):
         limit = schema.get(keyword)
-        if limit is not None and abs(limit if isinstance(limit, int) else 0) < schemas.LARGEST:
+        if limit is not None and abs(limit if isinstance(limit, int) else 0) < EXACT:
             words.append(said.format(limit))
     described = schema.get("description")
     if isinstance(described, str) and kind is not None:
@@ -338,7 +338,7 @@ def _orders(kind: ResourceObject) -> Iterator[str]:
 
 def _answer(action: Action) -> str:
     one = of_schema(schemas.shown(action.kind))
-    value = {"items": [one]} if action.verb is Verb.LIST else one
+    value = {"items": [one], "next": None} if action.verb is Verb.LIST else one
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 

@@ -9,9 +9,6 @@ from valetkey.kernel.shapes.shape import Document, Invalid
 from valetkey.resource.resource_object import Backend, ResourceObject, Verb
 from valetkey.resource.scalar import Scalar, scalar_of
 
-LARGEST = 2**53
-"""JSON parsers agree on integers between this and its negative."""
-
 _MOMENT = {
     "type": "integer",
     "description": "Seconds since 1970, UTC.",
@@ -95,18 +92,10 @@ def listed(kind: ResourceObject) -> Document:
 
 
 def published(schema: Document) -> dict[str, object]:
-    """Return `schema` with the limits on integers that every body has."""
+    """Return `schema` without the names of classes."""
     # A class's name is not a title; a field called title is a schema, not a text.
     named = "title" if isinstance(schema.get("title"), str) else ""
-    made = {key: _published(value) for key, value in schema.items() if key != named}
-    kind = made.get("type")
-    kinds = cast("list[object]", kind) if isinstance(kind, list) else [kind]
-    if "integer" in kinds:
-        if "minimum" not in made and "exclusiveMinimum" not in made:
-            made["minimum"] = -LARGEST
-        if "maximum" not in made and "exclusiveMaximum" not in made:
-            made["maximum"] = LARGEST
-    return made
+    return {key: _published(value) for key, value in schema.items() if key != named}
 
 
 def _published(value: object) -> object:

@@ -139,6 +139,9 @@ def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
         value = scalar.read(text) if len(text) <= LONGEST else None
         if value is None:
             raise _refused(f"{name} must be {WORDS[scalar]}, not too long", "query.filter")
+        # A value that no object can have is a mistake, not an empty list.
+        if fault := kind.fields.fault(name, value):
+            raise _refused(f"{name}: {fault}", "query.filter")
         found.append((name, value))
     return tuple(found)
 

@@ -27,6 +27,15 @@ _TOO_LARGE = Refusal(
 )
 
 
+class Inapplicable(Refused):
+    """The refusal of a patch, and which of its operations cannot be applied."""
+
+    def __init__(self, refusal: Refusal, error: FieldError) -> None:
+        """Refuse because of the operation to which the error points."""
+        super().__init__(refusal)
+        self.errors = (error,)
+
+
 class Patch(Protocol):
     """A parsed PATCH body."""
 
@@ -70,12 +79,16 @@ class JsonPatch(Struct, frozen=True):
     operations: tuple[Operation, ...]
 
     def applied(self, kind: ResourceObject, before: Document) -> Document:
-        """Return the patched document. Raises Invalid; Refused (409) if an operation fails."""
+        """Return the patched document. Raises Invalid; Inapplicable if an operation fails."""
         # A deep copy, so that a retry starts from the original.
         document: object = _copied(before)
         room = _SizeBudget()
-        for operation in self.operations:
-            document = _done(document, operation, room)
+        for index, operation in enumerate(self.operations):
+            try:
+                document = _done(document, operation, room)
+            except _Failed as failed:
+                error = FieldError(pointer(index, failed.member), failed.detail)
+                raise Inapplicable(failed.refusal, error) from None
         if len(msgspec.json.encode(document)) > _BYTES:
             raise Refused(_TOO_LARGE)
         if not isinstance(document, dict):
@@ -148,6 +161,19 @@ def _steps(value: object, name: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
+_NOTHING = "there is nothing at this place"
+
+
+class _Failed(Exception):
+    """An operation that cannot be applied: which member of it, and why."""
+
+    def __init__(self, detail: str, member: str = "path", refusal: Refusal = _CONFLICT) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.member = member
+        self.refusal = refusal
+
+
 class _SizeBudget:
     """The bytes that the operations of one patch may still write."""
 
@@ -155,11 +181,11 @@ class _SizeBudget:
         self._moved = 0
 
     def copy_to_write(self, value: object, path: Sequence[str]) -> object:
-        """Return a copy of `value` to write. Raises Refused if it is too large or too deep."""
+        """Return a copy of `value` to write. Raises _Failed if it is too large or too deep."""
         written = msgspec.json.encode(value)
         self._moved += len(written)
         if self._moved > _MOVED or len(path) + _depth(value) > _DEPTH:
-            raise Refused(_TOO_LARGE)
+            raise _Failed("the result is too large or too deep", refusal=_TOO_LARGE)
         return cast("object", msgspec.json.decode(written))
 
 
@@ -168,7 +194,7 @@ def _done(document: object, operation: Operation, room: _SizeBudget) -> object:
     match operation.op:
         case "test":
             if not _same(_at(document, path), operation.value):
-                raise Refused(_CONFLICT)
+                raise _Failed("the value there is not this one", "value")
             return document
         case "remove":
             return _without(document, path)
@@ -179,10 +205,10 @@ def _done(document: object, operation: Operation, room: _SizeBudget) -> object:
         case "add":
             return _put(document, path, room.copy_to_write(operation.value, path))
         case "copy":
-            value = room.copy_to_write(_at(document, operation.source), path)
+            value = room.copy_to_write(_at(document, operation.source, "from"), path)
             return _put(document, path, value)
         case _:
-            value = room.copy_to_write(_at(document, operation.source), path)
+            value = room.copy_to_write(_at(document, operation.source, "from"), path)
             return _put(_without(document, operation.source), path, value)
 
 
@@ -200,13 +226,13 @@ def _put(document: object, path: Sequence[str], value: object, *, replaces: bool
         else:
             items.insert(place, value)
     else:
-        raise Refused(_CONFLICT)
+        raise _Failed("a value that has no members is there")
     return document
 
 
 def _without(document: object, path: Sequence[str]) -> object:
     if not path:
-        raise Refused(_CONFLICT)
+        raise _Failed("the whole object cannot be removed")
     _at(document, path)
     parent, last = _at(document, path[:-1]), path[-1]
     if isinstance(parent, list):
@@ -217,23 +243,23 @@ def _without(document: object, path: Sequence[str]) -> object:
     return document
 
 
-def _at(document: object, path: Sequence[str]) -> object:
+def _at(document: object, path: Sequence[str], member: str = "path") -> object:
     here = document
     for step in path:
         if isinstance(here, dict) and step in here:
             here = cast("dict[str, object]", here)[step]
         elif isinstance(here, list):
             items = cast("list[object]", here)
-            here = items[_index(step, len(items) - 1)]
+            here = items[_index(step, len(items) - 1, member)]
         else:
-            raise Refused(_CONFLICT)
+            raise _Failed(_NOTHING, member)
     return here
 
 
-def _index(step: str, most: int) -> int:
+def _index(step: str, most: int, member: str = "path") -> int:
     digits = step.isascii() and step.isdigit() and len(step) <= len(str(_BYTES))
     if not digits or (step != "0" and step.startswith("0")) or int(step) > most:
-        raise Refused(_CONFLICT)
+        raise _Failed(_NOTHING, member)
     return int(step)
 
 

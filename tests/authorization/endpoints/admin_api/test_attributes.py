@@ -56,6 +56,20 @@ def test_attributes_are_declared_set_and_removed(tmp_path: Path, database_url: s
     run(tmp_path, story, database=database_url)
 
 
+def test_integer_attribute_written_as_a_fraction_is_an_integer(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        await owner.call("PUT", "/attributes/floor", {"schema": {"type": "integer"}})
+        await owner.call("PATCH", _OF_ADA, {"attributes": {"floor": 3.0}})
+        assert (await owner.call("GET", _OF_ADA)).body == b'{"attributes":{"floor":3}}'
+        # 2.0**53 is an integer that readers of tokens refuse.
+        for value in (1.5, 1e17, 2.0**53):
+            answer = await owner.call("PATCH", _OF_ADA, {"attributes": {"floor": value}})
+            assert answer.status == 400, value
+
+    run(tmp_path, story)
+
+
 def test_attributes_are_bounded_in_number_and_size(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         now = it.clock.now

@@ -233,7 +233,7 @@ def test_unknown_api_paths_and_methods_are_refused(tmp_path: Path) -> None:
         for unknown in ("nobody", "%00", "\x7f", "é", "x" * 300):
             assert (await owner.call("GET", f"/clients/{unknown}")).status == 404, unknown
         wrong = await owner.call("PUT", "/clients")
-        assert (wrong.status, wrong.headers["allow"]) == (405, "GET, POST")
+        assert (wrong.status, wrong.headers["allow"]) == (405, "GET, HEAD, POST")
         assert wrong.headers["content-type"] == "application/problem+json"
 
     run(tmp_path, story)

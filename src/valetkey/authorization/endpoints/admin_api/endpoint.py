@@ -31,7 +31,7 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.shapes.shape import MOST_ERRORS
+from valetkey.kernel.shapes.shape import MOST_ERRORS, whole
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
 from valetkey.web.form import read_query
 from valetkey.web.json_body import read_json
@@ -102,7 +102,7 @@ def read_body(operation: Operation, request: Request) -> object:
         if request.body:
             raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
         return None
-    body = read_json(request.body)
+    body = whole(read_json(request.body))
     try:
         return msgspec.convert(body, type=operation.takes, strict=True)
     except msgspec.ValidationError as error:
