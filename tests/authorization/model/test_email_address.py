@@ -43,6 +43,14 @@ def test_domain_is_shown_in_its_letters() -> None:
         assert shown_email(other) == other
 
 
+@pytest.mark.parametrize(
+    "typed",
+    ["a@Ü.xn--strae-oqa.de", "a@xn--strae-oqa.ＤＥ", "a@xn--strae-oqa.de\N{ZERO WIDTH SPACE}"],
+)
+def test_letters_beside_an_ascii_label_are_mapped_before_they_are_shown(typed: str) -> None:
+    assert shown_email(typed) == shown_email(ascii_email(typed))
+
+
 def test_only_domains_of_idna_2008_are_mailable() -> None:
     assert is_mailable("ada@bücher.example")
     assert is_mailable("ada@xn--bcher-kva.example")

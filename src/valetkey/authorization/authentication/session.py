@@ -147,7 +147,14 @@ def find_still_present(
 def find_still_signed_in(
     tx: Transaction, session_id: str, settings: SessionSettings, now: Instant
 ) -> SignedIn | None:
-    """Return the user signed in to this session, for any client."""
+    """Return the user signed in to this session, for any client, locked until the commit.
+
+    Read again once locked: what ended every session meanwhile must not be followed by a change.
+    """
+    present = find_still_present(tx, session_id, "", settings, now)
+    if present is None:
+        return None
+    tx.users.hold_alone(present.signed_in.user.uid)
     present = find_still_present(tx, session_id, "", settings, now)
     return None if present is None else present.signed_in
 
@@ -191,7 +198,7 @@ def sign_in(
     if (
         old is not None
         and old.uid == user.uid
-        and find_still_signed_in(tx, old.id, settings, now) is not None
+        and find_still_present(tx, old.id, "", settings, now) is not None
     ):
         renewed = replace(
             old,

@@ -144,8 +144,8 @@ class PasswordLinkWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class AccountSecured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the user gets the link that sets a new password, and their email address.
 
-    An omitted address stays as it is. Another one replaces it without a notice, and no link that
-    was sent to the old one works any more.
+    An omitted address stays as it is; it is required if it was changed in the last week. Another
+    one replaces it without a notice. No link that was sent to an earlier one works any more.
     """
 
     password_link: Annotated[

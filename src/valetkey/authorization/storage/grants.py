@@ -165,9 +165,13 @@ class Grants(Struct, frozen=True):
         )
 
     def use(self, grant_id: str, presented: Fingerprint, until: Instant, now: Instant) -> bool:
-        """Use the current refresh token and keep it, now valid until `until`."""
+        """Use the current refresh token and keep it, now valid until `until`.
+
+        The token before it, if the client rotated tokens earlier, is no longer repeated.
+        """
         return self.db.claim(
-            "UPDATE grants SET refresh_expires_at = :until, last_used_at = :now"
+            "UPDATE grants SET refresh_expires_at = :until, last_used_at = :now,"
+            " previous_print = NULL, successor = NULL, rotated_at = NULL"
             " WHERE id = :id AND refresh_print = :presented AND revoked_at IS NULL"
             " AND refresh_expires_at > :now",
             id=grant_id,

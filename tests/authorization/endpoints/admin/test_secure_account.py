@@ -1,23 +1,28 @@
 """A compromised account is secured with one operation, and a user's data is exported."""
 
+import asyncio
 import json
+import threading
+import time
 from pathlib import Path
 
 from tests.authorization.endpoints.account.people import grant_of, knows, signed_in
+from tests.authorization.endpoints.account.security.factors import code, key_of
 from tests.authorization.endpoints.admin.people import administrator, confirmation, do
 from tests.authorization.endpoints.admin.test_user_forms import choose, found, shown_link, stranger
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.mailed.post import BOX, letters, link_of, only
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
-from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
+from valetkey.authorization.actions.users import UserRecord, end_everything
 from valetkey.authorization.model.account.factors import Authenticator
 from valetkey.authorization.model.account.user import Identity, Role, User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import days, later
+from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
@@ -112,6 +117,34 @@ def test_nothing_that_a_thief_left_in_the_account_works_afterwards(
     run(tmp_path, story, database_url, mail=BOX)
 
 
+def test_earlier_address_cannot_take_a_secured_account_back(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.store.write(
+            lambda tx: tx.users.change(replace(BOB, email_verified_at=it.clock.now))
+        )
+        await change_email(it, THIEF)
+        program = await caller(it, uid=ALICE.uid)
+        path, shown = f"/users/{BOB.uid}/secure", {"password_link": "show"}
+        # Either of the two addresses may be the thief's: it must be said which is right.
+        unsaid = await program.call("POST", path, shown, headers=HOST)
+        assert (unsaid.status, b"email" in unsaid.body) == (400, True), unsaid.body
+        it.clock.forward(days(8))
+        # An administrator corrects the address first, so the thief's is notified, with a link.
+        await change_email(it, "bob@example.com")
+        undo = next(link_of(each) for each in await letters(it) if each.to == THIEF)
+        program = await caller(it, uid=ALICE.uid)
+        body = {**shown, "email": "bob@example.com"}
+        done = await program.call("POST", path, body, headers=HOST)
+        assert done.status == 200, done.body
+        here = await stranger(it, await administrator(it, Role.ADMINISTRATOR))
+        assert (await here.get(undo)).status == 410
+        assert (await found(it, "bob")).email == "bob@example.com"
+
+    run(tmp_path, story, database_url, mail=BOX)
+
+
 def test_link_is_shown_where_no_email_is_sent(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await signed_in(it, "bob")
@@ -158,5 +191,35 @@ def test_administrator_downloads_the_file_that_the_user_can_download(
         support = await administrator(it, Role.SUPPORT)
         assert (await support.get(f"{PAGE}/export")).status == 404
         assert (await support.get(f"{PAGE}/secure")).status == 404
+
+    run(tmp_path, story, database_url)
+
+
+def test_factor_that_is_added_while_the_account_is_secured_is_not_kept(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        thief = await signed_in(it, "bob")
+        page = await thief.get("/account/security/authenticator/new")
+        typed = code(it, key_of(page))
+        begun, asked = threading.Event(), threading.Event()
+
+        def secure(tx: Transaction) -> None:
+            assert tx.users.find_to_change(BOB.uid)
+            begun.set()
+            # The thief's request arrives meanwhile, and waits for this one or for the database.
+            assert asked.wait(5)
+            time.sleep(0.5)
+            remove_sign_in_methods(tx, BOB.uid, Instant(0), "account_secured", it.clock.now)
+            end_everything(tx, BOB, it.clock.now, "account_secured")
+
+        async def add() -> None:
+            await asyncio.to_thread(begun.wait)
+            adding = asyncio.create_task(thief.submit(page, "set-up", code=typed))
+            asked.set()
+            assert (await adding).status in {303, 403}
+
+        await asyncio.gather(it.store.write(secure, done_by=by_user(ALICE.uid)), add())
+        assert await it.read(lambda tx: tx.credentials.authenticator_of(BOB.uid)) is None
 
     run(tmp_path, story, database_url)

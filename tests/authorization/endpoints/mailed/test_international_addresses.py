@@ -58,6 +58,17 @@ def test_sign_up_stores_one_form_and_sign_in_takes_all(
     run(tmp_path, story, database_url)
 
 
+@pytest.mark.parametrize("typed", ["a@Ü.xn--bcher-kva.example", "a@xn--bcher-kva.ＤＥ"])
+def test_mixed_forms_are_looked_up_like_each_other_address(tmp_path: Path, typed: str) -> None:
+    async def story(it: Harness) -> None:
+        here = browser(it)
+        answer = await here.submit(await here.get("/account/forgotten"), "send", name=typed)
+        assert answer.status < 400
+        assert not await may_sign_in(it, WORD, typed)
+
+    run(tmp_path, story)
+
+
 def test_new_address_is_stored_in_ascii_and_no_other_one_than_the_own(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)

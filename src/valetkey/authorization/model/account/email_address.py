@@ -43,6 +43,6 @@ def ascii_domain(domain: str) -> str:
 
 
 def _unicode_domain(domain: str) -> str:
-    if _PREFIX not in domain.lower() or not ascii_domain(domain):
-        return ""
-    return idna.decode(domain)
+    # Of the form in ASCII: letters that are mapped to others are not decoded.
+    in_ascii = ascii_domain(domain) if _PREFIX in domain.lower() else ""
+    return idna.decode(in_ascii) if in_ascii else ""

@@ -45,6 +45,7 @@ from valetkey.authorization.operations.user_records import (
     UserState,
     changed_record,
 )
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -54,6 +55,9 @@ from valetkey.kernel.words import translatable
 
 _ONE = "/users/{uid}"
 _JSON = "application/json"
+_RECENT_EMAIL = MetadataError(
+    "email", "the right address of the user: it was changed in the last week"
+)
 
 
 def sign_out_user(tx: Transaction, call: Call, user: User) -> SessionsEnded:
@@ -251,16 +255,22 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
 
     Sessions, grants, consents, remembered browsers, API tokens and open links end, a planned
     deletion is cancelled, and every sign-in method is removed. Refused (conflict) for a disabled
-    account, and where no email can be sent.
+    account, and where no email can be sent; invalid without an address while a change of it can be
+    undone, because either address may be the attacker's.
     """
     wanted, now = call.input(AccountSecured), call.now
     if user.disabled_at is not None:
         raise Refused.because(
             ErrorCode.CONFLICT, translatable("the account must be enabled"), "admin.secure"
         )
-    email = user.email if isinstance(wanted.email, UnsetType) else wanted.email
-    if ascii_email(email) != ascii_email(user.email):
-        _correct_email(tx, call, user, email)
+    held_until = tx.users.email_held_until(user.uid)
+    if isinstance(wanted.email, UnsetType):
+        if held_until is not None and held_until > now:
+            raise InvalidInput((_RECENT_EMAIL,))
+    elif ascii_email(wanted.email) != ascii_email(user.email):
+        _correct_email(tx, call, user, wanted.email)
+    # Also where the address stays: the link that undoes its last change may be the attacker's.
+    tx.users.release_email(user.uid)
     end_all_apps_of_user(tx, user.uid, now, "account_secured")
     end_everything(tx, user, now, "account_secured")
     tx.users.drop_password(user.uid)
@@ -282,7 +292,6 @@ def _correct_email(tx: Transaction, call: Call, user: User, email: str) -> None:
     changed = accounts.change(tx, user, record, call.now)
     if isinstance(changed, tuple):
         raise InvalidInput(changed)
-    tx.users.release_email(user.uid)
 
 
 SECURE = Operation(

@@ -206,6 +206,8 @@ class Confirm(Struct, frozen=True):
         familiar = self.browsers.known_browser(request.request).mark(user.uid)
 
         def verify(tx: Transaction) -> bool | VerificationFailed:
+            # Before rows are changed, as decision 0015 orders locks.
+            tx.users.hold_alone(user.uid)
             proof = self.factors.verify_factor(tx, user, shown, looked, familiar, "confirm", now)
             if isinstance(proof, VerificationFailed):
                 return proof
