@@ -288,7 +288,8 @@ CLIENTS = (
         Permission.READ,
         "List clients, newest first",
         reads(list_clients),
-        description="A search looks at 2,000 clients at a time: continue while there is a `next`.",
+        description="Credentials of APIs and of the resource server are no apps and not listed. A "
+        "search looks at 2,000 clients at a time: continue while there is a `next`.",
         gives=ClientList,
         query=(*_FILTERS, *PAGING),
         lists=True,

@@ -117,6 +117,14 @@ class PasswordResetRequested(ByAnonymous, frozen=True):
     uid: int
 
 
+class SetPasswordLinkIssued(Event, frozen=True):
+    """An administrator issued a link with which a user sets a password."""
+
+    sentence = translatable("A link to set a password was issued for %(uid)s.")
+
+    uid: int
+
+
 class EmailRestored(ByUser, frozen=True):
     """A change of email address was undone from the previous address; all sessions ended."""
 

@@ -13,7 +13,7 @@ from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.users import PasswordResetRequested, UserRegistered
+from valetkey.authorization.model.event.users import SetPasswordLinkIssued, UserRegistered
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.groups.members import join_groups
 from valetkey.authorization.operations.operation import (
@@ -80,9 +80,7 @@ def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ..
 
 def issue_password_link(tx: Transaction, call: Call, user: User) -> PasswordLinkIssued:
     """Issue the link of an account that has never had a sign-in method."""
-    issued = issue_link(tx, call, user, call.input(PasswordLinkWanted).password_link)
-    tx.events.add(PasswordResetRequested(user.uid), call.now)
-    return issued
+    return issue_link(tx, call, user, call.input(PasswordLinkWanted).password_link)
 
 
 def issue_link(
@@ -104,6 +102,7 @@ def issue_link(
     until = issue_first_password(
         tx, links, link, user, call.now, call.actor.done_by, emailed=emailed
     )
+    tx.events.add(SetPasswordLinkIssued(user.uid), call.now)
     address = links.address(RESET, link)
     if not emailed:
         return PasswordLinkIssued(address, until)
@@ -167,7 +166,7 @@ ISSUE_PASSWORD_LINK = Operation(
     takes=PasswordLinkWanted,
     gives=PasswordLinkIssued,
     refuses=(409,),
-    event=PasswordResetRequested,
+    event=SetPasswordLinkIssued,
     recent=True,
     buttons=(
         Button(

@@ -280,9 +280,7 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
     tx.events.add(UserSecured(user.uid), now)
     # Read again: a new generation began, to which the link must belong.
     secured = tx.users.find(user.uid) or user
-    issued = issue_link(tx, call, secured, wanted.password_link, EmailKind.ACCOUNT_SECURED)
-    tx.events.add(PasswordResetRequested(user.uid), now)
-    return issued
+    return issue_link(tx, call, secured, wanted.password_link, EmailKind.ACCOUNT_SECURED)
 
 
 def _correct_email(tx: Transaction, call: Call, user: User, email: str) -> None:

@@ -75,6 +75,7 @@ _TOLD = {
         "identity.linked",
         "identity.unlinked",
         "password_reset.requested",
+        "set_password_link.issued",
         "email.restored",
         "user.secured",
         "api_token.issued",

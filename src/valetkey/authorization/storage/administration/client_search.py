@@ -45,7 +45,10 @@ class ClientLine(Struct, frozen=True):
     verified_at: Instant | None
     self_registered: bool
     listed: bool = True
-    """Whether lists have it: neither the credential of an API nor being removed."""
+    """Whether lists and totals have it as an app.
+
+    Not the credential of an API or of the resource server, and nothing that is being removed.
+    """
 
     @property
     def place(self) -> Cursor:
@@ -134,6 +137,7 @@ class ClientSearch(Struct, frozen=True):
             " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
             " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
             " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+            " AND id <> 'resource-server'"
             " ORDER BY created_at, id LIMIT :limit) AS counted",
             limit=most,
         )
@@ -243,5 +247,6 @@ _LINES = Record(
         " WHERE client_id = clients.id AND removed_at IS NOT NULL)"
         " AND NOT EXISTS (SELECT 1 FROM removals WHERE client_id = clients.id)"
         " AND NOT EXISTS (SELECT 1 FROM apis WHERE apis.id = clients.id)"
+        " AND clients.id <> 'resource-server'"
     ),
 )

@@ -80,8 +80,6 @@ class ClientRow(Struct, frozen=True):
     verified: bool = False
     self_registered: bool = False
     legacy: bool = False
-    #: Whether it can be changed: this server's own cannot.
-    changeable: bool = True
 
 
 class ClientsPage(Struct, frozen=True):
@@ -198,7 +196,6 @@ def row_of(line: ClientLine, now: Instant) -> ClientRow:
         verified=line.verified_at is not None,
         self_registered=line.self_registered,
         legacy=line.is_legacy,
-        changeable=line.id != RESOURCE_SERVER,
     )
 
 
