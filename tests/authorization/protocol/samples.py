@@ -12,6 +12,7 @@ from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     known_parameters,
     parse,
+    supported_prompts,
 )
 from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -67,4 +68,5 @@ def parameters(**changed: str) -> dict[str, str]:
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
     said = known_parameters(parameters(**changed))
-    return parse(said, client, verify_return_address(said, client), (DEFAULT,))
+    returns = verify_return_address(said, client)
+    return parse(said, client, returns, (DEFAULT,), supported_prompts(sign_up=True))

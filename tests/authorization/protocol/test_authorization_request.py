@@ -217,6 +217,7 @@ REFUSED: list[tuple[Client, dict[str, str], ErrorCode, str]] = [
     (WEB, {"nonce": "n\n"}, INVALID, "nonce.malformed"),
     (WEB, {"prompt": "select"}, INVALID, "prompt.unknown"),
     (WEB, {"prompt": "none login"}, INVALID, "prompt.none"),
+    (WEB, {"prompt": "none create"}, INVALID, "prompt.none"),
     (WEB, {"prompt": " ".join(["login"] * 100)}, INVALID, "prompt.unknown"),
     (WEB, {"prompt": "login  consent"}, INVALID, "prompt.unknown"),
     (WEB, {"max_age": "-1"}, INVALID, "max_age.malformed"),

@@ -182,7 +182,7 @@ async def build(
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
     return App(
-        (*metadata_routes(foundation, routes, server.brand.languages, assertions, refuse), *routes),
+        (*metadata_routes(foundation, routes, server, assertions, refuse), *routes),
         runtime=runtime,
         refuse=RefuseUnknownPath(
             replace(refuse_with_page, keeps_path=False), replace(refuse, keeps_path=False)

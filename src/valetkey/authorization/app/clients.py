@@ -1,7 +1,5 @@
 """Routes for clients and resource servers."""
 
-from collections.abc import Sequence
-
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.records import Records
 from valetkey.authorization.actions.sectors import Sectors
@@ -45,7 +43,6 @@ from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import GRANT_TYPES, RULES, client_credentials, implicit
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType
 from valetkey.authorization.layout.addresses import AUTHORIZE, START
-from valetkey.authorization.layout.language import Language
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.metadata import ServerFacts
@@ -159,7 +156,7 @@ def browser_routes(server: Server, minter: TokenResponses, refuse: Refuse) -> tu
 def metadata_routes(
     foundation: Foundation,
     routes: tuple[Route, ...],
-    languages: Sequence[Language],
+    server: Server,
     assertions: IdentityAssertions,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
@@ -174,6 +171,7 @@ def metadata_routes(
         grant_types=tuple(RULES),
         response_types=tuple(ResponseType),
         response_modes=tuple(ResponseMode),
+        prompts=tuple(server.prompts),
         subject_types=SUBJECT_TYPES,
         authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
         assertion_algorithms=known,
@@ -184,7 +182,7 @@ def metadata_routes(
         content_encryptions=tuple(jwe.ENCRYPTIONS),
         policy_uri=brand.privacy_url,
         tos_uri=brand.terms_url,
-        languages=tuple(language.tag for language in languages),
+        languages=tuple(language.tag for language in server.brand.languages),
         registration=registration.mode != RegistrationMode.OFF,
         metadata_documents=registration.metadata_documents,
         issues_assertions=assertions.issues,

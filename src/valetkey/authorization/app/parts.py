@@ -36,6 +36,7 @@ from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.protocol.authorization_request import supported_prompts
 from valetkey.authorization.site.documentation import start_of
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
@@ -49,6 +50,7 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
+from valetkey.config.sections.accounts import SignUp
 from valetkey.config.settings import Settings
 from valetkey.database.watch import Watch
 from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp
@@ -279,6 +281,7 @@ def make_server(
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.requested_from_users,
+        prompts=supported_prompts(sign_up=settings.accounts.sign_up is SignUp.OPEN),
         requests=RequestObjects(
             foundation.issuer,
             foundation.client_keys,

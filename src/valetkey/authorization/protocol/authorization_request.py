@@ -7,7 +7,7 @@ client.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NoReturn
@@ -95,12 +95,18 @@ _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Prompt(StrEnum):
-    """The `prompt` values (OpenID Connect Core section 3.1.2.1)."""
+    """The `prompt` values (Core section 3.1.2.1, Initiating User Registration section 4.1)."""
 
     NONE = "none"
     LOGIN = "login"
     CONSENT = "consent"
     SELECT_ACCOUNT = "select_account"
+    CREATE = "create"
+
+
+def supported_prompts(*, sign_up: bool) -> tuple[Prompt, ...]:
+    """Return the values that requests may have; `create` only where sign-up is open."""
+    return tuple(each for each in Prompt if sign_up or each is not Prompt.CREATE)
 
 
 class AuthorizationRequest(Struct, frozen=True):
@@ -146,7 +152,7 @@ class AuthorizationRequest(Struct, frozen=True):
 
     def wants_fresh_sign_in(self, auth_time: Instant, now: Instant) -> bool:
         """Return whether a sign-in at that time is too old, unless it was made for this request."""
-        if Prompt.LOGIN in self.prompt or Prompt.SELECT_ACCOUNT in self.prompt:
+        if not self.prompt.isdisjoint({Prompt.LOGIN, Prompt.SELECT_ACCOUNT, Prompt.CREATE}):
             return True
         # Whole seconds, rounded down: otherwise `max_age` of 0 or 1 would never ask again.
         return self.max_age is not None and now - auth_time >= self.max_age
@@ -190,10 +196,12 @@ def parse(
     client: Client,
     returns: ReturnAddress,
     apis: tuple[Api, ...] | Refusal,
+    prompts: Collection[Prompt],
 ) -> AuthorizationRequest:
     """Parse the request and check it against the client's registration.
 
-    `apis` are those that its `resource` names. Raises Refused with the error code for the client.
+    `apis` are those that its `resource` names, `prompts` the supported values of `prompt`. Raises
+    Refused with the error code for the client.
     """
     text = parameters.get("state")
     if text is not None and returns.state is None:
@@ -223,7 +231,7 @@ def parse(
             needed=response_type.has_code and (client.needs_pkce or unbound),
         ),
         nonce=nonce,
-        prompt=_prompt(parameters.get("prompt", "")),
+        prompt=_prompt(parameters.get("prompt", ""), prompts),
         max_age=_max_age(parameters.get("max_age"), client),
         login_hint=_login_hint(parameters.get("login_hint", "")),
         id_token_hint=_id_token_hint(parameters.get("id_token_hint", "")),
@@ -336,17 +344,18 @@ def _scope(
     return (wanted - _OFFLINE) or wanted
 
 
-def _prompt(text: str) -> frozenset[Prompt]:
+def _prompt(text: str, supported: Collection[Prompt]) -> frozenset[Prompt]:
     if not text:
         return frozenset()
-    try:
-        prompt = frozenset(Prompt(name) for name in text.split(" ", len(Prompt)))
-    except ValueError:
+    names = frozenset(text.split(" ", len(Prompt)))
+    if not names.issubset(supported):
         _refuse(
-            "prompt must be none, login, consent or select_account",
+            f"prompt must be one of {', '.join(supported)}",
             "prompt.unknown",
+            expected=" ".join(supported),
             received="another prompt",
         )
+    prompt = frozenset(Prompt(name) for name in names)
     if Prompt.NONE in prompt and len(prompt) > 1:
         _refuse("prompt=none cannot be combined with another prompt", "prompt.none")
     return prompt

@@ -124,6 +124,10 @@ class SignIn(Struct, frozen=True):
     """Show the sign-in page."""
 
 
+class SignUp(Struct, frozen=True):
+    """Show the sign-up page."""
+
+
 class Ask(Struct, frozen=True):
     """Show the consent page. `changed` says that the client changed since the last consent."""
 
@@ -147,7 +151,7 @@ class Refuse(Struct, frozen=True):
     refusal: Refusal
 
 
-Step = SignIn | Ask | Respond | Refuse
+Step = SignIn | SignUp | Ask | Respond | Refuse
 
 
 def state_of(
@@ -184,12 +188,16 @@ def next_step(request: AuthorizationRequest, known: InteractionState, now: Insta
     if needed and not set(needed).intersection(Acr):
         return Refuse(_UNMET)
     if person is None:
-        return SignIn() if request.may_interact else Refuse(_LOGIN_REQUIRED)
+        return _begin(request) if request.may_interact else Refuse(_LOGIN_REQUIRED)
     if problem := _sign_in_problem(request, known, person, now):
         # A user who signed in for this request cannot do more than that.
         ask = request.may_interact and not known.signed_in_here
-        return SignIn() if ask else Refuse(problem)
+        return _begin(request) if ask else Refuse(problem)
     return _after_sign_in(request, known, person) if person.is_admitted else Refuse(_NOT_ADMITTED)
+
+
+def _begin(request: AuthorizationRequest) -> Step:
+    return SignUp() if Prompt.CREATE in request.prompt else SignIn()
 
 
 def _after_sign_in(

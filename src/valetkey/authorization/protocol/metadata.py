@@ -36,12 +36,12 @@ class ServerFacts(Struct, frozen=True):
 
     `paths` are the paths this server serves: an endpoint is announced if it exists. `implicit` and
     `password` say whether any client may use that grant or may register for it. `response_types`
-    are those of the authorization endpoint. The algorithms: `id_token_algorithms` of this server,
-    `assertion_algorithms` of clients authenticating, `request_object_algorithms` of clients'
-    request objects (empty if they are not accepted). `unsigned_requests` says whether any client is
-    registered for unsigned request objects. `languages` are those of the pages. `declared_claims`
-    are those that an operator declares for ID tokens and userinfo. `issues_assertions` and
-    `accepts_assertions` are about identity assertions (ID-JAG).
+    and `prompts` are those of the authorization endpoint. The algorithms: `id_token_algorithms` of
+    this server, `assertion_algorithms` of clients authenticating, `request_object_algorithms` of
+    clients' request objects (empty if they are not accepted). `unsigned_requests` says whether any
+    client is registered for unsigned request objects. `languages` are those of the pages.
+    `declared_claims` are those that an operator declares for ID tokens and userinfo.
+    `issues_assertions` and `accepts_assertions` are about identity assertions (ID-JAG).
     """
 
     issuer: str
@@ -50,6 +50,7 @@ class ServerFacts(Struct, frozen=True):
     grant_types: Collection[str]
     response_types: Collection[str]
     response_modes: Collection[str]
+    prompts: Collection[str]
     subject_types: Collection[str]
     authentication_methods: Collection[str]
     assertion_algorithms: Collection[str]
@@ -110,6 +111,7 @@ def _about_requests(facts: ServerFacts) -> dict[str, object]:
         "authorization_response_iss_parameter_supported": True,
         "claims_parameter_supported": True,
         "display_values_supported": list(_DISPLAYS),
+        "prompt_values_supported": list(facts.prompts),
         "request_parameter_supported": bool(facts.request_object_algorithms),
         # Always stated: if omitted it would mean true (Discovery section 3).
         "request_uri_parameter_supported": bool(facts.request_object_algorithms),

@@ -239,7 +239,7 @@ def _judged(
     returns = verify_return_address(parameters, client, pending.also)
     apis = server.apis.requested_in(tx, split(parameters.get(RESOURCE, "")), client)
     try:
-        asked = parse(parameters, client, returns, apis)
+        asked = parse(parameters, client, returns, apis, server.prompts)
     except Refused as refused:
         return ClientError(pending.asked, refused.refusal)
     return client, asked

@@ -4,9 +4,11 @@ Every decision is made here; pages collect input and send the browser back.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct
 
+from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.endpoints.authorize.answer import ClientError, Issued, answer
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
@@ -35,6 +37,7 @@ from valetkey.authorization.protocol.interaction import (
     Refuse,
     Respond,
     SignIn,
+    SignUp,
     Step,
 )
 from valetkey.authorization.protocol.logout import session_state
@@ -54,6 +57,7 @@ _INTERACTION = "interaction"
 # Checked one by one, so that the error can be reported to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 _MULTIPLE = (RESOURCE,)
+_PAGES: Mapping[type[Step], str] = MappingProxyType({SignIn: SIGN_IN, SignUp: SIGN_UP})
 
 
 class Authorize(Struct, frozen=True):
@@ -169,8 +173,7 @@ class Authorize(Struct, frozen=True):
             browser=self.server.cookies.browser_fingerprint(browser) or "",
             client_generation=pending.client.generation,
         )
-        path = SIGN_IN if isinstance(step, SignIn) else CONSENT
-        url = address(self.server, path, interaction)
+        url = address(self.server, _PAGES.get(type(step), CONSENT), interaction)
         if len(url) > LONGEST:
             return self._refuse(request, pending, _TOO_LONG)
         if not pending.interaction.browser:

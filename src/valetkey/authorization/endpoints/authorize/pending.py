@@ -162,7 +162,7 @@ async def check_interaction(server: Server, request: Request, interaction: Inter
     resource = interaction.parameters.get(RESOURCE, "")
     apis = await server.apis.requested(resource, client)
     try:
-        asked = parse(interaction.parameters, client, returns, apis)
+        asked = parse(interaction.parameters, client, returns, apis, server.prompts)
         meant = await _meant(server, asked, client, request.at)
     except Refused as refused:
         raise Interrupt(server.back(returns, refused.refusal, client, request.at)) from None

@@ -1,6 +1,6 @@
 """Shared parts of the authorization endpoint and the pages that continue its requests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
@@ -16,6 +16,7 @@ from valetkey.authorization.layout.render import (
     render,
 )
 from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.authorization_response import (
     ReturnAddress,
     answer,
@@ -52,8 +53,9 @@ class SessionCallback(Protocol):
 class Server(Browsers, frozen=True):
     """Clients, policies and responses to apps.
 
-    `scopes` has the description of each scope that can be requested from users. `own_callback`
-    returns the callback on this server that these parameters ask for at this time, if any.
+    `scopes` has the description of each scope that can be requested from users, `prompts` the
+    supported values of `prompt`. `own_callback` returns the callback on this server that these
+    parameters ask for at this time, if any.
     """
 
     directory: ClientDirectory
@@ -63,6 +65,7 @@ class Server(Browsers, frozen=True):
     brands: CurrentBrand
     decisions: DecisionQueue
     scopes: Mapping[str, str]
+    prompts: Collection[Prompt]
     requests: RequestObjects
     documents: ClientDocuments
     hints: IdTokenHints

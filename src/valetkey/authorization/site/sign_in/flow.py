@@ -246,6 +246,13 @@ class SignInFlow(Struct, frozen=True):
         signed_in = replace(interaction, signed_in=entered.session_id, decided="", allowed=())
         return SeeOther(decides_again(self.server, signed_in), headers)
 
+    def back_to_app(self, request: TargetRequest) -> SeeOther | None:
+        """Redirect to the app with `access_denied` if the form says so; None if it does not."""
+        pending = request.target.pending
+        if pending is None or request.form.get("decision") != "deny":
+            return None
+        return SeeOther(decides_again(self.server, replace(pending.interaction, denied=True)))
+
     def redirect_to_second_factor(
         self,
         request: Request,

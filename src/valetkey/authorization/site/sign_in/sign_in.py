@@ -8,7 +8,6 @@ from msgspec import Struct
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors.proof import VerificationFailed
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
-from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.event import USUAL_ACTOR
@@ -32,7 +31,6 @@ from valetkey.authorization.site.sign_in.flow import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 
@@ -118,9 +116,8 @@ class SignIn(Struct, frozen=True):
     async def sign_in(self, request: TargetRequest) -> Outcome:
         """Sign in and redirect, or show the page again with an error."""
         flow, target, form = self.flow, request.target, request.form
-        if target.pending is not None and form.get("decision") == "deny":
-            denied = replace(target.pending.interaction, denied=True)
-            return SeeOther(decides_again(flow.server, denied))
+        if (back := flow.back_to_app(request)) is not None:
+            return back
         if "credential" in form:
             return await self._by_passkey(request, form.get("credential") or "")
         username, came = form.get("username") or "", request.request

@@ -66,7 +66,7 @@ from valetkey.web.exchange import Interrupt, Request
 class SignUpPage(Struct, frozen=True):
     """The sign-up form.
 
-    Posts `csrf`, `username`, `email`, `name` and `new`, the password.
+    Posts `csrf`, `username`, `email`, `name` and `new`, the password, or `decision=deny` to cancel.
     """
 
     template: ClassVar[str] = "sign_up/sign_up.html"
@@ -146,12 +146,18 @@ class CreateAccount(Struct, frozen=True):
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request)
-        return _form(request, SignUpForm("", invited, "", ""), SignUpErrors({}), invited)
+        pending = request.target.pending
+        hint = "" if pending is None else pending.asked.login_hint
+        username, email = ("", hint) if "@" in hint else (hint, "")
+        typed = SignUpForm(username, invited or email, "", "")
+        return _form(request, typed, SignUpErrors({}), invited)
 
     async def begin(self, request: TargetRequest) -> Outcome:
         """Send the confirmation link, or show each fault beside its field."""
         server, target = self.flow.server, request.target
         form, came = request.form, request.request
+        if (back := self.flow.back_to_app(request)) is not None:
+            return back
         invited = await self._invited(request)
         if not self._is_open(invited):
             return self._closed(request)
