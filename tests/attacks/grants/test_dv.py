@@ -277,7 +277,8 @@ def test_dv_01_guesses_are_limited_and_a_right_code_is_none(dv: LiveServers) -> 
         assert "invalid" in _enter(dv, alice, typed).text
     for _ in range(12):
         assert begun["user_code"] in _enter(dv, alice, begun["user_code"]).text
-    for number in range(10):
+    # Two of those were codes of other keyboards, and counted as guesses.
+    for number in range(8):
         page = alice.open(f"{dv.auth}/device/BCDF-GHJ{ALPHABET[number]}")
         assert (page.status, "invalid" in page.text) == (400, True)
     # Mallory is at the same address.

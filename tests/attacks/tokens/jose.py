@@ -24,6 +24,8 @@ class Target(Protocol):
     world: LiveServers
     key: SigningKey
     typ: str
+    is_ours: bool
+    """Whether this server issues it: programs of others write numbers as RFC 7519 allows."""
 
     def claims(self) -> Claims:
         """What a right one says now."""
@@ -41,6 +43,7 @@ class AccessTokens:
     world: LiveServers
     key: SigningKey
     typ: str = "at+jwt"
+    is_ours: bool = True
     _said: Claims = field(default_factory=dict[str, object])
 
     def claims(self) -> Claims:
@@ -74,6 +77,7 @@ class Assertions:
     world: LiveServers
     key: SigningKey
     typ: str = "JWT"
+    is_ours: bool = False
 
     def claims(self) -> Claims:
         """A fresh assertion's."""

@@ -19,6 +19,7 @@ class RequestObjects:
     world: LiveServers
     key: SigningKey
     typ: str = "oauth-authz-req+jwt"
+    is_ours: bool = False
 
     def claims(self) -> Claims:
         """A whole request, for a person who is not asked anything."""
@@ -49,6 +50,7 @@ class Hints:
     world: LiveServers
     key: SigningKey
     typ: str = "JWT"
+    is_ours: bool = True
 
     def claims(self) -> Claims:
         """What an ID token says."""

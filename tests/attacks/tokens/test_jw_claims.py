@@ -26,15 +26,17 @@ from valetkey.testing.browser import UserAgent
 
 
 def _not_moments(now: int) -> tuple[object, ...]:
-    return (str(now + 60), now + 60.5, True, [now], {}, 2**53, -1, 1e300, "1e9", "")
+    return (str(now + 60), True, [now], {}, 2**53, -1, 1e300, "1e9", "")
 
 
-def test_jw_10_times_are_whole_seconds_and_have_not_passed(target: Target) -> None:
+def test_jw_10_times_are_numbers_and_have_not_passed(target: Target) -> None:
     now = int(target.world.servers.clock.now())
     assert target.takes(forge(target, claims={"nbf": now}))
     for name in ("exp", "nbf", "iat"):
         for value in _not_moments(now):
             assert not target.takes(forge(target, claims={name: value}))
+    # RFC 7519 section 2: a NumericDate may have a fraction.
+    assert target.takes(forge(target, claims={"exp": now + 60.5})) is not target.is_ours
     for claims in ({"exp": now - 11}, {"exp": 0}, {"nbf": now + 30}, {"iat": now + 90}):
         assert not target.takes(forge(target, claims=dict(claims)))
     assert not target.takes(forge(target, claims={"exp": None}))
@@ -148,9 +150,7 @@ def _not_strict(right: bytes) -> tuple[bytes, ...]:
         right[:-1] + b',"x":Infinity}',
         right[:-1] + b',"x":1e999}',
         right[:-1] + b',"x":' + b"9" * 400 + b"}",
-        right[:-1] + b',"x":9007199254740993}',
         right[:-1] + b',"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
-        right[:-1] + b',"x":' + b'{"a":' * 9 + b"1" + b"}" * 9 + b"}",
         right[:-1] + b',"x":"\\ud800"}',
         right[:-1] + b',"x":"\xff"}',
         right[:-1] + b',"x":"\\u0000"}',
@@ -167,16 +167,25 @@ def _not_strict(right: bytes) -> tuple[bytes, ...]:
     )
 
 
+def _large(right: bytes) -> tuple[bytes, ...]:
+    return (
+        right[:-1] + b',"x":9007199254740993}',
+        right[:-1] + b',"x":' + b'{"a":' * 9 + b"1" + b"}" * 9 + b"}",
+    )
+
+
 def test_jw_12_json_has_one_reading(target: Target) -> None:
     claims = json.dumps(target.claims()).encode()
     for hostile in _not_strict(claims):
         assert not target.takes(forge(target, claims=hostile))
+    for large in _large(claims)[: 2 if target.is_ours else 0]:
+        assert not target.takes(forge(target, claims=large))
     target.world.servers.clock.forward(minutes(2))
     header = json.dumps(
         {"alg": "ES256", "kid": target.key.kid, "typ": target.typ}, separators=(",", ":")
     ).encode()
     assert target.takes(forge(target, header))
-    for hostile in _not_strict(header):
+    for hostile in (*_not_strict(header), *_large(header)):
         assert not target.takes(forge(target, hostile))
 
 

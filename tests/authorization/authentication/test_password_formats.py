@@ -236,11 +236,20 @@ def test_password_is_verified_in_the_form_that_was_hashed(
 ) -> None:
     typed = "Ｍüßig ﬁn \N{ANGSTROM SIGN}"
     hashed = unicodedata.normalize(form, typed).encode()
-    made = Argon2id(salt=SALT, length=32, iterations=1, lanes=1, memory_cost=64)
-    stored = made.derive_phc_encoded(hashed)
+    digest = plain(hashlib.pbkdf2_hmac("sha256", hashed, SALT, 1_000))
+    stored = f"$pbkdf2-sha256$i=1000${plain(SALT)}${digest}"
     assert verify(typed, stored, SETTINGS)
     assert verify(unicodedata.normalize("NFD", typed), stored, SETTINGS)
     assert not verify(typed.upper(), stored, SETTINGS)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_hash_like_ours_fits_no_compatibility_form(form: Literal["NFC", "NFD"]) -> None:
+    typed = "M\u00fc\u00dfig correct horse"
+    made = Argon2id(salt=SALT, length=32, iterations=1, lanes=1, memory_cost=64)
+    stored = made.derive_phc_encoded(unicodedata.normalize(form, typed).encode())
+    assert verify(typed, stored, SETTINGS)
+    assert not verify(typed.replace(" ", "\u00a0"), stored, SETTINGS)
 
 
 def test_password_that_was_hashed_as_typed_is_verified() -> None:

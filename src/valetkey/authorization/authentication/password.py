@@ -142,11 +142,11 @@ def verify(text: str, stored: str | None, settings: PasswordSettings) -> bool:
         return False
     matches = _check(stored)
     if matches is None:
-        for each in spellings(text):
+        for each in spellings(text, stored):
             hash_prepared(each, settings, bytes(_SALT))
         return False
     try:
-        return any(matches(each) for each in spellings(text))
+        return any(matches(each) for each in spellings(text, stored))
     except MemoryError:
         raise
     except Exception as failure:  # noqa: BLE001 - a library may fail on what is stored

@@ -12,6 +12,7 @@ from base64 import b64decode, b64encode
 from binascii import Error, unhexlify
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Literal
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2d, Argon2i, Argon2id
 from msgspec import Struct
@@ -97,12 +98,18 @@ def read_hash(stored: str, most: Cost = FOREIGN) -> StoredHash:
     raise HashFault
 
 
-def spellings(typed: str) -> Iterator[bytes]:
-    """Yield the forms of a password that other software may have hashed, each once.
+_OF_OURS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+_OF_OTHERS: tuple[Literal["NFC", "NFD", "NFKC"], ...] = ("NFC", "NFD", "NFKC")
 
-    Ours are hashed as NFC. Other software hashes what a keyboard sends, or normalises otherwise.
+
+def spellings(typed: str, stored: str | None) -> Iterator[bytes]:
+    """Yield the forms of a password that `stored` may be the hash of, each once.
+
+    Ours are hashed as NFC, and look like those of other software that hashes what a keyboard sends,
+    such as NFD on macOS. Compatibility forms (NFKC) are tried for other formats only.
     """
-    forms = (unicodedata.normalize(form, typed) for form in ("NFC", "NFD", "NFKC"))
+    names = _OF_OURS if stored is None or stored.startswith("$argon2id$") else _OF_OTHERS
+    forms = (unicodedata.normalize(name, typed) for name in names)
     yield from dict.fromkeys(form.encode() for form in (*forms, typed))
 
 

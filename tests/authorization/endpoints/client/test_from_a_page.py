@@ -90,5 +90,5 @@ def test_a_page_of_another_origin_gets_its_tokens_and_reads_its_refusals(
         # The second use of its code ended what the first one gave.
         assert page.evaluate(ASK, [token_url, refresh])[1]["error"] == "invalid_grant"
         revoke = {"client_id": "page", "token": tokens["access_token"]}
-        assert page.evaluate(ASK, [revoke_url, revoke]) == [200, None]
+        assert page.evaluate(ASK, [revoke_url, revoke]) == [200, {}]
         page.close()

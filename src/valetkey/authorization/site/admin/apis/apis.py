@@ -201,7 +201,7 @@ class Apis(Struct, frozen=True):
         text = (query.get("q") or "").strip()[:_LONGEST]
         order = order_in(query.get("sort"), ListOrder.NAME)
         said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
-        asked = {"q": text, "sort": order.value, "after": (query.get("after") or "")[:_LONGEST]}
+        asked = {"q": text, "sort": order.value, "cursor": (query.get("after") or "")[:_LONGEST]}
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=asked)
         found = await value_of(call, ApiList)
         count, saved = await self.services.store.scan(

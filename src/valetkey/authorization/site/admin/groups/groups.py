@@ -151,7 +151,7 @@ class Groups(Struct, frozen=True):
         text, after = _name(query.get("q")), _name(query.get("after"))
         order = order_in(query.get("sort"), ListOrder.NAME)
         said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
-        asked = {"q": text, "after": after, "sort": order.value}
+        asked = {"q": text, "cursor": after, "sort": order.value}
         call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=asked)
         found = await value_of(call, GroupList)
         count, saved = await self.services.store.scan(
