@@ -47,7 +47,7 @@ class GrantWithState(Struct, frozen=True):
 
 
 class ClientUsage(Struct, frozen=True):
-    """The number of users for whom a client may act, and of grants."""
+    """The number of users connected with a client, and of its live grants."""
 
     people: int
     authorizations: int
@@ -122,12 +122,9 @@ class Grants(Struct, frozen=True):
         """Return at most `limit` newest grants of the user that have not ended, oldest first."""
         found = GRANTS.all(
             self.db,
-            "SELECT * FROM grants WHERE uid = :uid AND revoked_at IS NULL AND expires_at > :now"
-            " AND user_generation = (SELECT generation FROM users WHERE uid = :uid)"
-            " AND client_generation = (SELECT generation FROM clients"
-            " WHERE clients.id = grants.client_id) AND NOT EXISTS (SELECT 1 FROM app_generations a"
-            " WHERE a.uid = grants.uid AND a.client_id = grants.client_id"
-            " AND a.generation <> app_generation) ORDER BY created_at DESC, id DESC LIMIT :limit",
+            "SELECT * FROM live_grants JOIN grants ON grants.id = live_grants.id"
+            " WHERE live_grants.uid = :uid AND live_grants.ends_at > :now"
+            " ORDER BY live_grants.created_at DESC, live_grants.id DESC LIMIT :limit",
             uid=uid,
             now=now,
             limit=limit,
@@ -135,14 +132,16 @@ class Grants(Struct, frozen=True):
         return found[::-1]
 
     def usage_of(self, client_id: str, now: Instant) -> ClientUsage:
-        """Return for how many users the client may act, and by how many grants."""
+        """Return how many users are connected with the client, and how many grants are live.
+
+        A user is connected by a live grant or a consent, as on the pages of users.
+        """
         row = self.db.row(
-            "SELECT COUNT(DISTINCT uid), COUNT(*) FROM grants WHERE client_id = :client_id"
-            " AND revoked_at IS NULL AND expires_at > :now"
-            " AND client_generation = (SELECT generation FROM clients WHERE id = :client_id)"
-            " AND user_generation = (SELECT generation FROM users WHERE users.uid = grants.uid)"
-            " AND NOT EXISTS (SELECT 1 FROM app_generations a WHERE a.uid = grants.uid"
-            " AND a.client_id = grants.client_id AND a.generation <> app_generation)",
+            "SELECT (SELECT COUNT(*) FROM (SELECT uid FROM live_grants"
+            " WHERE client_id = :client_id AND ends_at > :now"
+            " UNION SELECT c.uid FROM consents c JOIN users u ON u.uid = c.uid"
+            " WHERE c.client_id = :client_id AND c.generation = u.consent_generation) AS found),"
+            " (SELECT COUNT(*) FROM live_grants WHERE client_id = :client_id AND ends_at > :now)",
             client_id=client_id,
             now=now,
         )

@@ -8,6 +8,7 @@ from typing import cast
 import click
 from msgspec import Struct, field
 
+from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.admin.clients import find_details as look_at_client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import CURSOR, Button, Operation
@@ -267,7 +268,7 @@ async def _find_user(opened: Opened, about: _CallValues, *, reads: bool, ends: b
     if ends:
         apps, orphans = await opened.store.scan(
             lambda tx: (
-                tx.connected.count_grants(user.uid, opened.now),
+                len(connected_apps(tx, user.uid, opened.now)),
                 [
                     each.id
                     for each in opened.foundation.services.removal.apps_without_other_owner(

@@ -1,14 +1,24 @@
 """Totals and events say of a thing what its list and its page say."""
 
+import re
 from pathlib import Path
 
-from tests.authorization.endpoints.admin.things.desk import WORD
+import pytest
+
+from tests.authorization.endpoints.admin.things.desk import WORD, administrator, page
 from tests.authorization.endpoints.admin_api.programs import caller
-from tests.support.harness import Harness, run
+from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.developer.app_users import users_of_app
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.kernel.moment import Instant
+
+_VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+_CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
 def test_overview_counts_the_apps_of_the_list(tmp_path: Path) -> None:
@@ -50,3 +60,63 @@ def test_link_of_an_administrator_is_no_requested_reset(tmp_path: Path) -> None:
         assert "reset was requested" not in activity
 
     run(tmp_path, story)
+
+
+async def _numbers(it: Harness, browser: Browser) -> tuple[int, int]:
+    """The connected users and the authorizations of the app `web`, as every page tells them."""
+    now = it.clock.now
+    body = (await page(browser, "/admin/clients/web")).body
+    people, grants = map(int, re.findall(r"<dd>\s*(\d+)\s*</dd>", body)[:2])
+    portal = (await page(browser, "/developer/apps/web/people")).body
+    client = await it.read(lambda tx: tx.clients.find("web"))
+    assert client is not None
+    subjects = Subjects(it.foundation.keyring.fingerprint_key)
+    place = (Instant(1 << 53), 0)
+    crowd = await it.read(lambda tx: users_of_app(tx, client, subjects, place, 9, now))
+    assert (crowd.total, len(crowd.people)) == (people, people)
+    assert portal.count('data-label="Last active"') == people
+    user = (await page(browser, f"/admin/users/{ADA}")).body
+    assert user.count("app=web") == people
+    assert ("Inactive; can reconnect" in user) == (people > 0 and not grants)
+    own = (await page(browser, "/account/apps")).body
+    assert ("?app=web" in own) == bool(people)
+    assert ("Inactive; can reconnect" in own) == (people > 0 and not grants)
+    total = await it.read(lambda tx: overview(tx, CommandLine(), now).grants.count)
+    live = await it.read(lambda tx: tx.grants.live_of_user(ADA, now, 99))
+    assert total == len(live) == grants
+    return people, grants
+
+
+@pytest.mark.parametrize("ending", ["code", "refresh token", "session", "consent"])
+def test_app_and_user_agree_after_a_grant_ended(
+    ending: str, tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web", type="public")
+        browser = await administrator(it)
+        owner = Membership("web", ADA, TeamRole.OWNER, it.clock.now)
+        await it.write(lambda tx: tx.members.add(owner))
+        assert await _numbers(it, browser) == (0, 0)
+        code = await it.code("web", code_challenge=_CHALLENGE)
+        first = await it.exchange("web", code, code_verifier=_VERIFIER)
+        assert first.status == 200
+        assert await _numbers(it, browser) == (1, 1)
+        if ending == "code":
+            assert (await it.exchange("web", code, code_verifier=_VERIFIER)).status == 400
+            assert await _numbers(it, browser) == (1, 0)
+        elif ending == "refresh token":
+            second = await it.refresh("web", first.text("refresh_token"))
+            assert (await it.refresh("web", second.text("refresh_token"))).status == 200
+            assert await _numbers(it, browser) == (1, 1)
+            it.clock.forward(60)
+            assert (await it.refresh("web", first.text("refresh_token"))).status == 400
+            assert await _numbers(it, browser) == (1, 0)
+        elif ending == "session":
+            await it.write(lambda tx: tx.db.run("UPDATE sessions SET ended_at = :at", at=1))
+            browser = await administrator(it)
+            assert (await _numbers(it, browser))[0] == 1
+        else:
+            await it.write(lambda tx: tx.consents.delete(ADA, "web"))
+            assert await _numbers(it, browser) == (1, 1)
+
+    run(tmp_path, story, database_url)

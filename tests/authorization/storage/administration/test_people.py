@@ -145,7 +145,7 @@ def test_the_newest_come_first_and_filters_hold(tmp_path: Path, database_url: st
         assert await newest(Filter.UNVERIFIED) == [2001, 1002, 1001]
         rest = await it.store.scan(lambda tx: tx.user_directory.newest(Filter.ALL, NOON, 1002, 10))
         assert list(rest) == [1001]
-        assert await it.store.scan(lambda tx: tx.user_directory.count(3)) == 3
+        assert await it.store.scan(lambda tx: tx.user_directory.count_matching(Filter.ALL, 3)) == 3
 
     run(tmp_path, story, database_url)
 

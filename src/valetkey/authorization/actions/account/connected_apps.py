@@ -100,6 +100,14 @@ def end_apps(tx: Transaction, uid: Uid, now: Instant) -> bool:
     return True
 
 
+def scope_of_grants(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> Scope:
+    """Return what the live grants between the user and the client allow."""
+    scope = Scope()
+    for names in tx.connected.scopes_of(uid, client_id, now, _MOST_SCOPES):
+        scope |= Scope(tuple(names.split()))
+    return scope
+
+
 def _connected(
     tx: Transaction,
     uid: Uid,
@@ -114,8 +122,7 @@ def _connected(
     last: list[Instant] = []
     uses: Mapping[str, Instant] = {}
     if access is not None:
-        for names in tx.connected.scopes_of(uid, client.id, now, _MOST_SCOPES):
-            scope |= Scope(tuple(names.split()))
+        scope |= scope_of_grants(tx, uid, client.id, now)
         uses = tx.connected.uses_of(uid, client.id, now)
         since.append(access.since)
         last = [access.last_used_at, *uses.values()]

@@ -11,6 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Actor, Permission, 
 from valetkey.authorization.actions.developer.usage import Day, usage_of
 from valetkey.authorization.storage.administration.client_search import ClientFilter
 from valetkey.authorization.storage.administration.response_times import Key
+from valetkey.authorization.storage.administration.user_directory import Filter
 from valetkey.authorization.storage.register.usage import day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, hours
@@ -132,9 +133,9 @@ def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -
     people, clients, grants = (
         _amount(count)
         for count in (
-            tx.user_directory.count(MOST + 1),
+            tx.user_directory.count_matching(Filter.ALL, MOST + 1),
             tx.client_search.count(ClientFilter(), MOST + 1) or 0,
-            tx.user_directory.count_grants(MOST + 1),
+            tx.user_directory.count_grants(MOST + 1, now),
         )
     )
     return Overview(days, last_hours(tx, now, HOURS), people, clients, grants)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.account.connected_apps import scope_of_grants
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import claims_of_scope, user_claims
@@ -47,32 +49,41 @@ def users_of_app(
 ) -> ConnectedUsers:
     """Return at most `limit` users, latest first, after the given position of time and uid."""
     connections = Connections(tx.db)
-    found = connections.page(client.id, *before, limit)
-    people = [_person(tx, connections, client, subjects, each, now) for each in found]
+    found: list[tuple[Instant, Uid, Consent | None]] = [
+        (each.given_at, each.uid, each) for each in connections.page(client.id, *before, limit)
+    ]
+    others = connections.without_consent(client.id, *before, now, limit)
+    found += [(since, uid, None) for uid, since in others]
+    found.sort(key=lambda each: each[:2], reverse=True)
+    people = [_person(tx, client, subjects, each, now) for each in found[:limit]]
     return ConnectedUsers(
-        connections.count(client.id), [each for each in people if each is not None]
+        tx.grants.usage_of(client.id, now).people, [each for each in people if each is not None]
     )
 
 
 def _person(
     tx: Transaction,
-    connections: Connections,
     client: Client,
     subjects: Subjects,
-    consent: Consent,
+    found: tuple[Instant, Uid, Consent | None],
     now: Instant,
 ) -> ConnectedUser | None:
-    user = tx.users.find(consent.uid)
+    since, uid, consent = found
+    user = tx.users.find(uid)
     if user is None:
         return None
-    allowed = frozenset((*claims_of_scope(consent.scope), *consent.claims))
-    said = user_claims(user, allowed)
+    access = tx.connected.of_app(uid, client.id, now)
+    if consent is None:
+        scope, claims = scope_of_grants(tx, uid, client.id, now), frozenset[str]()
+    else:
+        scope, claims = consent.scope, consent.claims
+    said = user_claims(user, frozenset((*claims_of_scope(scope), *claims)))
     return ConnectedUser(
         uid=user.uid,
         subject=subjects.of(user, client),
-        scope=consent.scope,
-        since=consent.given_at,
-        last_used_at=connections.last_used(client.id, user.uid, now),
+        scope=scope,
+        since=since,
+        last_used_at=None if access is None else access.last_used_at,
         name=str(said.get("name", "")),
         email=str(said.get("email", "")),
     )

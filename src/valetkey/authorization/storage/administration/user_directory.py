@@ -239,14 +239,6 @@ class UserDirectory(Struct, frozen=True):
             self.index_user(uid, username, email, name)
         return len(rows)
 
-    def count(self, most: int) -> int:
-        """Count the users, up to `most`."""
-        row = self.db.row(
-            "SELECT count(*) FROM (SELECT uid FROM users LIMIT :limit) AS counted",
-            limit=most,
-        )
-        return _number(row)
-
     def count_matching(self, chosen: Filter, most: int) -> int:
         """Count the users that match, up to `most`, without those who were deleted."""
         off = _COUNT_DISABLED if chosen is Filter.DISABLED else _COUNT_UNVERIFIED
@@ -254,12 +246,13 @@ class UserDirectory(Struct, frozen=True):
         statement = _COUNT_ALL if chosen is Filter.ALL else part
         return _number(self.db.row(statement, limit=most))
 
-    def count_grants(self, most: int) -> int:
-        """Count the grants that have not ended, up to `most`."""
+    def count_grants(self, most: int, now: Instant) -> int:
+        """Count the live grants, up to `most`."""
         row = self.db.row(
-            "SELECT count(*) FROM (SELECT uid FROM grants WHERE revoked_at IS NULL LIMIT :limit)"
+            "SELECT count(*) FROM (SELECT uid FROM live_grants WHERE ends_at > :now LIMIT :limit)"
             " AS counted",
             limit=most,
+            now=now,
         )
         return _number(row)
 

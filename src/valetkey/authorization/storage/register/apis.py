@@ -232,9 +232,9 @@ class Apis(Struct, frozen=True):
         """Return how many apps and grants have the API now."""
         row = self.db.row(
             "SELECT COUNT(DISTINCT g.client_id), COUNT(*) FROM grant_apis a"
-            " JOIN grants g ON g.id = a.grant_id"
+            " JOIN live_grants g ON g.id = a.grant_id"
             " WHERE a.api_id = :id AND a.generation = (SELECT generation FROM apis WHERE id = :id)"
-            " AND g.revoked_at IS NULL AND g.expires_at > :now",
+            " AND g.ends_at > :now",
             id=api_id,
             now=now,
         )

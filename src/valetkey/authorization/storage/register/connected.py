@@ -126,9 +126,9 @@ class Connected(Struct, frozen=True):
     def uses_of(self, uid: Uid, client_id: str, now: Instant) -> Mapping[str, Instant]:
         """Return when each scope of one client was last used."""
         rows = self.db.rows(
-            "SELECT x.scope, MAX(x.last_used_at) FROM grants g"
+            "SELECT x.scope, MAX(x.last_used_at) FROM live_grants g"
             " JOIN scope_uses x ON x.grant_id = g.id WHERE g.uid = :uid"
-            " AND g.client_id = :client_id AND g.revoked_at IS NULL AND g.expires_at > :now"
+            " AND g.client_id = :client_id AND g.ends_at > :now"
             " GROUP BY x.scope",
             uid=uid,
             client_id=client_id,
@@ -136,32 +136,14 @@ class Connected(Struct, frozen=True):
         )
         return dict(rows)
 
-    def count_grants(self, uid: Uid, now: Instant) -> int:
-        """Return how many live grants the user has."""
-        row = self.db.row(
-            "SELECT COUNT(*) FROM live_grants WHERE uid = :uid AND ends_at > :now",
-            uid=uid,
-            now=now,
-        )
-        return 0 if row is None else int(row[0])
-
 
 CONNECTED_NAMES = Record(ConnectedName, "clients")
 
 
 class Connections(Struct, frozen=True):
-    """The consents of one client, and when they were used."""
+    """The users of one client: by a consent, or by live grants without one."""
 
     db: Connection
-
-    def count(self, client_id: str) -> int:
-        """Return how many users have a consent for it."""
-        row = self.db.row(
-            "SELECT count(*) FROM consents c JOIN users u ON u.uid = c.uid"
-            " WHERE c.client_id = :client_id AND c.generation = u.consent_generation",
-            client_id=client_id,
-        )
-        return 0 if row is None else int(row[0])
 
     def page(
         self, client_id: str, before: Instant, before_uid: int, limit: int
@@ -180,13 +162,22 @@ class Connections(Struct, frozen=True):
             limit=limit,
         )
 
-    def last_used(self, client_id: str, uid: Uid, now: Instant) -> Instant | None:
-        """Return when it last got a token for this user by a live grant; or None."""
-        row = self.db.row(
-            "SELECT max(last_used_at) FROM grants WHERE uid = :uid AND client_id = :client_id"
-            " AND revoked_at IS NULL AND expires_at > :now",
-            uid=uid,
+    def without_consent(
+        self, client_id: str, before: Instant, before_uid: int, now: Instant, limit: int
+    ) -> Sequence[tuple[Uid, Instant]]:
+        """Return at most `limit` users without a consent, and since when they have live grants."""
+        rows = self.db.rows(
+            "SELECT uid, since FROM (SELECT g.uid, MIN(g.created_at) AS since FROM live_grants g"
+            " WHERE g.client_id = :client_id AND g.ends_at > :now AND NOT EXISTS"
+            " (SELECT 1 FROM consents c JOIN users u ON u.uid = c.uid WHERE c.uid = g.uid"
+            " AND c.client_id = g.client_id AND c.generation = u.consent_generation)"
+            " GROUP BY g.uid) AS found"
+            " WHERE since < :before OR (since = :before AND uid < :before_uid)"
+            " ORDER BY since DESC, uid DESC LIMIT :limit",
             client_id=client_id,
+            before=before,
+            before_uid=before_uid,
             now=now,
+            limit=limit,
         )
-        return None if row is None or row[0] is None else Instant(row[0])
+        return [(Uid(uid), Instant(since)) for uid, since in rows]

@@ -25,7 +25,6 @@ from valetkey.authorization.site.page import (
     Show,
     not_found,
 )
-from valetkey.authorization.storage.register.connected import Connections
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -101,7 +100,7 @@ class Health(Struct, frozen=True):
         """Ask before a fix is applied; redirect to the list if it is not needed."""
         client, now, head, wanted = request.client, request.now, request.head, _fix(request)
         found, people = await self.store.scan(
-            lambda tx: (findings_of(tx, client, now), Connections(tx.db).count(client.id))
+            lambda tx: (findings_of(tx, client, now), tx.grants.usage_of(client.id, now).people)
         )
         finding = next((each for each in found if each.fix is wanted), None)
         if finding is None:
