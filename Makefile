@@ -5,6 +5,8 @@
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 BIN := .venv/bin
+# As in the shell: commands that are printed are typed there.
+TYPED := $(PATH)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # The tests start hundreds of processes, each of which would compile every module again.
@@ -47,7 +49,7 @@ words:
 	@echo 'make release VERSION=0.2.0   check, test, build and tag a release; KEY=file signs it with an SSH key'
 
 demo: .venv/.runtime
-	@$(BIN)/valetkey demo --walk --stay
+	@PATH='$(TYPED)' $(BIN)/valetkey demo --walk --stay
 
 test: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile --no-loadscope-reorder)

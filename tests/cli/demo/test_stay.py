@@ -179,3 +179,17 @@ def test_the_walk_can_stay(tmp_path: Path) -> None:
 def test_another_demo_beside_it_takes_other_ports(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, first), demo(tmp_path) as (_, second):
         assert not set(urls(first)) & set(urls(second))
+
+
+def test_make_prints_commands_for_the_shell_that_called_it() -> None:
+    # make adds .venv/bin to its own PATH: with that, `valetkey` would seem to be found by a shell.
+    outside = "/usr/bin:/bin"
+    ran = subprocess.run(
+        ["make", "--dry-run", "demo"],
+        cwd=Path(__file__).parents[3],
+        env={"PATH": outside},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == f"PATH='{outside}' .venv/bin/valetkey demo --walk --stay"

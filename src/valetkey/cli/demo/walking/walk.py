@@ -73,7 +73,7 @@ def _begin(stage: WalkContext, *, verbose: bool) -> None:
     if verbose:
         say.line("Secrets are shortened. S12 and the like name rows of the specification.")
     else:
-        say.line("Every response is checked. To see them: valetkey demo --walk --verbose")
+        say.line(f"Every response is checked. To see them: {say.program()} demo --walk --verbose")
     say.line()
     say.fields(
         [
