@@ -72,7 +72,8 @@ def list_users(tx: Transaction, call: Call) -> Result:
 
 def read_user(tx: Transaction, call: Call) -> Result:
     """Read one user."""
-    told = read(user_details(tx, call.actor, call.uid, call.now))
+    idle = call.services.settings.sessions.idle
+    told = read(user_details(tx, call.actor, call.uid, idle, call.now))
     return Result(told, etag=tag_of(told.record))
 
 

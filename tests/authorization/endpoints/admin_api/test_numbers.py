@@ -12,7 +12,7 @@ from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.developer.app_users import users_of_app
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant
@@ -120,3 +120,17 @@ def test_app_and_user_agree_after_a_grant_ended(
             assert await _numbers(it, browser) == (1, 1)
 
     run(tmp_path, story, database_url)
+
+
+def test_sessions_that_were_left_are_shown_nowhere(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        await it.code("web")
+        it.clock.forward(it.settings.sessions.idle)
+        browser = await administrator(it, Role.AUDITOR)
+        user = (await page(browser, f"/admin/users/{ADA}")).body
+        assert user.count("<span>Last active") == 1
+        assert "Last active" not in (await page(browser, "/account/sessions")).body
+        assert "signed out of 1 browser" in (await page(browser, "/account/delete")).body
+
+    run(tmp_path, story)

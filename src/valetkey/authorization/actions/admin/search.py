@@ -21,7 +21,7 @@ from valetkey.authorization.storage.administration.user_directory import (
 )
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 
 RECOVERY_CODE = "recovery_code"
@@ -103,16 +103,19 @@ def count_users(tx: Transaction, text: str, chosen: Filter, most: int) -> int | 
     return most if len(found) == most else users
 
 
-def user_details(tx: Transaction, actor: Actor, uid: Uid, now: Instant) -> UserDetails:
+def user_details(
+    tx: Transaction, actor: Actor, uid: Uid, idle: Lifetime, now: Instant
+) -> UserDetails:
     """Return the data of one user. Raises Refused (not found, forbidden)."""
     require(tx, actor, Permission.READ)
     user = tx.users.find(uid)
     if user is None or is_gone(user):
         raise Refused.because(ErrorCode.NOT_FOUND, "this user does not exist", "admin.user")
+    sessions = tx.sessions.active_of(uid, Instant(now - idle), now)
     return UserDetails(
         user,
         _factors(tx, uid),
-        sorted(tx.sessions.live_of(uid, now), key=lambda each: -each.last_seen_at),
+        sorted(sessions, key=lambda each: -each.last_seen_at),
         connected_apps(tx, uid, now),
         tx.event_search.page(EventFilter(uid=uid), _LATEST, _EVENTS),
     )

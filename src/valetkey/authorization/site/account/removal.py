@@ -186,11 +186,12 @@ class RemoveAccount(Struct, frozen=True):
 
     def _read(self, tx: Transaction, request: SignedInRequest) -> RemovalPage:
         user, now = request.user, request.now
+        seen_after = Instant(now - self.browsers.sessions.idle)
         return RemovalPage(
             action=REMOVAL,
             username=user.username,
             apps=len(connected_apps(tx, user.uid, now)),
-            sessions=len(tx.sessions.live_of(user.uid, now)),
+            sessions=len(tx.sessions.active_of(user.uid, seen_after, now)),
             days=max(1, self.removal.grace // _DAY),
             owned=tuple(
                 OwnedApp(app.id, app.name or app.id)

@@ -23,7 +23,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.settings import SessionSettings
-from valetkey.kernel.moment import later
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
 _SHOWN = 100
@@ -89,10 +89,9 @@ class Sessions(Struct, frozen=True):
 
     async def _sessions(self, request: SignedInRequest) -> Sequence[Session]:
         here, now, idle = request.session, request.now, self.sessions.idle
-        found = await self.store.scan(lambda tx: tx.sessions.live_of(here.uid, now))
-        others = [
-            each for each in found if each.id != here.id and later(each.last_seen_at, idle) > now
-        ]
+        seen_after = Instant(now - idle)
+        found = await self.store.scan(lambda tx: tx.sessions.active_of(here.uid, seen_after, now))
+        others = [each for each in found if each.id != here.id]
         newest = sorted(others, key=lambda each: each.last_seen_at, reverse=True)
         return (here, *newest[:_SHOWN])
 

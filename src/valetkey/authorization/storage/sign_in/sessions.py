@@ -59,6 +59,14 @@ class Sessions(Struct, frozen=True):
             now=now,
         )
 
+    def active_of(self, uid: Uid, seen_after: Instant, now: Instant) -> Sequence[Session]:
+        """Return the sessions of `live_of` that were used after `seen_after`, as pages show them.
+
+        The others are only left: with `seen_after` as early as sessions end unused, nobody can
+        use them any more.
+        """
+        return [each for each in self.live_of(uid, now) if each.last_seen_at > seen_after]
+
     def outdated_of(self, uid: Uid, now: Instant, limit: int) -> Sequence[Session]:
         """Return at most `limit` of an earlier generation that were not ended one by one."""
         return SESSIONS.all(

@@ -158,9 +158,10 @@ class UserPages(Struct, frozen=True):
         uid, actor, now = _uid(request), request.actor, request.now
         said = request.query.get("done") or ""
         done = _BUTTONS.by_slug.get(said)
+        idle = self.services.settings.sessions.idle
 
         def read_state(tx: Transaction) -> tuple[UserState, _Extras, str]:
-            details = user_details(tx, actor, uid, now)
+            details = user_details(tx, actor, uid, idle, now)
             directory = tx.scim_credentials.find(details.user.disabled_by)
             name = "" if directory is None else directory.name
             extras = _Extras(
@@ -228,7 +229,11 @@ class UserPages(Struct, frozen=True):
                     "groups": form.get("groups") or " ".join(tx.groups.direct_names(uid)),
                 },
                 ends=Impact(
-                    sessions=len(tx.sessions.live_of(uid, now)),
+                    sessions=len(
+                        tx.sessions.active_of(
+                            uid, Instant(now - self.services.settings.sessions.idle), now
+                        )
+                    ),
                     apps=len(apps),
                     orphans=len(self.services.removal.apps_without_other_owner(tx, user)),
                 ),
