@@ -7,10 +7,13 @@ from pathlib import Path
 import msgspec
 
 from tests.resource.api import Answer, Api, api, send
+from valetkey.authorization.endpoints.admin_api.endpoint import Problems as AdminProblems
+from valetkey.authorization.storage.decisions import DecisionQueue as AdminDecisions
 from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.problem import Problems
+from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.bearer import Challenge
 from valetkey.web.exchange import Request
 
@@ -31,6 +34,27 @@ def test_a_problem_says_what_why_and_where_to_read_on(tmp_path: Path) -> None:
             }
 
     asyncio.run(story())
+
+
+def test_a_type_of_problem_has_one_title_in_both_servers_and_the_sdk() -> None:
+    issuer, request = "https://id.example", Request("GET", "/x")
+    decisions = DecisionQueue(SYSTEM.random)
+    api_problems = Problems(issuer, Challenge("x"), decisions)
+    admin_problems = AdminProblems(issuer, AdminDecisions(SYSTEM.random))
+    gate = Gate(issuer, audience="https://api.example")
+    titles: dict[str, set[str]] = {}
+    for code in ErrorCode:
+        refusal = Refusal(code, "a reason")
+        for body in (
+            api_problems.answer(request, refusal).body,
+            admin_problems.answer(request, refusal, "/x").body,
+            gate.deny(refusal).body,
+        ):
+            problem = msgspec.json.decode(body)
+            titles.setdefault(problem["type"], set()).add(problem["title"])
+    assert len(titles) == len(ErrorCode)
+    assert all(len(several) == 1 for several in titles.values()), titles
+    assert titles[f"{issuer}/errors/invalid_token"] == {"Invalid Token Error"}
 
 
 def test_no_token_is_asked_for_without_an_error(tmp_path: Path) -> None:

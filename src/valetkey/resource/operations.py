@@ -19,7 +19,7 @@ from valetkey.resource.backends.records import NOT_FOUND, Record, Records, Visit
 from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.paging import Pages
-from valetkey.resource.requests.patches import Inapplicable
+from valetkey.resource.requests.patches import MergePatch, PatchRefused
 from valetkey.resource.requests.representation import (
     PATCHES,
     REQUIRED,
@@ -34,7 +34,7 @@ from valetkey.resource.requests.representation import (
     read_preconditions,
     read_preference,
 )
-from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
+from valetkey.resource.resource_object import NOTHING, Backend, OwnedBy, ResourceObject, Verb
 from valetkey.resource.storage.objects import Owner
 from valetkey.sdk import Caller, Protection, demand, read_bearer
 from valetkey.sdk.upstream.uses import Uses
@@ -44,6 +44,7 @@ from valetkey.web.router import Body, Route
 _JSON = ("content-type", "application/json")
 # Only the caller may store the response, and must revalidate it each time with the ETag.
 _PRIVATE = (("cache-control", "private, no-cache"), ("vary", "authorization, accept"))
+_REPLAYED = ("idempotency-replayed", "true")
 # Looked up once: reading an enumeration member costs more than the call it is for.
 _OK = HTTPStatus.OK
 _NO_OBJECT = Refusal(
@@ -166,7 +167,7 @@ class Operations(Struct, frozen=True):
                     refused.refusal,
                     endpoint=path,
                     scope=scopes[0],
-                    errors=refused.errors if isinstance(refused, Inapplicable) else (),
+                    errors=refused.errors if isinstance(refused, PatchRefused) else (),
                     reference=refused.reference if isinstance(refused, Declined) else "",
                 )
             return response if not told else _with(response, *told)
@@ -281,7 +282,8 @@ class Operations(Struct, frozen=True):
         location = ("location", f"{self.url}/{record.id}")
         etag = ("etag", record.etag)
         preference = read_preference(request.headers)
-        headers = (location, etag, *_PRIVATE, *applied(preference))
+        replayed = (_REPLAYED,) if record.replayed else ()
+        headers = (location, etag, *replayed, *_PRIVATE, *applied(preference))
         body = record.body
         if preference is Preference.MINIMAL:
             body = msgspec.json.encode({"id": record.id})
@@ -290,8 +292,9 @@ class Operations(Struct, frozen=True):
     async def _replace(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
         preconditions = self._preconditions(request)
-        fields = self.kind.replaced(read_document(request.headers, request.body))
-        record = await self.records.replace(visit, _id(request), fields, preconditions)
+        given, told = self.kind.split(read_document(request.headers, request.body))
+        fields = self.kind.replaced(given)
+        record = await self.records.replace(visit, _id(request), fields, preconditions, told)
         return _changed(request, record)
 
     async def _change(self, request: Request, visit: Visit) -> Response:
@@ -304,7 +307,11 @@ class Operations(Struct, frozen=True):
                 raise
             response = self.problems.answer(request, refused.refusal)
             return _with(response, ("accept-patch", PATCHES))
-        changed = await self.records.change(visit, _id(request), patch, preconditions)
+        told = NOTHING
+        if isinstance(patch, MergePatch):
+            given, told = self.kind.split(patch.document)
+            patch = MergePatch(given)
+        changed = await self.records.change(visit, _id(request), patch, preconditions, told)
         return _changed(request, changed)
 
     async def _delete(self, request: Request, visit: Visit) -> Response:

@@ -15,8 +15,8 @@ from valetkey.sdk.bearer import Challenge
 from valetkey.web.exchange import Pairs, Refuse, Request, Response
 
 _SHOWN = (
-    "deprecation, etag, link, location, preference-applied, ratelimit, ratelimit-policy,"
-    " retry-after, sunset, www-authenticate"
+    "deprecation, etag, idempotency-replayed, link, location, preference-applied, ratelimit,"
+    " ratelimit-policy, retry-after, sunset, www-authenticate"
 )
 
 

@@ -5,16 +5,19 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import cast, get_type_hints
 
 import msgspec
 
 from valetkey.kernel.shapes.json_schema import JsonSchema, inlined
 from valetkey.kernel.shapes.shape import (
+    RESERVED,
     Document,
     FieldError,
     Invalid,
     Shape,
+    is_shown,
     pointer,
     unknown,
     whole,
@@ -22,6 +25,9 @@ from valetkey.kernel.shapes.shape import (
 from valetkey.kernel.shapes.typed import requirement
 from valetkey.resource.scalar import Scalar, scalar_of
 from valetkey.resource.storage.lists import Orders
+
+NOTHING: Document = MappingProxyType({})
+"""No members."""
 
 
 class DataclassShape:
@@ -170,6 +176,19 @@ class ResourceObject:
         return DataclassShape(self.shape) if isinstance(self.shape, type) else self.shape
 
     @cached_property
+    def read_only(self) -> frozenset[str]:
+        """Return the members of a record that the server sets."""
+        shown = RESERVED if self.home is Backend.HERE else self.shows
+        return frozenset(shown) - frozenset(self.fields.names)
+
+    def split(self, given: Document) -> tuple[Document, Document]:
+        """Return the members of a body that can be written, and those that the server sets."""
+        told = {name: value for name, value in given.items() if name in self.read_only}
+        if not told:
+            return given, NOTHING
+        return {name: value for name, value in given.items() if name not in told}, told
+
+    @cached_property
     def orders(self) -> Orders:
         """Return the lists that are kept of the object."""
         return Orders(self.sort, self.filter)
@@ -261,6 +280,13 @@ class ResourceObject:
             raise Invalid([*errors, *missing])
         # Equal documents have equal bytes, for any order of the fields.
         return {name: values[name] for name in self.fields.names if name in values}
+
+
+def check_read_only(told: Document, shown: Document) -> None:
+    """Raise Invalid for each member of `told` that the record shows with another value."""
+    wrong = [unknown(name) for name, value in told.items() if not is_shown(shown, name, value)]
+    if wrong:
+        raise Invalid(wrong)
 
 
 def merge(before: object, patch: Document) -> dict[str, object]:

@@ -48,7 +48,7 @@ WORDS: Mapping[Scalar, str] = {
 
 def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
     """Return the scalar type of a field with this schema; None if it does not have exactly one."""
-    schema = unless_null(schema)
+    schema = without_null(schema)
     if "anyOf" in schema:
         return None
     kind = schema.get("type")
@@ -60,7 +60,7 @@ def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
     return Scalar(kind) if isinstance(kind, str) and kind in tuple(Scalar) else None
 
 
-def unless_null(schema: Mapping[str, object]) -> Mapping[str, object]:
+def without_null(schema: Mapping[str, object]) -> Mapping[str, object]:
     """Return the one alternative to null in a schema, or the schema if it has several or none."""
     several = schema.get("anyOf")
     if not isinstance(several, list):
@@ -68,7 +68,7 @@ def unless_null(schema: Mapping[str, object]) -> Mapping[str, object]:
     rest = [each for each in cast("list[object]", several) if each != _NULL]
     if len(rest) != 1 or not isinstance(rest[0], dict):
         return schema
-    return unless_null(cast("dict[str, object]", rest[0]))
+    return without_null(cast("dict[str, object]", rest[0]))
 
 
 def _names_texts(schema: Mapping[str, object]) -> bool:

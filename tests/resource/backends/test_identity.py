@@ -26,6 +26,13 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
             assert (await call("PUT", "/v2/account", whole, if_match=old)).status == 412
             assert (await call("PUT", "/v2/account", whole)).json["name"] == "Ada"
             assert (await call("PUT", "/v2/account", {"name": "Ada"})).status == 400
+            told = {**whole, "uid": 1001, "email": "a@example.com"}
+            assert (await call("PUT", "/v2/account", told)).status == 200
+            for method in ("PUT", "PATCH"):
+                other = {**told, "email": "b@example.com"}
+                refused = await call(method, "/v2/account", other)
+                pointers = [each["pointer"] for each in refused.json["errors"]]
+                assert (refused.status, pointers) == (400, ["/email"])
 
     asyncio.run(story())
 

@@ -44,6 +44,47 @@ def test_an_object_in_python_lives_through_all_verbs(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_an_object_is_sent_back_as_it_was_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with declared(tmp_path) as call:
+            made = (await call("POST", "/v2/books", {"title": "Emma"})).json
+            path = f"/v2/books/{made['id']}"
+            for method in ("PUT", "PATCH"):
+                same = await call(method, path, made)
+                assert (same.status, same.json) == (200, made)
+                for name, value in (
+                    ("id", "book_other"),
+                    ("created_at", None),
+                    ("version", True),
+                    ("version", 2),
+                ):
+                    refused = await call(method, path, {**made, name: value})
+                    assert refused.status == 400, (method, name)
+                    (error,) = refused.json["errors"]
+                    assert error == {"pointer": f"/{name}", "detail": "the server sets this field"}
+            changed = await call("PUT", path, {**made, "title": "Persuasion"})
+            assert (changed.json["title"], changed.json["version"]) == ("Persuasion", 2)
+            # The version that was read is no longer the current one.
+            assert (await call("PUT", path, {**made, "title": "Emma"})).status == 400
+            assert (await call("POST", "/v2/books", made)).status == 400
+
+    asyncio.run(story())
+
+
+def test_a_repeated_creation_is_marked(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with declared(tmp_path) as call:
+            first, again = [
+                await call("POST", "/v2/books", {"title": "Emma"}, idempotency_key="one")
+                for _ in range(2)
+            ]
+            assert (again.status, again.body) == (first.status, first.body)
+            assert "idempotency-replayed" not in first.headers
+            assert again.headers["idempotency-replayed"] == "true"
+
+    asyncio.run(story())
+
+
 def test_an_integer_written_as_a_fraction_is_kept_as_an_integer(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode
@@ -99,6 +100,15 @@ def unknown(name: str) -> FieldError:
     return FieldError(pointer(name), detail)
 
 
+def is_shown(record: Document, name: str, value: object) -> bool:
+    """Return whether a record has this member with a value that is equal in JSON."""
+    return name in record and _encoded(record[name]) == _encoded(value)
+
+
+def _encoded(value: object) -> bytes:
+    return msgspec.json.encode(whole(value), order="sorted")
+
+
 def problem_schema(pointer: str) -> Document:
     """Return the schema; `pointer` is an example of a field with an error."""
     return {
@@ -109,7 +119,12 @@ def problem_schema(pointer: str) -> Document:
             "title": {"type": "string", "examples": ["Invalid Token Error"]},
             "status": {"type": "integer"},
             "detail": {"type": "string"},
-            "code": {"enum": sorted(code.value for code in ErrorCode)},
+            "code": {
+                "type": "string",
+                "description": "The error code. Later versions may add some.",
+                "x-extensible-enum": sorted(code.value for code in ErrorCode),
+                "examples": [ErrorCode.INVALID_TOKEN.value],
+            },
             "reference": {
                 "type": "string",
                 "description": "The argument of `valetkey explain`.",

@@ -13,7 +13,7 @@ from valetkey.resource.backends.records import NOT_FOUND, Listed, Record, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions, etag_of
-from valetkey.resource.resource_object import ResourceObject, Verb
+from valetkey.resource.resource_object import NOTHING, ResourceObject, Verb, check_read_only
 from valetkey.resource.storage.objects import IdempotencyKey, ListPosition
 from valetkey.sdk.fetch import Answer, Credential, Fetcher, Unreachable
 
@@ -159,25 +159,35 @@ class IdentityRecords(Struct, frozen=True):
         raise Refused(NOT_FOUND)
 
     async def replace(
-        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        fields: Document,
+        preconditions: Preconditions,
+        told: Document = NOTHING,
     ) -> Record:
         """Replace all writable fields by `fields`."""
-        return await self._write(visit, Verb.REPLACE, id, preconditions, lambda _: fields)
+        return await self._write(visit, Verb.REPLACE, id, preconditions, lambda _: fields, told)
 
     async def change(
-        self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        patch: Patch,
+        preconditions: Preconditions,
+        told: Document = NOTHING,
     ) -> Record:
         """Apply `patch`; only the fields that change are sent."""
         alone = patch.alone(self.kind)
         if alone is not None:
-            return await self._write(visit, Verb.CHANGE, id, preconditions, lambda _: alone)
+            return await self._write(visit, Verb.CHANGE, id, preconditions, lambda _: alone, told)
 
         def changes(record: Document) -> Document:
             before = self.kind.known(record)
             after = patch.applied(self.kind, before)
             return {name: after[name] for name in after if after[name] != before.get(name)}
 
-        return await self._write(visit, Verb.CHANGE, id, preconditions, changes, reads=True)
+        return await self._write(visit, Verb.CHANGE, id, preconditions, changes, told, reads=True)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete the record."""
@@ -191,24 +201,26 @@ class IdentityRecords(Struct, frozen=True):
         id: str,
         preconditions: Preconditions,
         changes: Callable[[Document], Document],
+        told: Document,
         *,
         reads: bool = False,
     ) -> Record:
         """Apply `changes`, on condition that the record is the one they were computed from."""
         for _ in range(_TRIES):
             before: Document | None = None
-            if reads or preconditions != NO_PRECONDITIONS:
+            if reads or told or preconditions != NO_PRECONDITIONS:
                 found = await self.find(visit, id)
                 preconditions.check(found.etag)
                 before = msgspec.json.decode(found.body, type=dict[str, object])
+                check_read_only(told, before)
             try:
-                told = await self._ask(visit, verb, id, changes(before or {}), before)
+                answer = await self._ask(visit, verb, id, changes(before or {}), before)
             except Declined as declined:
                 # Another request changed the record first; the preconditions may no longer hold.
                 if declined.refusal.code is ErrorCode.CONFLICT:
                     continue
                 raise
-            return _only(told)
+            return _only(answer)
         raise Refused(_OVERTAKEN)
 
     async def _check(self, visit: Visit, id: str, preconditions: Preconditions) -> None:

@@ -16,7 +16,7 @@ from valetkey.resource.backends.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.representation import OTHER_BODY, Preconditions
-from valetkey.resource.resource_object import ResourceObject
+from valetkey.resource.resource_object import NOTHING, ResourceObject, check_read_only
 from valetkey.resource.storage.events import (
     Event,
     Events,
@@ -69,6 +69,8 @@ class Record(NamedTuple):
     id: str
     body: bytes
     etag: str
+    replayed: bool = False
+    """Whether an earlier request with the same idempotency key created it."""
 
 
 class Listed(Struct, frozen=True):
@@ -98,15 +100,25 @@ class Records(Protocol):
         ...
 
     async def replace(
-        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        fields: Document,
+        preconditions: Preconditions,
+        told: Document = NOTHING,
     ) -> Record:
-        """Replace all writable fields by `fields`."""
+        """Replace all writable fields; Invalid is raised unless the record shows `told`."""
         ...
 
     async def change(
-        self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        patch: Patch,
+        preconditions: Preconditions,
+        told: Document = NOTHING,
     ) -> Record:
-        """Apply `patch`."""
+        """Apply `patch`; Invalid is raised unless the record shows `told`."""
         ...
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
@@ -195,13 +207,23 @@ class LocalRecords(Struct, frozen=True):
         return await self.engine.write(add_object)
 
     async def replace(
-        self, visit: Visit, id: str, fields: Document, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        fields: Document,
+        preconditions: Preconditions,
+        told: Document = NOTHING,
     ) -> Record:
         """Replace all writable fields. Raises Refused (404, 412)."""
-        return await self._write(visit, id, lambda _: fields, preconditions, ObjectReplaced)
+        return await self._write(visit, id, lambda _: fields, preconditions, ObjectReplaced, told)
 
     async def change(
-        self, visit: Visit, id: str, patch: Patch, preconditions: Preconditions
+        self,
+        visit: Visit,
+        id: str,
+        patch: Patch,
+        preconditions: Preconditions,
+        told: Document = NOTHING,
     ) -> Record:
         """Apply `patch`. Raises Refused (404, 409, 412) and Invalid."""
         kind = self.kind
@@ -209,7 +231,7 @@ class LocalRecords(Struct, frozen=True):
         def changed(before: Document) -> Document:
             return patch.applied(kind, kind.known(before))
 
-        return await self._write(visit, id, changed, preconditions, ObjectChanged)
+        return await self._write(visit, id, changed, preconditions, ObjectChanged, told)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete the object; its id is never reused. Raises Refused (404, 412)."""
@@ -234,6 +256,7 @@ class LocalRecords(Struct, frozen=True):
         change: Change,
         preconditions: Preconditions,
         event: type[Event],
+        told: Document,
     ) -> Record:
         def change_object(db: Connection) -> Record:
             objects = self._objects(db, visit)
@@ -241,6 +264,9 @@ class LocalRecords(Struct, frozen=True):
             # state.
             for _ in range(_TRIES):
                 before = _require(objects, id, preconditions)
+                if told:
+                    shown = msgspec.json.decode(_record(before).body, type=dict[str, object])
+                    check_read_only(told, shown)
                 fields = msgspec.json.decode(before.document, type=dict[str, object])
                 document = msgspec.json.encode(change(fields)).decode()
                 if document == before.document:
@@ -293,7 +319,7 @@ def _answered(keys: IdempotencyKeys, key: IdempotencyKey) -> Record:
         raise Refused(_CONTENDED)
     if first.request != key.request:
         raise Refused(OTHER_BODY)
-    return Record(first.object_id, first.answer.encode(), '"1"')
+    return Record(first.object_id, first.answer.encode(), '"1"', replayed=True)
 
 
 def _etag(stored: Stored) -> str:

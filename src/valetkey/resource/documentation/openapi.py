@@ -10,7 +10,7 @@ from valetkey.resource.documentation.schemas import Action, actions, of_kind, of
 from valetkey.resource.requests.paging import LONGEST
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
 from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
-from valetkey.resource.scalar import LARGEST, Scalar, unless_null
+from valetkey.resource.scalar import LARGEST, Scalar, without_null
 from valetkey.resource.storage.lists import CREATED
 
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
@@ -44,7 +44,8 @@ def document(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
             "version": "2",
             "description": (
                 "Errors are problem documents (RFC 9457) with a reference. A POST without a body"
-                " responds as GET does."
+                " responds as GET does. A PUT or a merge patch may contain members that the server"
+                " sets, with the values that they have."
             ),
         },
         "servers": [{"url": site.url}],
@@ -180,7 +181,7 @@ def _parameters(action: Action) -> list[Document]:
 
 def _scalar(schema: Document) -> Document:
     """Return a field's schema in a query: the values that it can have and a query can spell."""
-    scalar, own = schemas.scalar(schema), unless_null(schema)
+    scalar, own = schemas.scalar(schema), without_null(schema)
     made: dict[str, object] = {name: value for name, value in own.items() if name != "default"}
     made["type"] = scalar
     if scalar is Scalar.INTEGER:
@@ -234,9 +235,9 @@ def _answers(action: Action) -> dict[str, Document]:
     }
     match action.verb:
         case Verb.CREATE:
-            location = {"Location": parts.HEADERS["Location"]}
+            more = {name: parts.HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
             content = {JSON: {**_shown(action, name), "schema": _whole_or_id(name)}}
-            return {"201": {**shown, "headers": {**etag, **location}, "content": content}}
+            return {"201": {**shown, "headers": {**etag, **more}, "content": content}}
         case Verb.LIST:
             link = {"Link": parts.HEADERS["Link"]}
             return {"200": {**shown, "headers": {**etag, **link}}, "304": _SAME}

@@ -79,6 +79,10 @@ def _string(description: str) -> Document:
 HEADERS: Mapping[str, Document] = {
     "ETag": _string("Identifies this version, for If-Match and If-None-Match."),
     "Location": _string("The address of the new object."),
+    "Idempotency-Replayed": {
+        "description": "`true` if an earlier request with this Idempotency-Key created the object.",
+        "schema": {"type": "string", "const": "true"},
+    },
     "Link": _string("`rel=next` leads to the next page."),
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
     "WWW-Authenticate": _string("How to authenticate (RFC 6750)."),

@@ -27,7 +27,7 @@ _TOO_LARGE = Refusal(
 )
 
 
-class Inapplicable(Refused):
+class PatchRefused(Refused):
     """The refusal of a patch, and which of its operations cannot be applied."""
 
     def __init__(self, refusal: Refusal, error: FieldError) -> None:
@@ -79,7 +79,7 @@ class JsonPatch(Struct, frozen=True):
     operations: tuple[Operation, ...]
 
     def applied(self, kind: ResourceObject, before: Document) -> Document:
-        """Return the patched document. Raises Invalid; Inapplicable if an operation fails."""
+        """Return the patched document. Raises Invalid; PatchRefused if an operation fails."""
         # A deep copy, so that a retry starts from the original.
         document: object = _copied(before)
         room = _SizeBudget()
@@ -88,7 +88,7 @@ class JsonPatch(Struct, frozen=True):
                 document = _done(document, operation, room)
             except _Failed as failed:
                 error = FieldError(pointer(index, failed.member), failed.detail)
-                raise Inapplicable(failed.refusal, error) from None
+                raise PatchRefused(failed.refusal, error) from None
         if len(msgspec.json.encode(document)) > _BYTES:
             raise Refused(_TOO_LARGE)
         if not isinstance(document, dict):

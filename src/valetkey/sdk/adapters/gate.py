@@ -108,7 +108,7 @@ class Gate:
         """Return the response to `refusal`; its challenge names the first scope of `needs`."""
         status = refusal.code.status
         problem: dict[str, object] = {
-            "title": HTTPStatus(status).phrase,
+            "title": refusal.code.heading,
             "status": status,
             "detail": refusal.description,
             "code": refusal.code.value,

@@ -12,6 +12,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.api_tokens import authenticate
 from valetkey.authorization.authentication.browsers import coming_from
 from valetkey.authorization.endpoints.admin_api.openapi import document
+from valetkey.authorization.endpoints.admin_api.read_only import check_read_only, split
 from valetkey.authorization.operations.operation import (
     CURSOR,
     ENTROPY,
@@ -31,7 +32,7 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.shapes.shape import MOST_ERRORS, whole
+from valetkey.kernel.shapes.shape import MOST_ERRORS, Document, whole
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
 from valetkey.web.form import read_query
 from valetkey.web.json_body import read_json
@@ -94,17 +95,20 @@ _MEDIA = re.compile(r'([a-z0-9./+-]+)(?:[ \t]*;[ \t]*charset="?utf-8"?)?', re.IG
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
-def read_body(operation: Operation, request: Request) -> object:
-    """Return the body with the operation's input type; Refused if it is invalid."""
+def read_body(operation: Operation, request: Request) -> tuple[object, Document]:
+    """Return the body with the operation's input type, and its members that the server sets.
+
+    Refused if it is invalid.
+    """
     if operation.upload is not None:
-        return _file(operation.upload, request)
+        return _file(operation.upload, request), {}
     if operation.takes is None:
         if request.body:
             raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
-        return None
-    body = whole(read_json(request.body))
+        return None, {}
+    body, told = split(operation, whole(read_json(request.body)))
     try:
-        return msgspec.convert(body, type=operation.takes, strict=True)
+        return msgspec.convert(body, type=operation.takes, strict=True), told
     except msgspec.ValidationError as error:
         raise InvalidInput(faults_of(error, body, operation.takes)) from None
 
@@ -225,7 +229,7 @@ class OperationEndpoint(Struct, frozen=True):
             request.headers.all("if-match"), request.headers.all("if-none-match")
         )
         query = read_parameters(operation, request)
-        body = read_body(operation, request)
+        body, told = read_body(operation, request)
         if operation.guarded and wanted.match is None:
             raise Refused(REQUIRED)
         entropy = self.services.random(ENTROPY)
@@ -241,6 +245,7 @@ class OperationEndpoint(Struct, frozen=True):
             wanted,
             by_program=True,
         )
+        await check_read_only(call, told)
         result = await operation.run(call)
         return result.download or self._answer(result, request, call)
 

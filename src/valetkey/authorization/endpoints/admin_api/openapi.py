@@ -38,7 +38,8 @@ def document(issuer: str, name: str) -> Document:
             "description": (
                 "Every operation of the admin console, for programs. Errors are problem documents"
                 " (RFC 9457) with a reference. A user with a role creates the token; it allows no"
-                " more than that role allows at the time of each request."
+                " more than that role allows at the time of each request. A change may contain"
+                " members that the server sets, with the values that they have."
             ),
         },
         "servers": [{"url": f"{issuer}{PREFIX}"}],
