@@ -51,7 +51,12 @@ def main() -> None:
     """Run `valetkey demo --walk` and write the SVG."""
     program = Path(sys.executable).parent / "valetkey"
     walk = subprocess.run(
-        (program, *_COMMAND.split()[1:]), capture_output=True, text=True, check=True
+        (program, *_COMMAND.split()[1:]),
+        # Printed commands are then as short as the one of the picture.
+        env={"PATH": str(program.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     PICTURE.write_text(picture(walk.stdout), encoding="utf-8")
 
