@@ -33,9 +33,9 @@ from valetkey.cli.operations.command import names
 # Pages that are more than a confirmation, or "none: why". Buttons derive from their operation.
 PAGES = {
     "list_users": "/admin/users",
-    "make_user": users.NEW,
+    "create_user": users.NEW,
     "list_user_imports": users.IMPORT,
-    "upload_user_import": users.IMPORT,
+    "create_user_import": users.IMPORT,
     **dict.fromkeys(("read_user_import", "start_user_import", "stop_user_import"), imports.ONE),
     "list_user_import_rows": imports.REPORT,
     "read_user": "/admin/users/{uid}",
@@ -62,22 +62,22 @@ PAGES = {
     "list_webhook_attempts": "/admin/webhooks/{webhook_id}",
     "change_webhook": "/admin/webhooks/{webhook_id}/edit",
     "list_attributes": "/admin/attributes",
-    "declare_attribute": "/admin/attributes/new",
+    "set_attribute": "/admin/attributes/new",
     "list_claims": "/admin/claims",
-    "declare_claim": "/admin/claims/new",
+    "set_claim": "/admin/claims/new",
     "read_user_attributes": "/admin/users/{uid}",
     "change_user_attributes": "/admin/users/{uid}/attributes",
-    "list_api_role": "none: by the command or the API",
-    **dict.fromkeys(("assign_api_role", "withdraw_api_role"), api_roles.OF_USER),
-    **dict.fromkeys(("assign_group_api_role", "withdraw_group_api_role"), api_roles.OF_GROUP),
+    "list_api_role_users": "none: by the command or the API",
+    **dict.fromkeys(("add_user_api_role", "remove_user_api_role"), api_roles.OF_USER),
+    **dict.fromkeys(("add_group_api_role", "remove_group_api_role"), api_roles.OF_GROUP),
     "preview_claims": "/admin/claims/preview",
     "list_clients": "/admin/clients",
-    "register_client": "/admin/clients/new",
+    "create_client": "/admin/clients/new",
     "read_client": "/admin/clients/{client_id}",
     "change_client": edit.EDIT,
     "add_client_owner": edit.OWNERS,
     "list_apis": "/admin/apis",
-    "declare_api": "/admin/apis/new",
+    "create_api": "/admin/apis/new",
     "read_api": "/admin/apis/{api_id}",
     "change_api": "/admin/apis/{api_id}/edit",
     "list_events": "/admin/events",
@@ -92,28 +92,28 @@ PAGES = {
     "change_brand": "/admin/settings/brand",
     "read_registration": "/admin/registration",
     "list_invitations": "/admin/registration",
-    "invite": "/admin/registration",
-    "withdraw_invitation": "/admin/registration/invitations/{invitation_id}/withdraw",
+    "create_invitation": "/admin/registration",
+    "delete_invitation": "/admin/registration/invitations/{invitation_id}/withdraw",
     "read_mail": "/admin/mail",
     "test_mail": "/admin/mail",
     "read_own_token": "/admin/tokens",
     "list_tokens": "/admin/tokens",
-    "make_token": "/admin/tokens/new",
-    "make_user_token": "none: a user's token is made by that user",
+    "create_token": "/admin/tokens/new",
+    "create_user_token": "none: a user's token is made by that user",
 }
 
 # Operations whose command is written by hand, or "none: why".
 COMMANDS_BY_HAND = {
-    "upload_user_import": "user import",
+    "create_user_import": "user import",
     **dict.fromkeys(
         ("list_user_imports", "read_user_import", "list_user_import_rows", "start_user_import"),
         "user import",
     ),
     "stop_user_import": "none: Ctrl-C stops the command's import",
-    "register_client": "client create",
+    "create_client": "client create",
     "read_client": "client show",
     "change_client": "client change",
-    "issue_client_secret": "client secret",
+    "create_client_secret": "client secret",
     "list_events": "events",
     "read_refusal": "explain",
     "preview_claims": "claims preview",
@@ -125,7 +125,7 @@ COMMANDS_BY_HAND = {
     "change_brand": "brand",
     "read_mail": "doctor",
     "test_mail": "doctor",
-    "make_token": "none: with a token only; the command is that of make_user_token",
+    "create_token": "none: with a token only; the command is that of create_user_token",
     "read_own_token": "none: the command line needs no token",
 }
 
@@ -186,7 +186,7 @@ def test_operation_has_buttons_or_a_page() -> None:
 def test_operation_that_changes_something_has_an_event() -> None:
     without = {each.id for each in (*OPERATIONS, *LOCAL) if each.method != "GET" and not each.event}
     # An email has its own events; an import is recorded from when it creates users.
-    assert without == {"test_mail", "test_provider", "upload_user_import", "stop_user_import"}
+    assert without == {"test_mail", "test_provider", "create_user_import", "stop_user_import"}
 
 
 def test_operation_has_a_derived_command_or_one_by_hand() -> None:
@@ -211,3 +211,18 @@ def test_command_that_asks_first_says_what_it_is_about() -> None:
 def test_missing_command_is_noticed() -> None:
     assert not _exists("client levitate")
     assert not _exists("levitate")
+
+
+def test_operations_have_ids_of_one_style() -> None:
+    for each in OPERATIONS:
+        verb, _, noun = each.id.partition("_")
+        assert noun, each.id
+        segments = each.path.strip("/").split("/")
+        if each.method == "POST" and len(segments) == 1:
+            assert verb == "create", each.id
+        if each.method == "PATCH":
+            assert verb == "change", each.id
+        if each.method == "DELETE" and len(segments) == 2:
+            assert verb in {"delete", "reset"}, each.id
+        if each.method == "GET":
+            assert verb in {"list", "read", "export"}, each.id

@@ -71,7 +71,7 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
             {"uid": 7, "done_by": "cli test"},
         )
         assert await it.read(lambda tx: tx.events.find(message.id)) is not None
-        renewed = await it.perform(BY_ID["issue_webhook_secret"], path_of(shown))
+        renewed = await it.perform(BY_ID["create_webhook_secret"], path_of(shown))
         assert isinstance(renewed, WebhookSecretShown)
         await happen(it, 7)
         await drain(it, delivery, shown.webhook_id)
@@ -184,7 +184,7 @@ def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
         await drain(it, delivery, shown.webhook_id)
         assert receiver.messages[-1][0] == event.id
         await it.perform(BY_ID["replay_webhook_event"], path_of(shown, event_id=event.id))
-        await it.perform(BY_ID["remove_webhook"], path_of(shown))
+        await it.perform(BY_ID["delete_webhook"], path_of(shown))
         sent = len(receiver.sent)
         await delivery.begin()
         assert (len(receiver.sent), await it.read(lambda tx: tx.webhooks.due(it.clock.now))) == (

@@ -16,7 +16,7 @@ async def apis(it: Harness) -> None:
     wanted = ApiWanted(
         "https://calendar.example", "Calendar", {"calendar:read": "see your calendar"}
     )
-    await it.perform(_OPERATIONS["declare_api"], {}, wanted)
+    await it.perform(_OPERATIONS["create_api"], {}, wanted)
     listed = await it.read(lambda tx: tx.apis.page("", 10))
     one = {"api_id": listed[0].id}
     await it.perform(_OPERATIONS["change_api"], one, ApiChange(name="Events"))

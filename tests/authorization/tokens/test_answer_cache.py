@@ -150,7 +150,7 @@ class _Model:
 
     async def _end_app(self, draw: random.Random) -> None:
         client = draw.choice(("app0", "app1"))
-        await self._perform("end_user_app", uid=str(ADA), client_id=client)
+        await self._perform("delete_user_app", uid=str(ADA), client_id=client)
         self._end(client)
 
     async def _toggle_client(self, draw: random.Random) -> None:

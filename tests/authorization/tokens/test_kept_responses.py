@@ -52,7 +52,7 @@ def test_introspection_is_encoded_once_for_each_caller_and_again_after_a_change(
             own = await it.token("web", "/oauth/introspect", token=token)
             assert own.json == first
             assert await it.introspect(token) == first
-        await it.perform(_OPERATIONS["end_user_app"], {"uid": str(ADA), "client_id": "web"})
+        await it.perform(_OPERATIONS["delete_user_app"], {"uid": str(ADA), "client_id": "web"})
         assert await it.introspect(token) == {"active": False}
 
     run(tmp_path, story, database_url)

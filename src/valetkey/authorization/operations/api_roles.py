@@ -97,7 +97,7 @@ def _api(tx: Transaction, call: Call) -> Api:
 
 
 ASSIGN_ROLE = Operation(
-    "assign_api_role",
+    "add_user_api_role",
     "PUT",
     f"{_ROLE}/users/{{uid}}",
     Permission.USERS,
@@ -114,7 +114,7 @@ ASSIGN_ROLE = Operation(
     ),
 )
 WITHDRAW_ROLE = Operation(
-    "withdraw_api_role",
+    "remove_user_api_role",
     "DELETE",
     f"{_ROLE}/users/{{uid}}",
     Permission.USERS,
@@ -131,7 +131,7 @@ WITHDRAW_ROLE = Operation(
     ),
 )
 ASSIGN_GROUP_ROLE = Operation(
-    "assign_group_api_role",
+    "add_group_api_role",
     "PUT",
     f"{_ROLE}/groups/{{group}}",
     Permission.USERS,
@@ -148,7 +148,7 @@ ASSIGN_GROUP_ROLE = Operation(
     ),
 )
 WITHDRAW_GROUP_ROLE = Operation(
-    "withdraw_group_api_role",
+    "remove_group_api_role",
     "DELETE",
     f"{_ROLE}/groups/{{group}}",
     Permission.USERS,
@@ -166,7 +166,7 @@ WITHDRAW_GROUP_ROLE = Operation(
 )
 API_ROLES = (
     Operation(
-        "list_api_role",
+        "list_api_role_users",
         "GET",
         _ROLE,
         Permission.READ,

@@ -220,7 +220,7 @@ LIST_APIS = Operation(
     ),
 )
 DECLARE_API = Operation(
-    "declare_api",
+    "create_api",
     "POST",
     "/apis",
     Permission.CLIENTS,
@@ -233,6 +233,7 @@ DECLARE_API = Operation(
     event=ApiRegistered,
     commands=(
         Command(
+            "api declare",
             example="--identifier https://mcp.example.com/mcp"
             """ --name Calendar --scopes '{"calendar:read": "see your calendar"}'""",
             options=_OPTIONS,
@@ -281,7 +282,7 @@ DELETE_API = Operation(
     commands=(Command(question="Every token for {api_id} stops working. This cannot be undone."),),
 )
 ISSUE_API_SECRET = Operation(
-    "issue_api_secret",
+    "create_api_secret",
     "POST",
     f"{ONE}/secrets",
     Permission.CLIENTS,
@@ -308,9 +309,10 @@ ISSUE_API_SECRET = Operation(
             ),
         ),
     ),
+    commands=(Command("api issue-secret"),),
 )
 END_API_SECRET = Operation(
-    "end_api_secret",
+    "delete_api_secret",
     "DELETE",
     f"{ONE}/secrets/{{secret_id}}",
     Permission.CLIENTS,
@@ -332,7 +334,7 @@ END_API_SECRET = Operation(
             carries=("secret", "secret_id"),
         ),
     ),
-    commands=(Command(confirms=False),),
+    commands=(Command("api end-secret", confirms=False),),
 )
 APIS = (
     LIST_APIS,

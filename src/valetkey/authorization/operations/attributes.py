@@ -151,7 +151,7 @@ LIST_ATTRIBUTES = Operation(
 )
 
 DECLARE_ATTRIBUTE = Operation(
-    "declare_attribute",
+    "set_attribute",
     "PUT",
     _ONE,
     Permission.CLIENTS,
@@ -163,6 +163,7 @@ DECLARE_ATTRIBUTE = Operation(
     event=AttributeDeclared,
     commands=(
         Command(
+            "attribute declare",
             example="""--schema '{"type": "string", "maxLength": 40}'""",
             done="The attribute {attribute} is declared.",
             unchanged="The attribute {attribute} is declared like this; nothing changed.",
@@ -171,7 +172,7 @@ DECLARE_ATTRIBUTE = Operation(
 )
 
 REMOVE_ATTRIBUTE = Operation(
-    "remove_attribute",
+    "delete_attribute",
     "DELETE",
     _ONE,
     Permission.CLIENTS,
@@ -194,6 +195,7 @@ REMOVE_ATTRIBUTE = Operation(
     ),
     commands=(
         Command(
+            "attribute remove",
             question="Remove this attribute? Its values are no longer shown.",
             done="The attribute {attribute} is removed.",
         ),

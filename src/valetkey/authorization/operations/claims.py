@@ -278,7 +278,7 @@ LIST_CLAIMS = Operation(
 )
 
 DECLARE_CLAIM = Operation(
-    "declare_claim",
+    "set_claim",
     "PUT",
     _ONE,
     Permission.CLIENTS,
@@ -290,6 +290,7 @@ DECLARE_CLAIM = Operation(
     event=ClaimDeclared,
     commands=(
         Command(
+            "claims declare",
             example="--from attribute:department --in id_token --in userinfo",
             done="The claim {claim} is declared.",
             unchanged="The claim {claim} is declared like this; nothing changed.",
@@ -298,7 +299,7 @@ DECLARE_CLAIM = Operation(
 )
 
 REMOVE_CLAIM = Operation(
-    "remove_claim",
+    "delete_claim",
     "DELETE",
     _ONE,
     Permission.CLIENTS,
@@ -320,6 +321,7 @@ REMOVE_CLAIM = Operation(
     ),
     commands=(
         Command(
+            "claims remove",
             question="Remove this claim? Apps that rely on it may refuse users.",
             done="The claim {claim} is removed.",
         ),

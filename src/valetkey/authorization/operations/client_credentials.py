@@ -119,7 +119,7 @@ def _can_allow(grant_type: GrantTypeName, client: Client) -> bool:
 
 
 SECRET = Operation(
-    "issue_client_secret",
+    "create_client_secret",
     "POST",
     f"{ONE}/secrets",
     Permission.CLIENTS,
@@ -147,7 +147,7 @@ SECRET = Operation(
     commands=(),
 )
 END_SECRET = Operation(
-    "end_client_secret",
+    "delete_client_secret",
     "DELETE",
     f"{ONE}/secrets/{{secret_id}}",
     Permission.CLIENTS,
@@ -169,9 +169,10 @@ END_SECRET = Operation(
             carries=("secret", "secret_id"),
         ),
     ),
+    commands=(Command("client end-secret"),),
 )
 ALLOW_GRANT = Operation(
-    "allow_legacy_grant",
+    "enable_legacy_grant",
     "PUT",
     f"{ONE}/legacy/{{grant_type}}",
     Permission.CLIENTS,
@@ -220,7 +221,7 @@ ALLOW_GRANT = Operation(
     ),
 )
 END_GRANT = Operation(
-    "end_legacy_grant",
+    "disable_legacy_grant",
     "DELETE",
     f"{ONE}/legacy/{{grant_type}}",
     Permission.CLIENTS,

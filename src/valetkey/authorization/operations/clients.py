@@ -250,7 +250,7 @@ def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -
 
 
 REGISTER = Operation(
-    "register_client",
+    "create_client",
     "POST",
     "/clients",
     Permission.CLIENTS,

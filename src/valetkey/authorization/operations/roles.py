@@ -60,7 +60,7 @@ def give_role(tx: Transaction, call: Call, user: User) -> bool:
 
 
 GIVE_ROLE = Operation(
-    "give_role",
+    "set_user_role",
     "PUT",
     f"{_ONE}/role",
     Permission.ROLES,

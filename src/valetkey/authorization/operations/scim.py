@@ -218,7 +218,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
 )
 
 END_SCIM_CREDENTIAL = Operation(
-    "end_scim_credential",
+    "delete_scim_credential",
     "DELETE",
     _ONE,
     Permission.KEYS,

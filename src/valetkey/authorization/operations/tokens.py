@@ -161,7 +161,7 @@ def _no_such_token() -> Refused:
 
 
 MAKE_USER_TOKEN = Operation(
-    "make_user_token",
+    "create_user_token",
     "POST",
     "/tokens",
     Permission.KEYS,
@@ -187,7 +187,7 @@ MAKE_USER_TOKEN = Operation(
 )
 
 MAKE_TOKEN = Operation(
-    "make_token",
+    "create_token",
     "POST",
     "/tokens",
     Permission.KEYS,
@@ -203,7 +203,7 @@ MAKE_TOKEN = Operation(
 )
 
 END_TOKEN = Operation(
-    "end_token",
+    "delete_token",
     "DELETE",
     "/tokens/{token_id}",
     Permission.KEYS,
@@ -225,6 +225,7 @@ END_TOKEN = Operation(
     ),
     commands=(
         Command(
+            "admin-token end",
             help="Programs that use it stop working at once.",
             confirms=False,
             done="It has ended.",

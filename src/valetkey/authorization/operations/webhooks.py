@@ -213,7 +213,7 @@ CHANGE_WEBHOOK = Operation(
 )
 
 REMOVE_WEBHOOK = Operation(
-    "remove_webhook",
+    "delete_webhook",
     "DELETE",
     _ONE,
     Permission.SETTINGS,
@@ -237,6 +237,7 @@ REMOVE_WEBHOOK = Operation(
     ),
     commands=(
         Command(
+            "webhook remove",
             question="Delete this webhook? Queued events are not sent.",
             done="The webhook is deleted.",
         ),
@@ -289,7 +290,7 @@ DISABLE_WEBHOOK = Operation(
 )
 
 ISSUE_WEBHOOK_SECRET = Operation(
-    "issue_webhook_secret",
+    "create_webhook_secret",
     "POST",
     f"{_ONE}/secret",
     Permission.SETTINGS,

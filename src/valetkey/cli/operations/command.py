@@ -33,7 +33,7 @@ _GROUPS = {
 }
 """The group of paths that begin with another word than its plural."""
 
-_VERBS = {"read": "show", "make": "create", "register": "create"}
+_VERBS = {"read": "show"}
 _USER = "USER is uid:NUMBER, name:USERNAME or email:ADDRESS; the prefix may be left out."
 _STATUS = re.compile(r"(?:: | with )[45]\d\d(?=\.)")
 """The status of a refusal, at the end of a sentence about the admin API."""

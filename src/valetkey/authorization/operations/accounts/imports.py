@@ -211,7 +211,7 @@ IMPORTS = (
         commands=(),
     ),
     Operation(
-        "upload_user_import",
+        "create_user_import",
         "POST",
         _ALL,
         Permission.USERS,

@@ -127,7 +127,7 @@ def _conflict(description: str) -> Refused:
 
 
 MAKE_USER = Operation(
-    "make_user",
+    "create_user",
     "POST",
     "/users",
     Permission.USERS,
@@ -155,7 +155,7 @@ MAKE_USER = Operation(
 )
 
 ISSUE_PASSWORD_LINK = Operation(
-    "issue_password_link",
+    "create_password_link",
     "POST",
     "/users/{uid}/password-link",
     Permission.USERS,

@@ -228,7 +228,7 @@ def end_app(tx: Transaction, call: Call, user: User) -> bool:
 
 
 END_APP = Operation(
-    "end_user_app",
+    "delete_user_app",
     "DELETE",
     f"{_ONE}/apps/{{client_id}}",
     Permission.USERS,
@@ -246,7 +246,7 @@ END_APP = Operation(
             carries=("app", "client_id"),
         ),
     ),
-    commands=(Command(confirms=False),),
+    commands=(Command("user end-app", confirms=False),),
 )
 
 

@@ -71,7 +71,7 @@ def _shown(each: Invitation) -> InvitationShown:
 
 
 INVITE = Operation(
-    "invite",
+    "create_invitation",
     "POST",
     "/invitations",
     Permission.CLIENTS,
@@ -95,7 +95,7 @@ INVITE = Operation(
 )
 
 WITHDRAW_INVITATION = Operation(
-    "withdraw_invitation",
+    "delete_invitation",
     "DELETE",
     "/invitations/{invitation_id}",
     Permission.CLIENTS,
@@ -103,6 +103,7 @@ WITHDRAW_INVITATION = Operation(
     writes(withdraw_invitation),
     status=204,
     event=InvitationWithdrawn,
+    commands=(Command("registration withdraw"),),
 )
 
 REGISTRATION = (

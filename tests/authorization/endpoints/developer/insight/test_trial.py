@@ -270,7 +270,7 @@ def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -
 def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
-        declare = next(each for each in APIS if each.id == "declare_api")
+        declare = next(each for each in APIS if each.id == "create_api")
         for name, clients in (("Calendar", ["any"]), ("Files", ["other"])):
             wanted = ApiWanted(
                 f"https://{name.lower()}.example", name, {f"{name}:read": "see it"}, clients=clients
