@@ -225,4 +225,4 @@ def test_operations_have_ids_of_one_style() -> None:
         if each.method == "DELETE" and len(segments) == 2:
             assert verb in {"delete", "reset"}, each.id
         if each.method == "GET":
-            assert verb in {"list", "read", "export"}, each.id
+            assert verb in {"list", "read", "export", "preview"}, each.id
