@@ -136,6 +136,8 @@ _CONTRACTS = {
     "0027_before_one_outbox.sql": "its rows move to a table that the version before writes no more",
     "0039_before_access_to_apis.sql": "a name added to scopes, which the version before leaves out "
     "of tokens, as no API declares it",
+    "0060_before_subjects_of_links.sql": "unique where the column that it adds is set, which the "
+    "version before never does",
     "0051_before_apps_of_users.sql": "an index on a column with which the new index begins",
 }
 """Migrations after which the version before runs on, though they do more than expand; and why."""

@@ -25,6 +25,7 @@ LISTS = (
     "response_modes_supported",
     "grant_types_supported",
     "acr_values_supported",
+    "prompt_values_supported",
     "subject_types_supported",
     "id_token_signing_alg_values_supported",
     "id_token_encryption_alg_values_supported",

@@ -28,7 +28,7 @@ SECRET = "w" * 40
 CALLBACK = "https://app.example/cb"
 BACK = "https://app.example/bye"
 SECONDS = CEILING
-_ENCRYPTION = ["RSA-OAEP-256", "A128GCM", "A256GCM"]
+_ENCRYPTION = ["RSA-OAEP-256", "A128CBC-HS256", "A128GCM", "A256GCM"]
 _KEY = RSAKey.generate_key(2_048, {"use": "enc", "kid": "e1"})
 
 

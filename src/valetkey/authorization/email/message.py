@@ -131,7 +131,7 @@ def _receiver(to: str) -> Address:
     local, _, domain = ascii_email(to).rpartition("@")
     if not local or not domain:
         raise ValueError("half of the address is missing")
-    if not domain.isascii():
+    if not all(map(_LABEL.fullmatch, domain.split("."))):
         raise ValueError("the domain of the address is invalid")
     return Address(username=local, domain=domain)
 

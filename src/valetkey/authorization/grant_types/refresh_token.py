@@ -202,7 +202,7 @@ def _repeatable_until(request: TokenRequest, grant: Grant, previous: Previous) -
 
     The current one was never used: then it would have a successor itself. A client that
     authenticated has lost the response, so it is answered until the successor expires. A public
-    client may be anyone who has the token (docs/decisions/0047-lost-refresh-responses.md).
+    client may be anyone who has the token (docs/decisions/0049-lost-refresh-responses.md).
     """
     if request.client.is_public:
         return later(previous.rotated_at, request.policy.refresh_reuse_window)

@@ -166,7 +166,7 @@ EVENTS = (
         "Why a request was refused, by the reference of its error",
         reads(read_refusal),
         description="Records are kept for seven days, and written a moment after the refusal. "
-        "Those of the resource server are found by `valetkey explain`.",
+        "The command `explain` finds those of the resource server, too.",
         gives=RefusalShown,
         commands=(),
     ),

@@ -56,6 +56,7 @@ DOORS: Mapping[str, Door] = {
     "/": _ANY,
     "/.well-known/openid-configuration": _ANY,
     "/.well-known/oauth-authorization-server": _ANY,
+    "/.well-known/jwks.json": _ANY,
     "/assets/{file}": Door(Need.ANYBODY, at="/assets/x", shown=False),
     "/logos/{name}": Door(Need.ANYBODY, at="/logos/x", shown=False),
     "/pictures/{name}": Door(Need.ANYBODY, at="/pictures/x", shown=False),

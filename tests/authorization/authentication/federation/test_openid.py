@@ -1,7 +1,6 @@
 """An OpenID provider: a real second Valetkey vouches for people, and hostile ones do not."""
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
@@ -9,11 +8,22 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, utils
 from joserfc import jwt as jose
 from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 
+from tests.authorization.authentication.federation.rogue_provider import (
+    CALLBACK,
+    CODE,
+    JOURNEY,
+    KEY,
+    NOW,
+    announce,
+    at_hash,
+    claims,
+    line,
+    raw,
+    signed,
+)
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.authentication.federation.openid import OpenIdProvider
 from valetkey.authorization.authentication.federation.provider import (
@@ -29,25 +39,9 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.kernel.secret import Secret, to_base64url
+from valetkey.kernel.secret import Secret
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
-
-CODE = {"code": "abc"}
-CALLBACK = "http://127.0.0.1:9/oauth/sign-in/with/other/callback"
-JOURNEY = UpstreamState("state", "the-nonce-of-this-trip", "v" * 43, CALLBACK)
-NOW = SYSTEM.now()
-
-
-def line(
-    issuer: str, client_id: str = "us", secret: str = "s" * 40, keep: tuple[str, ...] = ()
-) -> ProviderConnection:
-    """To a provider on loopback."""
-    settings = ProviderSettings(
-        "other", "Other", ProviderKind.OPENID, issuer, client_id, keep_claims=keep
-    )
-    door = OutboundHttp([ip_network("127.0.0.0/8")], SYSTEM.now)
-    return ProviderConnection(settings, Secret(secret), door, SYSTEM.now)
 
 
 async def _sent(provider: OpenIdProvider, upstream_state: UpstreamState) -> str:
@@ -89,9 +83,6 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
     assert claimed.auth_time is not None
 
 
-KEY = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
-
-
 @pytest.fixture
 def rogue() -> Iterator[Pages]:
     """A provider whose every answer a test writes."""
@@ -105,26 +96,6 @@ def rogue() -> Iterator[Pages]:
         server.at["/.well-known/openid-configuration"] = Page(json.dumps(document).encode())
         server.at["/jwks"] = Page(json.dumps({"keys": [KEY.as_dict(private=False)]}).encode())
         yield server
-
-
-def claims(server: Pages, **more: object) -> dict[str, object]:
-    """What a good ID token says, changed by `more`; None leaves one out."""
-    said: dict[str, object] = {
-        "iss": server.url,
-        "sub": "248289761001",
-        "aud": "us",
-        "exp": NOW + 300,
-        "iat": NOW,
-        "nonce": JOURNEY.nonce,
-        "email": "ada@example.com",
-        "email_verified": True,
-    }
-    return {name: value for name, value in {**said, **more}.items() if value is not None}
-
-
-def signed(said: Mapping[str, object], key: ECKey | OctKey = KEY, alg: str = "ES256") -> str:
-    """As that provider would."""
-    return jose.encode({"alg": alg, "kid": "one"}, dict(said), key, algorithms=[alg])
 
 
 def read(server: Pages, token: str, answer: Mapping[str, str] | None = None) -> ClaimedIdentity:
@@ -259,19 +230,6 @@ def test_what_the_header_must_say_is_checked(
     assert check(rogue, raw(claims(rogue), more)) == why
 
 
-def raw(said: Mapping[str, object], header: Mapping[str, object], key: ECKey = KEY) -> str:
-    """Signed with ES256, whatever the header says; None leaves a parameter out."""
-    members = {"alg": "ES256", "kid": "one", **header}
-    kept = {name: value for name, value in members.items() if value is not None}
-    parts = (to_base64url(json.dumps(each).encode()) for each in (kept, said))
-    text = ".".join(parts).encode()
-    private = key.private_key
-    assert private is not None
-    der = private.sign(text, ec.ECDSA(hashes.SHA256()))
-    signature = b"".join(n.to_bytes(32) for n in utils.decode_dss_signature(der))
-    return f"{text.decode()}.{to_base64url(signature)}"
-
-
 RSA = RSAKey.generate_key(2048)
 
 
@@ -321,12 +279,6 @@ def test_algorithms_of_jwa_are_verified(rogue: Pages, alg: str) -> None:
             assert refused.value.refusal.check == "federation.at_hash"
     token = jose.encode({"alg": alg}, claims(rogue), _STRANGERS[alg], [alg])
     assert check(rogue, token) == "federation.jwt.signature"
-
-
-def at_hash(alg: str, token: str) -> str:
-    """The hash that belongs into an ID token of this algorithm (Core section 3.1.3.6)."""
-    digest = hashlib.new(f"sha{alg[2:]}" if alg[:2] != "Ed" else "sha512", token.encode()).digest()
-    return to_base64url(digest[: len(digest) // 2])
 
 
 @pytest.mark.parametrize(
@@ -693,12 +645,6 @@ def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:
         return counts
 
     assert asyncio.run(story()) == [1, 1, 2]
-
-
-def announce(server: Pages, **more: object) -> None:
-    """Add to what the provider announces."""
-    document = json.loads(server.at["/.well-known/openid-configuration"].body)
-    server.at["/.well-known/openid-configuration"] = Page(json.dumps({**document, **more}).encode())
 
 
 @pytest.mark.parametrize(

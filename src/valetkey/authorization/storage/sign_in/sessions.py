@@ -62,8 +62,7 @@ class Sessions(Struct, frozen=True):
     def active_of(self, uid: Uid, seen_after: Instant, now: Instant) -> Sequence[Session]:
         """Return the sessions of `live_of` that were used after `seen_after`, as pages show them.
 
-        The others are only left: with `seen_after` as early as sessions end unused, nobody can
-        use them any more.
+        The others have ended unused, but are not deleted yet.
         """
         return [each for each in self.live_of(uid, now) if each.last_seen_at > seen_after]
 
