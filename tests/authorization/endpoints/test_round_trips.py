@@ -20,7 +20,7 @@ _TURNS = 12
 
 
 def _declare(tx: Transaction, now: Instant) -> None:
-    everywhere = tuple(ClaimLocation)
+    everywhere = (ClaimLocation.ID_TOKEN, ClaimLocation.USERINFO, ClaimLocation.ACCESS_TOKEN)
     for name, source in (("tenant", "constant:eu"), ("domain", "email_domain")):
         assert declare_claim(tx, DeclaredClaim(name, source, everywhere), "", now) is True
     teams = DeclaredClaim("teams", "groups", everywhere, clients=frozenset({"teams"}))

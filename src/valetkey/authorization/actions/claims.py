@@ -21,10 +21,11 @@ Faults = tuple[MetadataError, ...]
 
 _MOST_LISTED = 100
 _LONGEST_CONSTANT = 1_000
+_ONLY_INTROSPECTION = frozenset({Source.USERNAME, Source.EMAIL})
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
 _SOURCES = (
-    "attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT, email_domain or "
-    "upstream:PROVIDER:NAME"
+    "attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT, email_domain, "
+    "username, email or upstream:PROVIDER:NAME"
 )
 
 
@@ -67,7 +68,7 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
     kind, _, argument = claim.source.partition(":")
     if re.fullmatch(CLAIM_NAME, claim.name) is None:
         yield MetadataError("name", "a letter, then at most 199 letters, digits and _ . : / -")
-    elif claim.name in RESERVED_CLAIMS:
+    elif claim.name in RESERVED_CLAIMS and not (kind == claim.name in _ONLY_INTROSPECTION):
         yield MetadataError("name", f"another: {claim.name} has a meaning of its own")
     elif claim.name in {GROUPS, ROLES} and kind != claim.name:
         yield MetadataError("from", f"{claim.name}, because that is what this claim means")
@@ -77,18 +78,28 @@ def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
     has_argument = {
         Source.ATTRIBUTE: bool(argument),
         Source.CONSTANT: 0 < len(argument) <= _LONGEST_CONSTANT,
-        Source.EMAIL_DOMAIN: ":" not in claim.source,
+        **dict.fromkeys((Source.EMAIL_DOMAIN, *_ONLY_INTROSPECTION), ":" not in claim.source),
         Source.UPSTREAM: ":" in argument,
     }
     if kind not in set(Source) or not has_argument.get(Source(kind), True):
         yield MetadataError("from", _SOURCES)
-    if not claim.places:
-        yield MetadataError("in", f"one or more of {', '.join(ClaimLocation)}")
+    yield from _place_faults(claim, kind)
     if claim.scope and _SCOPE.fullmatch(claim.scope) is None:
         yield MetadataError("scope", "the name of one scope")
     for name, listed in (("clients", claim.clients), ("apis", claim.apis)):
         if len(listed) > _MOST_LISTED:
             yield MetadataError(name, f"at most {_MOST_LISTED}, or none for all")
+
+
+def _place_faults(claim: DeclaredClaim, kind: str) -> Iterator[MetadataError]:
+    if not claim.places:
+        yield MetadataError("in", f"one or more of {', '.join(ClaimLocation)}")
+    elif kind in _ONLY_INTROSPECTION:
+        # Apps get both by scopes that users allow, and a token would keep what was true once.
+        if claim.places != (ClaimLocation.INTROSPECTION,):
+            yield MetadataError("in", f"introspection alone, for a claim from {kind}")
+    elif ClaimLocation.INTROSPECTION in claim.places:
+        yield MetadataError("in", "access_token, whose claims are in introspection as well")
 
 
 def _unknown(

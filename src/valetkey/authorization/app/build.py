@@ -157,6 +157,7 @@ async def build(
     clients = client_routes(
         foundation,
         client_auth,
+        directory,
         documents,
         apis,
         claims,

@@ -71,6 +71,7 @@ from valetkey.web.router import Body, Route
 def client_routes(
     foundation: Foundation,
     client_auth: ClientRequestAuthentication,
+    directory: ClientDirectory,
     documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
@@ -108,6 +109,8 @@ def client_routes(
         client_auth,
         reader,
         apis,
+        directory,
+        claims,
         key,
         foundation.issuer,
         refuse,

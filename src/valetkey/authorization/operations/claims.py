@@ -49,7 +49,7 @@ _Source = Annotated[
         min_length=1,
         max_length=1_100,
         description="attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT, "
-        "email_domain or upstream:PROVIDER:NAME.",
+        "email_domain, username, email or upstream:PROVIDER:NAME.",
     ),
 ]
 _Texts = Annotated[
@@ -86,7 +86,7 @@ class ClaimWanted(
 
     source: _Source
     places: Annotated[
-        list[ClaimLocation], msgspec.Meta(min_length=1, max_length=3, description="Where it is.")
+        list[ClaimLocation], msgspec.Meta(min_length=1, max_length=4, description="Where it is.")
     ]
     scope: Annotated[
         str,
@@ -166,6 +166,9 @@ class ClaimsPreview(msgspec.Struct, frozen=True):
     access_token: _Claims
     id_token: _Claims | None
     userinfo: _Claims | None
+    introspection: Annotated[
+        _Claims, msgspec.Meta(description="What introspection adds for the API of the token.")
+    ]
 
 
 async def preview_claims(call: Call) -> Result:
@@ -219,6 +222,11 @@ def _preview(tx: Transaction, call: Call) -> ClaimsPreview:
         id_token=content(identity, now, issuer, subjects, lifetime) if is_openid else None,
         # Tokens for other APIs are none for userinfo.
         userinfo=_userinfo(tx, call, user, client, scope) if is_openid and api.is_default else None,
+        introspection=dict(
+            services.claims.of_introspection(
+                tx, services.claims.declared(tx), client.id, api, scope, user
+            )
+        ),
     )
 
 

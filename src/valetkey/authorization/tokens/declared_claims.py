@@ -190,6 +190,24 @@ class TokenClaims:
         require_bounded(found, _lists(chosen, GROUPS))
         return found
 
+    async def introspected(self, revision: int) -> Sequence[DeclaredClaim]:
+        """Return the declared claims of introspection, by the revision as for `as_of`."""
+        known = await self.as_of(revision)
+        return [each for each in known if ClaimLocation.INTROSPECTION in each.places]
+
+    def of_introspection(
+        self,
+        tx: Transaction,
+        declared: Sequence[DeclaredClaim],
+        client_id: str,
+        api: Api,
+        scope: Scope,
+        user: User | None,
+    ) -> Claims:
+        """Return those of `declared` that introspection tells the API of a token about its user."""
+        chosen = _chosen(declared, ClaimLocation.INTROSPECTION, client_id, api, scope)
+        return _Values(tx, user, api, self._at).of(chosen)
+
     def are_stored_with_user(
         self, declared: Sequence[DeclaredClaim], client_id: str, scope: Scope
     ) -> bool:
@@ -355,6 +373,12 @@ class _Values:
                 # An unverified address must not be taken for membership of its domain.
                 verified = self.user.email_verified_at is not None
                 return self.user.email.rpartition("@")[2].lower() if verified else None
+            case Source.USERNAME:
+                return self.user.username
+            case Source.EMAIL:
+                # Mail servers find mailboxes by it: an unverified address proves nothing.
+                verified = self.user.email_verified_at is not None
+                return self.user.email if verified else None
             case Source.UPSTREAM:
                 provider, _, name = argument.partition(":")
                 known = self._known_at(self._tx)

@@ -53,12 +53,16 @@ class Read:
 
 
 class TokenState(Struct, frozen=True):
-    """A token and its liveness; `grant` and `user` are set if the query for that read them."""
+    """A token and its liveness; `grant` and `user` are set if the query for that read them.
+
+    `of_user` are the declared claims that introspection adds for the token's API.
+    """
 
     read: Read
     liveness: Liveness
     grant: Grant | None = None
     user: User | None = None
+    of_user: Claims = NO_CLAIMS
 
 
 class _Verified:

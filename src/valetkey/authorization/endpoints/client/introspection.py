@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
@@ -18,6 +19,7 @@ from valetkey.authorization.endpoints.client.request import (
 )
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.register.claim import NO_CLAIMS, DeclaredClaim
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.protocol.liveness import require_live
@@ -25,6 +27,7 @@ from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.answer_cache import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
     Read,
@@ -38,6 +41,7 @@ from valetkey.kernel.jose.access_token import act_of
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Pairs, Request, Response, json_response
@@ -74,6 +78,8 @@ class IntrospectionEndpoint(Struct, frozen=True):
     client_auth: ClientRequestAuthentication
     reader: AccessTokenReader
     apis: ApiDirectory
+    directory: ClientDirectory
+    claims: TokenClaims
     fingerprints: FingerprintKey
     issuer: str
     refuse: ClientRefusal
@@ -127,7 +133,9 @@ class IntrospectionEndpoint(Struct, frozen=True):
             return response
         read = await self.reader.read_by_value(token, now)
         is_of_default_api = caller.audience in ("", self.reader.audience)
-        if is_reference(token) and is_of_default_api and not is_pairwise:
+        declared = await self.claims.introspected(self.directory.revision)
+        takes_one = not is_pairwise and not declared
+        if is_reference(token) and is_of_default_api and takes_one:
             found = await self.store.read_one(
                 lambda tx: self.reader.find_unexpired_reference(tx, token, now)
             )
@@ -136,12 +144,11 @@ class IntrospectionEndpoint(Struct, frozen=True):
             if found.read.audience == self.reader.audience:
                 self.known.add(token, number, CachedAnswer(found), now)
                 return self._response(caller, found, now, "")
-        # Looked up apart: a subject for its sector, the client of a JWT without a grant, and
-        # whether another API ended.
+        # Looked up apart: a subject for its sector, the client of a JWT without a grant, claims of
+        # the user, and whether another API ended.
         of_grant = read is not None and read.grant_id and read.audience == self.reader.audience
-        takes_one = of_grant and not is_pairwise
-        ask = self.store.read_one if takes_one else self.store.read
-        said, found = await ask(lambda tx: self._say(tx, caller, token, read, now))
+        ask = self.store.read_one if of_grant and takes_one else self.store.read
+        said, found = await ask(lambda tx: self._say(tx, caller, token, read, declared, now))
         if found is not None:
             self.known.add(token, number, CachedAnswer(found), now)
         return said
@@ -162,18 +169,31 @@ class IntrospectionEndpoint(Struct, frozen=True):
         return Response(200, text.encode("ascii"), (("content-type", SIGNED), *_NO_STORE))
 
     def _say(
-        self, tx: Transaction, caller: _Caller, token: str, read: Read | None, now: Instant
+        self,
+        tx: Transaction,
+        caller: _Caller,
+        token: str,
+        by_value: Read | None,
+        declared: Sequence[DeclaredClaim],
+        now: Instant,
     ) -> tuple[Mapping[str, object], TokenState | None]:
         if (parts := parse_refresh_token(token)) is not None:
             return self._say_refresh_token(tx, caller, parts, now), None
-        found = self.reader.find_for_any_api(tx, token, read, now)
+        found = self.reader.find_for_any_api(tx, token, by_value, now)
         if found is None:
             return _INACTIVE, None
-        audience = found.read.audience
-        if audience != self.reader.audience:
-            api = self.apis.find(tx, audience)
-            if api is None or api.identifier != audience:
+        read, api = found.read, self.apis.default
+        if read.audience != self.reader.audience:
+            named = self.apis.find(tx, read.audience)
+            if named is None or named.identifier != read.audience:
                 return _INACTIVE, None
+            api = named
+        if declared and read.uid is not None:
+            user = found.user or tx.users.find(Uid(read.uid))
+            of_user = self.claims.of_introspection(
+                tx, declared, read.client_id, api, read.scope, user
+            )
+            found = replace(found, of_user=of_user)
         return self._response(caller, found, now, self._subject(tx, caller, found.read.uid)), found
 
     def _response(
@@ -184,6 +204,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
             return _INACTIVE
         said: dict[str, object] = {
             **live.claims,
+            **(found.of_user if caller.audience == live.audience else NO_CLAIMS),
             "active": True,
             "scope": str(live.scope),
             "client_id": live.client_id,

@@ -28,6 +28,7 @@ class ClaimLocation(StrEnum):
     ID_TOKEN = "id_token"
     USERINFO = "userinfo"
     ACCESS_TOKEN = "access_token"
+    INTROSPECTION = "introspection"  # for the API of the token, as things are when it asks
 
 
 class Source(StrEnum):
@@ -38,6 +39,8 @@ class Source(StrEnum):
     ROLES = "roles"  # the identifier of an API; none for that of the token
     CONSTANT = "constant"  # the text
     EMAIL_DOMAIN = "email_domain"
+    USERNAME = "username"
+    EMAIL = "email"
     UPSTREAM = "upstream"  # the id of a provider, a colon, and the name of its kept claim
 
 

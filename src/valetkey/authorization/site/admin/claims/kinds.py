@@ -114,6 +114,8 @@ SOURCES = (
     ("roles", translatable("Roles at the API of the token")),
     ("roles:", translatable("Roles at the API whose identifier is below")),
     ("email_domain", translatable("Domain of the email address")),
+    ("username", translatable("Username, for introspection")),
+    ("email", translatable("Verified email address, for introspection")),
     ("constant:", translatable("The text below, for all users")),
     ("upstream:", translatable("Stored claim of a sign-in provider, such as google:hd below")),
 )
@@ -121,6 +123,7 @@ PLACE_WORDS = {
     "id_token": translatable("ID token"),
     "userinfo": translatable("Userinfo response"),
     "access_token": translatable("Access token"),
+    "introspection": translatable("Introspection response"),
 }
 
 

@@ -124,6 +124,8 @@ def _found(page: PreviewPage, found: ClaimsPreview) -> PreviewPage:
         "access_token": found.access_token,
         "userinfo": found.userinfo,
     }
+    if found.introspection:
+        contents["introspection"] = found.introspection
     words = kinds.PLACE_WORDS
     return replace(
         page,
