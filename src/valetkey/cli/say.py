@@ -28,7 +28,9 @@ def as_json(value: object) -> None:
 def program() -> str:
     """Return the program as it is called from here: its name if that is on the PATH."""
     found, called = shutil.which("valetkey"), Path(sys.argv[0])
-    if called.name != "valetkey" or (found and Path(found).samefile(called)):
+    if called.name != "valetkey" or not called.exists():
+        return "valetkey"
+    if found and Path(found).samefile(called):
         return "valetkey"
     path, here = called.absolute(), Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))

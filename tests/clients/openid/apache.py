@@ -93,11 +93,11 @@ def guarded(program: str, servers: Servers) -> Generator[Site]:
         backchannel_logout_session_required=True,
     )
     client = servers.register_client(replace(metadata, openid=openid), CLIENT, SECRET)
-    (printed,) = preset.configuration(client, CLIENT, servers.auth_url, SECRET, SYSTEM.random)
+    printed, landing = preset.configuration(client, CLIENT, servers.auth_url, SECRET, SYSTEM.random)
     files = {
         printed.name: printed.text,
         "pages/guarded/page.html": "<p id=page>for members</p>",
-        "pages/bye.html": "<p id=bye>good bye</p>",
+        f"pages/{landing.name}": f"{landing.text}<p id=bye>good bye</p>",
     }
     with apache(program, port, "auth_openidc", _GUARDED, files) as log:
         yield Site(servers, url, log)

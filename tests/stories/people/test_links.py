@@ -69,6 +69,7 @@ BY_PROGRAMS = {
     ("/oauth/sign-in/arrived", "GET"): "another server sends people there: test_federation",
     ("/oauth/sign-in/arrived", "POST"): "another server sends people there: test_federation",
     ("/oauth/sign-in/with/{provider}/callback", "GET"): "another server sends people there",
+    ("/oauth/sign-in/with/{provider}/callback", "POST"): "the same, by form_post",
     ("/oauth/start", "GET"): "another site links to it",
     ("/admin/events/live", "GET"): "a script asks for new events: test_live",
     ("/admin/clients/selected/{act}", "GET"): "a change of the language on the page before",
