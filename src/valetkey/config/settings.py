@@ -226,7 +226,10 @@ class RegistrationSettings:
     """An app that was unused for this long is deleted."""
 
     registrations_per_hour: Annotated[int, whole(1, 1_000_000, "registrations an hour")] = 300
-    """Registrations that one IP address may try per hour; an IPv6 /56 counts as one address."""
+    """Registrations that one address (/24 or /56) may make per hour of apps that no user signs in
+    to. An app stops counting at its first sign-in, and with a token of `valetkey registration
+    invite` none counts; ten times as many may be registered in all. Each worker fetches as many
+    metadata documents of unknown apps for one address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +278,11 @@ class LimitSettings:
 
     sign_in_window: Annotated[Lifetime, rules.lifetime("1m", "1d")] = minutes(15)
     """Time for which a failed sign-in counts."""
+
+    unopened_links_per_address: Annotated[int, whole(3, 100_000, "links an hour")] = 30
+    """Sign-ups, and password resets, that one address (/24 or /56) may begin per hour without the
+    link in the email being used. One whose link was used stops counting; ten times as many may be
+    begun in all. An email that is sent again counts again."""
 
     client_failures: Annotated[int, whole(3, 100_000, "failures a minute")] = 300
     """Failed client authentications per minute for one client from one address (/24 or /56) before

@@ -209,6 +209,22 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 0
         assert memory.write(lambda tx: tx.throttles.take("b", limit, NOW)) == 0
 
+    def test_finished_attempts_count_only_for_all_attempts(self, memory: Memory) -> None:
+        """An attempt that is finished too late still counts; ten times the limit may be begun."""
+        limit = Limit(attempts=2, window=seconds(100))
+        told = memory.contend(lambda tx, _: tx.throttles.begin("a", limit, NOW))
+        assert told.count(0) == limit.attempts
+        late = Instant(NOW + limit.window)
+        memory.write(lambda tx: tx.throttles.finish("a", NOW, limit.window, late))
+        assert memory.write(lambda tx: tx.throttles.begin("a", limit, NOW)) > 0
+        for _ in range(9 * limit.attempts):
+            memory.write(lambda tx: tx.throttles.finish("a", NOW, limit.window, NOW))
+            assert memory.write(lambda tx: tx.throttles.begin("a", limit, NOW)) == 0
+        memory.write(lambda tx: tx.throttles.finish("a", NOW, limit.window, NOW))
+        assert memory.write(lambda tx: tx.throttles.begin("a", limit, NOW)) > 0
+        memory.write(lambda tx: tx.throttles.cancel("a"))
+        assert memory.write(lambda tx: tx.throttles.begin("a", limit, NOW)) == 0
+
     def test_clock_correction_does_not_prolong_the_wait(self, memory: Memory) -> None:
         """A clock set back by more than servers may differ empties the buckets that it filled."""
         limit = Limit(attempts=3, window=seconds(900))

@@ -36,6 +36,9 @@ MOST_ALIKE = 10
 LEFT_ALONE = hours(1)
 """How long a registration is not evicted: a user may be about to sign in with it."""
 
+REGISTRATION_WINDOW = hours(1)
+"""Time in which the registrations of one network are counted."""
+
 _MOST_REPLACED = 20
 """Maximum number of unused registrations that one new registration replaces."""
 
@@ -86,9 +89,17 @@ class SelfRegistrar(Struct, frozen=True):
         return self.rules.widened(was).read(said, was, rules.faults)
 
     def register(
-        self, tx: Transaction, metadata: ClientMetadata, fresh: FreshRegistration, now: Instant
+        self,
+        tx: Transaction,
+        metadata: ClientMetadata,
+        fresh: FreshRegistration,
+        now: Instant,
+        counted: str = "",
     ) -> Registered:
-        """Register the client by the same rules as every other channel. Raises Refused."""
+        """Register the client by the same rules as every other channel. Raises Refused.
+
+        `counted` is the rate limit that counts it until a user signs in to it, "" for none.
+        """
         secret = fresh.secret if is_by_secret(metadata.proof) else None
         # Locked: the removals below are counted one registration after the other.
         tx.clients.hold_all()
@@ -100,7 +111,7 @@ class SelfRegistrar(Struct, frozen=True):
         appearance = self._looks(metadata)
         self._make_room(tx, appearance, now)
         token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
-        tx.registrations.add(client.id, token, appearance, now)
+        tx.registrations.add(client.id, token, appearance, now, counted=counted)
         return Registered(replace(client, self_registered=True), secret)
 
     def keep_document(
@@ -284,6 +295,15 @@ class Uses:
             if len(self._noted) >= _MOST_NOTED:
                 self._noted.clear()
             self._noted[client.id] = now
+
+
+def note_sign_in(tx: Transaction, client: Client, now: Instant) -> None:
+    """Record that a user signed in to the client: its registration no longer counts."""
+    if not client.self_registered:
+        return
+    tx.registrations.note_use(client.id, now)
+    if found := tx.registrations.end_count(client.id):
+        tx.throttles.finish(*found, REGISTRATION_WINDOW, now)
 
 
 def invite(

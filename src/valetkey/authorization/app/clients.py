@@ -23,6 +23,7 @@ from valetkey.authorization.endpoints.client.registration import (
     ManageEndpoint,
     RegisterEndpoint,
     RegistrationAnswers,
+    RegistrationLimit,
 )
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
@@ -60,11 +61,10 @@ from valetkey.config.settings import RegistrationMode
 from valetkey.database.watch import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.moment import Instant
 from valetkey.web.cors import ANY_ORIGIN, Cors, any_origin
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.health import Health
-from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route
 
 
@@ -268,9 +268,9 @@ def registration_routes(foundation: Foundation, refuse: ClientRefusal) -> tuple[
     registrar, store = foundation.self_registrar(), foundation.store
     answers = RegistrationAnswers(foundation.issuer, refuse)
     sectors, random = Sectors(foundation.outgoing), foundation.runtime.random
-    tries = Buckets(settings.registrations_per_hour, hours(1))
-    register = RegisterEndpoint(store, registrar, sectors, settings.mode, tries, answers, random)
-    manage = ManageEndpoint(store, registrar, sectors, tries, answers, random)
+    limit = RegistrationLimit(store, registrar.fingerprints, settings.registrations_per_hour)
+    register = RegisterEndpoint(store, registrar, sectors, settings.mode, limit, answers, random)
+    manage = ManageEndpoint(store, registrar, sectors, limit, answers, random)
     one = {"GET": manage.read, "PUT": manage.replace, "DELETE": manage.remove}
     return (
         Route("/oauth/register", {"POST": register}, answers.refuse, Body.JSON, cors=any_origin),

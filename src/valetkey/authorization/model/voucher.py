@@ -123,7 +123,8 @@ class DeviceCode(Struct, frozen=True):
 
     `user_code` is the fingerprint of the user code, `address` where the device asked from.
     `payload` is what the user allowed, encoded as for an authorization code; "" until then. `scope`
-    and `apis` are those of the request, as a code has them.
+    and `apis` are those of the request, as a code has them. `counted` is the rate limit of the
+    network that asked, which counts the code until it is allowed.
     """
 
     fingerprint: Fingerprint
@@ -140,6 +141,7 @@ class DeviceCode(Struct, frozen=True):
     state: DeviceCodeState = DeviceCodeState.PENDING
     payload: str = ""
     apis: tuple[ApiGeneration, ...] = ()
+    counted: str = ""
 
     def is_pending(self, now: Instant) -> bool:
         """Return whether the user can still decide."""

@@ -98,11 +98,13 @@ class DeviceSettings:
     its interval grows by 5 seconds each time, up to a minute."""
 
     codes_per_client: Annotated[int, whole(1, 100_000, "codes")] = 500
-    """Codes that one client may request in `code_lifetime`, so never more than twice as many are
-    open. Fewer open codes make a guess less likely to hit one."""
+    """Codes that one client may request in `code_lifetime` without a user allowing them, so never
+    more than twice as many are open. Fewer open codes make a guess less likely to hit one."""
 
     codes_per_address: Annotated[int, whole(1, 100_000, "codes")] = 30
-    """Codes that one address (/24 or /56) may request in `code_lifetime`, for all clients."""
+    """Codes that one address (/24 or /56) may request in `code_lifetime`, for all clients, without
+    a user allowing them. A code that was allowed stops counting; ten times as many may be requested
+    in all."""
 
     wrong_codes: Annotated[int, whole(3, 1_000, "codes")] = 10
     """Wrong codes that one user, and one address, may enter in `code_lifetime`."""

@@ -20,7 +20,7 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.support.cases import case
 from tests.support.harness import Harness
 from tests.support.plain_browser import usual
-from valetkey.authorization.actions.account.sign_up import FROM_ONE_PLACE, LIFETIME, SENT_AGAIN
+from valetkey.authorization.actions.account.sign_up import LIFETIME, SENT_AGAIN
 from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.mail import MailSettings
@@ -198,21 +198,6 @@ def test_lg_25_a_line_break_in_the_address_is_refused(tmp_path: Path) -> None:
             )
             assert answer.status == 400
         assert await letters(it) == []
-
-    run(tmp_path, story)
-
-
-def test_sign_ups_per_address_are_limited(tmp_path: Path) -> None:
-    async def story(it: Harness) -> None:
-        here = browser(it)
-        await here.get("/account/new")
-        key = it.foundation.keyring.fingerprint_key
-        place = f"sign_up_from:{key.of('throttle', '192.0.2.0/24')}"
-        for _ in range(FROM_ONE_PLACE.attempts):
-            await it.write(lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, it.clock.now))
-        answer = await asked_to_sign_up(it, here)
-        assert answer.status == 429
-        assert 'value="grace"' in answer.body
 
     run(tmp_path, story)
 

@@ -199,6 +199,9 @@ EXAMPLES: Mapping[str, PageContext] = {
         Reader.OPERATOR,
         "VK-7F3K-9QXM-2RTD",
     ),
+    "problem_slow_down": ProblemPage(
+        ErrorCode.SLOW_DOWN, "Too many codes were entered.", Reader.VISITOR, wait=180
+    ),
     "problem_not_found": ProblemPage(
         ErrorCode.NOT_FOUND, "Nothing is served at this address.", Reader.VISITOR
     ),

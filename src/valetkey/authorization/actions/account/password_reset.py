@@ -38,8 +38,8 @@ FIRST_LIFETIME = LIFETIMES[VoucherKind.FIRST_PASSWORD]
 
 _KINDS = (VoucherKind.PASSWORD_RESET, VoucherKind.FIRST_PASSWORD)
 
-FROM_ONE_PLACE = Limit(30, hours(1))
-"""Maximum rate of requests from one network (/24 or /56)."""
+WINDOW = hours(1)
+"""Time in which the requests of one network are counted."""
 
 _LONGEST_NAME = 320
 _SALT = 16
@@ -59,15 +59,20 @@ class PasswordReset(Struct, frozen=True):
         The answer and the work are the same if there is none. Returns the seconds to wait, 0 if
         done.
         """
-        link, key = self.links.fresh(), self.passwords.key
+        link, key, store = self.links.fresh(), self.passwords.key, self.passwords.store
         place = f"reset_from:{key.of('throttle', network_of(address))}"
+        limit = Limit(self.passwords.limits.unopened_links_per_address, WINDOW)
         # An impossible name is looked up, too, as one without a user: the time must not tell.
         possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
         wanted = possible if _is_text(possible) else ""
 
-        def queue_reset_link(tx: Transaction) -> int:
-            if wait := tx.throttles.take(place, FROM_ONE_PLACE, now):
-                return wait
+        # In a transaction of its own: the use of a link locks the link first and the counter last.
+        if wait := await store.write(
+            lambda tx: tx.throttles.begin(place, limit, now), done_by=USUAL_ACTOR
+        ):
+            return wait
+
+        def queue_reset_link(tx: Transaction) -> None:
             user = tx.users.find_by_name(wanted)
             values = {
                 "username": "" if user is None else user.username,
@@ -83,10 +88,10 @@ class PasswordReset(Struct, frozen=True):
             else:
                 user = None
             # Only an email that is sent ends the link of the one before.
-            issue_reset(tx, self.links, link, user, now)
-            return 0
+            issue_reset(tx, self.links, link, user, now, counted=place)
 
-        return await self.passwords.store.write(queue_reset_link, done_by=USUAL_ACTOR)
+        await store.write(queue_reset_link, done_by=USUAL_ACTOR)
+        return 0
 
     async def find_user(self, text: str, now: Instant) -> tuple[User, bool] | None:
         """Return the user whose password the link can set, and whether it is their first one.
@@ -132,6 +137,9 @@ class PasswordReset(Struct, frozen=True):
             if link.data.get("emailed") and owner.email_verified_at is None:
                 owner = self.accounts.confirm_email(tx, owner, now)
             self.accounts.set_password(tx, owner, data, now)
+            if counted := link.data.get("counted"):
+                begun_at = Instant(link.voucher.expires_at - LIFETIME)
+                tx.throttles.finish(counted, begun_at, WINDOW, now)
             return owner
 
         return await self.passwords.store.write(set_password, done_by=USUAL_ACTOR)
@@ -161,14 +169,17 @@ def issue_reset(
     user: User | None,
     now: Instant,
     by: DoneBy | None = None,
+    *,
+    counted: str = "",
 ) -> Instant:
     """Activate a password reset link for the user. Return when it expires.
 
-    Without a user it is valid for none. The link is void once the account's password or address
+    `counted` is the rate limit that counts the request until the link is used, "" for none. Without
+    a user it is valid for none. The link is void once the account's password or address
     changes, or the role or API token of the administrator `by` who sent it ends.
     """
     until = later(now, LIFETIME)
-    says = {**_bound_to(tx, links, user), "by": str(by or "")}
+    says = {**_bound_to(tx, links, user), "by": str(by or ""), "counted": counted}
     subject = None if user is None else str(user.uid)
     links.issue(tx, VoucherKind.PASSWORD_RESET, link, says, until, subject)
     return until

@@ -46,8 +46,8 @@ from valetkey.web.offload import Busy
 LIFETIME = LIFETIMES[VoucherKind.SIGN_UP]
 """How long the link works."""
 
-FROM_ONE_PLACE = Limit(30, hours(1))
-"""Maximum rate of attempts from one network (/24 or /56)."""
+WINDOW = hours(1)
+"""Time in which the sign-ups of one network are counted."""
 
 SENT_AGAIN = Limit(3, hours(1))
 """Maximum rate of emails sent again to one address."""
@@ -188,22 +188,24 @@ class SignUp(Struct, frozen=True):
         """
         if faults := typed.faults((self.brand_name,)):
             return SignUpErrors(faults)
-        store, key = self.passwords.store, self.passwords.key
-        place = f"sign_up_from:{key.of('throttle', network_of(asked.address))}"
-        if wait := await store.write(
-            lambda tx: tx.throttles.take(place, FROM_ONE_PLACE, now), done_by=USUAL_ACTOR
-        ):
-            return SignUpErrors({}, wait)
-        if self.passwords.offload.is_full:
-            raise Busy("too many sign-ins wait")
         prepared = prepare(typed.password)
         if prepared is None:
             return SignUpErrors({"password": NewPasswordFault.IMPOSSIBLE})
+        store, place = self.passwords.store, self._place(asked.address)
+        if self.passwords.offload.is_full:
+            raise Busy("too many sign-ins wait")
+        if wait := await self._count(place, now):
+            return SignUpErrors({}, wait)
         # Hashed in every case: the time it takes must not tell whether the email is taken.
         salt = self.links.random(_SALT)
-        data = await self.passwords.offload.run(
-            hash_prepared, prepared, self.passwords.passwords, salt
-        )
+        try:
+            data = await self.passwords.offload.run(
+                hash_prepared, prepared, self.passwords.passwords, salt
+            )
+        except Busy:
+            # Nothing was done, so nothing counts.
+            await store.write(lambda tx: tx.throttles.cancel(place), done_by=USUAL_ACTOR)
+            raise
         record = _record(typed.username, typed.email, typed.name, asked.language)
         wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now, place)
         return await store.write(lambda tx: self._settle(tx, wanted, enter), done_by=USUAL_ACTOR)
@@ -223,20 +225,44 @@ class SignUp(Struct, frozen=True):
         says = sealed.says
         if sealed.until <= now or not browser or says["browser"] != browser:
             return None
-        key, link = self.passwords.key, self.links.fresh()
-        place = f"sign_up_from:{key.of('throttle', network_of(address))}"
+        key, link, place = self.passwords.key, self.links.fresh(), self._place(address)
         box = f"sign_up_again:{key.of('throttle', fold(says['email']))}"
+        if wait := await self._count(place, now):
+            return SignUpErrors({}, wait)
 
         def send_again(tx: Transaction) -> ConfirmationSent | SignUpErrors:
-            for bucket, limit in ((place, FROM_ONE_PLACE), (box, SENT_AGAIN)):
-                if wait := tx.throttles.take(bucket, limit, now):
-                    return SignUpErrors({}, wait)
+            if wait := tx.throttles.take(box, SENT_AGAIN, now):
+                tx.throttles.cancel(place)
+                return SignUpErrors({}, wait)
             owner = tx.users.find_by_name(says["email"])
-            return self._send(tx, says, link, owner, now)
+            return self._send(tx, {**says, "counted": place}, link, owner, now)
 
         return await self.passwords.store.write(send_again, done_by=USUAL_ACTOR)
 
+    def _place(self, address: str) -> str:
+        return f"sign_up_from:{self.passwords.key.of('throttle', network_of(address))}"
+
+    async def _count(self, place: str, now: Instant) -> int:
+        """Count a sign-up from this place; return the seconds to wait if there were too many."""
+        # In a transaction of its own: confirming locks the link first and the counter last.
+        limit = Limit(self.passwords.limits.unopened_links_per_address, WINDOW)
+        return await self.passwords.store.write(
+            lambda tx: tx.throttles.begin(place, limit, now), done_by=USUAL_ACTOR
+        )
+
     def _settle(
+        self, tx: Transaction, wanted: _Wanted, enter: Enter
+    ) -> User | ConfirmationSent | SignUpErrors:
+        done = self._send_or_create(tx, wanted, enter)
+        if isinstance(done, SignUpErrors) and "username" in done.faults:
+            # Usernames are public, and this is the most usual error. Those about an email count.
+            tx.throttles.give_back(wanted.counted)
+        elif isinstance(done, User) and wanted.invitation:
+            # A class of new users behind one address, each with an invitation.
+            tx.throttles.cancel(wanted.counted)
+        return done
+
+    def _send_or_create(
         self, tx: Transaction, wanted: _Wanted, enter: Enter
     ) -> User | ConfirmationSent | SignUpErrors:
         record, now = wanted.record, wanted.now
@@ -260,9 +286,6 @@ class SignUp(Struct, frozen=True):
         if not isinstance(user, User):
             return SignUpErrors({"username": SignUpFault.TAKEN})
         enter(tx, user)
-        if invited is not None:
-            # A class of new users behind one address, each with an invitation.
-            tx.throttles.give_back(wanted.counted)
         return user
 
     def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> ConfirmationSent:
@@ -276,6 +299,7 @@ class SignUp(Struct, frozen=True):
             "browser": asked.browser,
             "interaction": asked.interaction,
             "to": asked.to,
+            "counted": wanted.counted,
         }
         return self._send(tx, says, wanted.link, owner, wanted.now)
 
@@ -345,10 +369,12 @@ class SignUp(Struct, frozen=True):
             if not self.links.redeem(tx, found, now):
                 return None
             user = self.accounts.register(tx, record, now, password_hash=says["hash"])
-            if not isinstance(user, User):
-                return SignUpFault.TAKEN
-            enter(tx, user)
-            return user
+            if isinstance(user, User):
+                enter(tx, user)
+            if counted := says.get("counted"):
+                begun_at = Instant(found.voucher.expires_at - LIFETIME)
+                tx.throttles.finish(counted, begun_at, WINDOW, now)
+            return user if isinstance(user, User) else SignUpFault.TAKEN
 
         return await store.write(create_account, done_by=USUAL_ACTOR)
 

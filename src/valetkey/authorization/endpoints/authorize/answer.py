@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import remember_consent
+from valetkey.authorization.actions.registrations import note_sign_in
 from valetkey.authorization.authentication.session import (
     LiveSession,
     SignedIn,
@@ -316,8 +317,6 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
     known = yes.told and asked.response_type is ResponseType.CODE
     if told and not known and not tx.participants.add(session.id, yes.client.id, now):
         raise Refused(_SIGNED_OUT)
-    if yes.client.self_registered:
-        tx.registrations.note_use(yes.client.id, now)
     identity = None
     if asked.response_type.has_id_token:
         identity = Identity(
@@ -333,13 +332,16 @@ def _issue(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: 
             with_scope_claims=asked.response_type is ResponseType.ID_TOKEN,
         )
         identity = server.claims.of_identity(tx, identity)
-    return Issued(
+    issued = Issued(
         asked,
         code=_code(tx, server, yes, drawn, now) if asked.response_type.has_code else None,
         granted=_grant(tx, server, yes, drawn, now) if asked.response_type.has_token else None,
         identity=identity,
         session_id=session.id if told else "",
     )
+    # Last: users and sessions are locked before rate limits.
+    note_sign_in(tx, yes.client, now)
+    return issued
 
 
 def _code(tx: Transaction, server: Server, yes: _Yes, drawn: FlowSecrets, now: Instant) -> Secret:

@@ -97,6 +97,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
         self, request: Request, client: Client, apis: tuple[Api, ...], scope: Scope
     ) -> tuple[Secret, str]:
         random, now, key = self.runtime.random, request.at, self.fingerprints
+        place = key.of("throttle", network_of(request.address))
         for _ in range(_DRAWS):
             device_code = fresh_secret(Prefix.DEVICE_CODE, random)
             user_code = fresh_user_code(random)
@@ -112,20 +113,20 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
                 created_at=now,
                 expires_at=later(now, self.settings.code_lifetime),
                 poll_interval=self.settings.interval,
+                counted=f"device_codes_from:{place}",
             )
             if await self.store.write(partial(self._store, code), done_by=by_client(client.id)):
                 return device_code, user_code
         raise Refused(_too_many(self.settings.interval, "user codes in use"))
 
     def _store(self, code: DeviceCode, tx: Transaction) -> bool:
-        now = code.created_at
-        place = self.fingerprints.of("throttle", network_of(code.address))
-        for bucket, most in (
-            (f"device_codes_from:{place}", self.settings.codes_per_address),
-            (f"device_codes_of:{code.client_id}", self.settings.codes_per_client),
-        ):
-            if wait := tx.throttles.take(bucket, Limit(most, self.settings.code_lifetime), now):
-                raise Refused(_too_many(wait, f"more than {most}"))
+        now, settings = code.created_at, self.settings
+        few = Limit(settings.codes_per_address, settings.code_lifetime)
+        if wait := tx.throttles.begin(code.counted, few, now):
+            raise Refused(_too_many(wait, f"more than {few.attempts}"))
+        many = Limit(settings.codes_per_client, settings.code_lifetime)
+        if wait := tx.throttles.take(client_limit(code.client_id), many, now):
+            raise Refused(_too_many(wait, f"more than {many.attempts}"))
         # The client may have been disabled since authentication.
         client = tx.clients.find(code.client_id)
         if client is None:
@@ -140,10 +141,16 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
         return True
 
 
+def client_limit(client_id: str) -> str:
+    """Return the rate limit that counts the codes of a client until they are allowed."""
+    return f"device_codes_of:{client_id}"
+
+
 def _too_many(wait: int, received: str) -> Refusal:
     return Refusal(
         ErrorCode.SLOW_DOWN,
-        "too many device codes were requested; try again later",
+        "too many device codes were requested that no user allowed; wait for the time in "
+        "Retry-After, or enter the codes that devices show",
         "device_authorization.throttled",
         "fewer device codes",
         received,

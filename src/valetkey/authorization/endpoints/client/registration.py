@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import (
+    REGISTRATION_WINDOW,
     FreshRegistration,
     Registered,
     SelfRegistrar,
@@ -22,11 +23,13 @@ from valetkey.authorization.protocol.register.self_registration import (
     members,
     refuse_registration,
 )
+from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import RegistrationMode
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import (
     Fingerprint,
+    FingerprintKey,
     Prefix,
     fresh_id,
     fresh_secret,
@@ -36,7 +39,6 @@ from valetkey.web.client_address import network_of
 from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.json_body import read_json
-from valetkey.web.rate_limit import Buckets
 
 
 class RegistrationAnswers(Struct, frozen=True):
@@ -82,6 +84,34 @@ def read_members(request: Request) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
+class RegistrationLimit(Struct, frozen=True):
+    """Limits registrations by network, over all processes: those that no user signs in to."""
+
+    store: Store
+    fingerprints: FingerprintKey
+    per_hour: int
+
+    async def count(self, request: Request) -> str:
+        """Count an attempt and return its rate limit; Refused with `slow_down` after too many."""
+        place = self.fingerprints.of("throttle", network_of(request.address))
+        bucket, limit = f"register_from:{place}", Limit(self.per_hour, REGISTRATION_WINDOW)
+        # On its own, before the request makes this server fetch from others.
+        if wait := await self.store.write(
+            lambda tx: tx.throttles.begin(bucket, limit, request.at), done_by=ANONYMOUS
+        ):
+            raise Refused.because(
+                ErrorCode.SLOW_DOWN,
+                "too many apps were registered from this network that no user signed in to; wait "
+                "for the time in Retry-After, and keep the client_id of an app instead of "
+                "registering it again",
+                "registration.rate",
+                f"at most {limit.attempts}",
+                "more",
+                retry_after=wait,
+            )
+        return bucket
+
+
 class RegisterEndpoint(Struct, frozen=True):
     """Registers clients as the operator's registration mode and rate limits allow."""
 
@@ -89,7 +119,7 @@ class RegisterEndpoint(Struct, frozen=True):
     registrar: SelfRegistrar
     sectors: Sectors
     mode: str
-    tries: Buckets
+    limit: RegistrationLimit
     answers: RegistrationAnswers
     random: Callable[[int], bytes]
 
@@ -102,8 +132,9 @@ class RegisterEndpoint(Struct, frozen=True):
 
     async def _register(self, request: Request) -> Response:
         now = request.at
-        count_attempt_to_register(self.tries, request)
+        # First: strangers without a token must not use up the limit of those who have one.
         invitation = await self._invitation(request)
+        counted = await self.limit.count(request)
         metadata = self.registrar.read(read_members(request))
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)
@@ -113,7 +144,11 @@ class RegisterEndpoint(Struct, frozen=True):
             tx.clients.hold_all()
             if invitation is not None and not tx.invitations.spend(invitation, now):
                 refuse_token("registration.spent", "an initial access token with a use left")
-            return self.registrar.register(tx, metadata, fresh, now)
+            if invitation is None:
+                return self.registrar.register(tx, metadata, fresh, now, counted)
+            registered = self.registrar.register(tx, metadata, fresh, now)
+            tx.throttles.cancel(counted)
+            return registered
 
         registered = await self.store.write(register_client, done_by=ANONYMOUS)
         return self.answers.registration_response(registered, fresh.token.reveal(), 201)
@@ -132,17 +167,6 @@ class RegisterEndpoint(Struct, frozen=True):
         return print_
 
 
-def count_attempt_to_register(tries: Buckets, request: Request) -> None:
-    """Count an attempt; refused with `slow_down` after too many from one address."""
-    if wait := tries.take(network_of(request.address), request.at):
-        raise Refused.because(
-            ErrorCode.SLOW_DOWN,
-            "too many registrations from this address; try again later",
-            "registration.rate",
-            retry_after=wait,
-        )
-
-
 def draw(random: Callable[[int], bytes]) -> FreshRegistration:
     """Generate the random values of one registration."""
     return FreshRegistration(
@@ -158,7 +182,7 @@ class ManageEndpoint(Struct, frozen=True):
     store: Store
     registrar: SelfRegistrar
     sectors: Sectors
-    tries: Buckets
+    limit: RegistrationLimit
     answers: RegistrationAnswers
     random: Callable[[int], bytes]
 
@@ -202,7 +226,7 @@ class ManageEndpoint(Struct, frozen=True):
         if metadata.openid.sector_identifier_uri:
             # It makes this server fetch from another, so it counts against the limit of
             # registrations.
-            count_attempt_to_register(self.tries, request)
+            await self.limit.count(request)
         if faults := await self.sectors.faults(metadata):
             refuse_registration(faults)
         fresh = draw(self.random)

@@ -8,9 +8,10 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import remember_consent
+from valetkey.authorization.actions.registrations import note_sign_in
 from valetkey.authorization.authentication.session import LiveSession, find_still_present
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.endpoints.client.device_authorization import USER_CODE
+from valetkey.authorization.endpoints.client.device_authorization import USER_CODE, client_limit
 from valetkey.authorization.layout.addresses import APPS, DEVICE
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.drawing import qr_code
@@ -328,11 +329,13 @@ class DevicePages(Struct, frozen=True):
         )
         if not tx.device_codes.allow(found.code.fingerprint, payload.encode(), now):
             raise Refused(_TOO_LATE)
-        if client.self_registered:
-            tx.registrations.note_use(client.id, now)
+        note_sign_in(tx, client, now)
         tx.events.add(
             DeviceCodeAllowed(uid, client.id, found.code.grant_id, str(plain(scope))), now
         )
+        # In the order in which a request for a code counts.
+        if found.code.counted:
+            tx.throttles.give_back(found.code.counted, client_limit(client.id))
 
 
 def _waiting(

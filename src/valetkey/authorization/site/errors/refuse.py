@@ -120,6 +120,8 @@ class ProblemPage(Struct, frozen=True):
     issuer: str = ""
     #: Where the visitor can go on; "" for nowhere.
     on_url: str = ""
+    #: Seconds until another attempt is looked at; 0 for none.
+    wait: int = 0
 
 
 # Only paths of this server are recorded; any other could contain secrets.
@@ -157,6 +159,7 @@ class RefuseWithPage(Struct, frozen=True):
             wrong_host=refusal.received if refusal.check == WRONG_HOST else "",
             issuer=self.issuer,
             on_url=_way_on(request, refusal),
+            wait=refusal.retry_after if refusal.code is ErrorCode.SLOW_DOWN else 0,
         )
         brand = self.brands.current
         policy = content_security_policy()
@@ -193,7 +196,8 @@ class RefuseUnknownPath(Struct, frozen=True):
 
 
 def _reader(request: Request, refusal: Refusal) -> Reader:
-    if refusal.code is ErrorCode.NOT_FOUND or refusal.check.startswith(_BY_VISITOR):
+    by_code = refusal.code in {ErrorCode.NOT_FOUND, ErrorCode.SLOW_DOWN}
+    if by_code or refusal.check.startswith(_BY_VISITOR):
         return Reader.VISITOR
     reader = TEXTS[refusal.code].remedies[0].reader
     # Apps do not redirect users to these pages.

@@ -32,22 +32,44 @@ class Registrations:
         metadata: Fingerprint,
         now: Instant,
         document: DocumentRead | None = None,
+        *,
+        counted: str = "",
     ) -> None:
         """Record that the client registered itself, with the appearance `metadata`.
 
-        `document` is that of a client whose id is the URL of it.
+        `document` is that of a client whose id is the URL of it, `counted` the rate limit that
+        counts the registration.
         """
         self.db.send(
             "INSERT INTO registrations (client_id, token_print, metadata_print, created_at,"
-            " active_at, used, document_print, fresh_until) VALUES (:client_id, :token,"
-            " :metadata, :now, :now, 0, :document, :fresh_until)",
+            " active_at, used, document_print, fresh_until, counted) VALUES (:client_id, :token,"
+            " :metadata, :now, :now, 0, :document, :fresh_until, :counted)",
             client_id=client_id,
             token=token,
             metadata=metadata,
             now=now,
             document=None if document is None else document.print,
             fresh_until=None if document is None else document.fresh_until,
+            counted=counted,
         )
+
+    def end_count(self, client_id: str) -> tuple[str, Instant] | None:
+        """Return the rate limit that counts the registration, and when it was made.
+
+        Exactly one concurrent caller gets them; None for all others and afterwards.
+        """
+        row = self.db.row(
+            "SELECT counted, created_at FROM registrations"
+            " WHERE client_id = :client_id AND counted <> ''",
+            client_id=client_id,
+        )
+        if row is None:
+            return None
+        uncounted = self.db.run(
+            "UPDATE registrations SET counted = '' WHERE client_id = :client_id AND counted <> ''",
+            client_id=client_id,
+        )
+        return (row[0], Instant(row[1])) if uncounted == 1 else None
 
     def document_of(self, client_id: str) -> DocumentRead | None:
         """Return what was last read at the URL that is the client's id; None for other clients."""

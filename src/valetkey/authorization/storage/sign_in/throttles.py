@@ -8,6 +8,9 @@ from valetkey.kernel.moment import AHEAD, Instant, Lifetime
 _UNIT = 1_000_000
 """One attempt, in the units in which buckets leak."""
 
+_ALTOGETHER = 10
+"""Attempts that may be begun, as a multiple of those that may remain unfinished."""
+
 
 class Limit(Struct, frozen=True):
     """At most `attempts` at once; the bucket is empty again after `window`."""
@@ -78,6 +81,33 @@ class Throttles(Struct, frozen=True):
                 unit=_UNIT,
             )
 
+    def begin(self, bucket: str, limit: Limit, now: Instant) -> int:
+        """Count an attempt that may be finished later and return 0; or the seconds to wait.
+
+        `limit` is for attempts that are not finished. Ten times as many may be begun, so that a
+        caller who can finish any number is limited, too.
+        """
+        most = Limit(_ALTOGETHER * limit.attempts, limit.window)
+        if wait := self.take(_all_of(bucket), most, now):
+            return wait
+        wait = self.take(bucket, limit, now)
+        if wait:
+            self.give_back(_all_of(bucket))
+        return wait
+
+    def finish(self, bucket: str, begun_at: Instant, window: Lifetime, now: Instant) -> None:
+        """Uncount an attempt that was begun at `begun_at` and is finished now.
+
+        Call it once, in the transaction in which exactly one caller finishes the attempt. After
+        `window` it no longer counts anyway, and giving it back would admit another one.
+        """
+        if now < begun_at + window:
+            self.give_back(bucket)
+
+    def cancel(self, bucket: str) -> None:
+        """Uncount an attempt altogether: nothing was done, or an administrator vouched for it."""
+        self.give_back(_all_of(bucket), bucket)
+
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` buckets that are empty by the clock of every server."""
         # Checked again outside: an attempt may have been counted between choosing and deleting.
@@ -89,3 +119,7 @@ class Throttles(Struct, frozen=True):
             before=now - AHEAD,
             limit=limit,
         )
+
+
+def _all_of(bucket: str) -> str:
+    return f"all_{bucket}"
