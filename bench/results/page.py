@@ -224,8 +224,8 @@ def _in_short(results: Results) -> str:
         "figures, the method and its limits](docs/explanation/performance.md)):\n\n"
         + _markdown(["ratio of Valetkey", *heads], rows)
         + "\n\nIn the rows with 3,200 tokens in turn, answers about tokens come from a cache. "
-        "Rows in which each token is asked\nabout once stand beside them as soon as they were "
-        "measured.\n"
+        "Where each token is asked about\nonce, no server has the answer yet: it is read from the "
+        "database; `oidc-provider, memory` has none.\n"
     )
 
 
