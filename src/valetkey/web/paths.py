@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
@@ -32,7 +33,11 @@ class Paths(Generic[T]):
         self._patterns = tuple((_pattern(path), found) for path, found in paths if "{" in path)
         if len(self.exact) + len(self._patterns) != len(paths):
             raise ValueError("two routes have the same path")
-        self._below = self._by_folder(paths)
+        by_path = dict(paths)
+        self._below = {
+            folder: (name, by_path[f"{folder}/{{{name}}}"])
+            for folder, name in _folders(tuple(path for path, _ in paths)).items()
+        }
 
     def find(self, path: str) -> tuple[T | None, Arguments]:
         """Return the value for `path`, and its variable segments as they were sent."""
@@ -49,22 +54,28 @@ class Paths(Generic[T]):
                 return candidate, match.groupdict()
         return _NOWHERE
 
-    def _by_folder(self, paths: Sequence[tuple[str, T]]) -> Mapping[str, tuple[str, T]]:
-        """Index by prefix the common patterns in which only the last segment is variable."""
-        below: dict[str, tuple[str, T]] = {}
-        for path, found in paths:
-            folder, _, last = path.rpartition("/")
-            if "{" not in folder and _OPEN.fullmatch(last):
-                below[folder] = (last[1:-1], found)
-        # Patterns that overlap are left out: there the order of the patterns decides.
-        return {
-            folder: each
-            for folder, each in below.items()
-            if sum(pattern.fullmatch(f"{folder}/x") is not None for pattern, _ in self._patterns)
-            == 1
-        }
+
+# A process that builds a server again has the same paths.
+@lru_cache(maxsize=16)
+def _folders(paths: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the common patterns with only the last segment variable: its name by what precedes.
+
+    Patterns that overlap are left out: there their order decides.
+    """
+    names: dict[str, str] = {}
+    for path in paths:
+        folder, _, last = path.rpartition("/")
+        if "{" not in folder and _OPEN.fullmatch(last):
+            names[folder] = last[1:-1]
+    patterns = [_pattern(path) for path in paths if "{" in path]
+    return {
+        folder: name
+        for folder, name in names.items()
+        if sum(pattern.fullmatch(f"{folder}/x") is not None for pattern in patterns) == 1
+    }
 
 
+@lru_cache(maxsize=1_024)
 def _pattern(path: str) -> re.Pattern[str]:
     pattern = re.escape(path)
     # A segment is never empty.

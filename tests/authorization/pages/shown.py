@@ -18,7 +18,7 @@ from valetkey.authorization.layout.render import (
     render,
     scripts_of,
 )
-from valetkey.authorization.layout.viewer import Navigation, Viewer, navigation_of
+from valetkey.authorization.layout.viewer import Menu, Navigation, Viewer
 from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.page import AnyPage
@@ -89,7 +89,7 @@ def navigation_for(page: PageContext) -> Navigation:
     name = page.template.removesuffix(".html").rpartition("/")[2]
     named = [each for each in pages if each.path.rpartition("/")[2] == name]
     beside = [each for each in pages if _module_of(each) == type(page).__module__ and each.title]
-    navigation = navigation_of(pages, next(iter((*named, *beside)), None))
+    navigation = Menu(pages).navigation(next(iter((*named, *beside)), None))
     return replace(navigation, title=navigation.title or "A page")
 
 

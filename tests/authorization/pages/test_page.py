@@ -19,7 +19,7 @@ from valetkey.authorization.layout.render import (
     initial,
     render,
 )
-from valetkey.authorization.layout.viewer import Navigation, navigation_of
+from valetkey.authorization.layout.viewer import Menu, Navigation
 from valetkey.authorization.site.consent.consent import ScopeLine
 from valetkey.authorization.site.errors.refuse import ProblemPage, Reader
 from valetkey.kernel.refusal import ErrorCode
@@ -197,8 +197,9 @@ def test_stands_for_an_app_with_one_letter(name: str, letter: str) -> None:
 
 def test_documentation_is_that_of_the_page_or_the_nearest_above() -> None:
     pages = AREAS["admin"]
-    named = {page.path: navigation_of(pages, page).docs for page in pages}
+    menu = Menu(pages)
+    named = {page.path: menu.navigation(page).docs for page in pages}
     assert named["/admin/keys"] == "how-to/operate/rotate-keys.html"
     assert named["/admin/clients/{client_id}"] == "how-to/apps/register-a-client.html"
     assert named["/admin/users"] == named["/admin"] == "how-to/operate/run-it-with-a-team.html"
-    assert navigation_of(pages).docs == ""
+    assert menu.navigation().docs == ""

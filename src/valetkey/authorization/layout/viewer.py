@@ -1,7 +1,7 @@
 """For whom a page is rendered: language, areas of the navigation, time zone."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -169,28 +169,37 @@ class Declared(Protocol):
         ...
 
 
-def navigation_of(pages: Sequence[Declared], page: Declared | None = None) -> Navigation:
-    """Return the navigation of an area with this page highlighted, None for its front page."""
-    listed = [each for each in pages if each.nav]
-    title = current = ""
-    if page is not None:
-        above = (each.path for each in listed if f"{page.path}/".startswith(f"{each.path}/"))
-        title, current = page.title, page.under or max(above, key=len, default="")
-    menu = tuple(
-        MenuItem(
-            each.path,
-            each.title,
-            each.path == current,
-            each.nav if isinstance(each.nav, str) else "",
-        )
-        for each in listed
-    )
-    return _documented(Navigation(title, menu), pages)
+class Menu:
+    """The menu of an area, made once for all of its pages."""
+
+    def __init__(self, pages: Sequence[Declared]) -> None:
+        """List the pages with a place in the navigation, in their order."""
+        self._listed = tuple(page for page in pages if page.nav)
+        self._paths = {page.path: page.path for page in self._listed}
+        self._docs = {page.path: page.docs for page in pages if page.docs}
+        # Most pages are not listed: they share what the page above them shows.
+        self._shared: dict[str, Navigation] = {}
+
+    def navigation(self, page: Declared | None = None) -> Navigation:
+        """Return the navigation with this page highlighted, None for the area's front page."""
+        if page is None:
+            return self._at("")
+        return replace(self._at(page.under or _nearest(self._paths, page.path)), title=page.title)
+
+    def _at(self, current: str) -> Navigation:
+        if current not in self._shared:
+            items = tuple(_item(page, current) for page in self._listed)
+            self._shared[current] = Navigation("", items, _nearest(self._docs, current))
+        return self._shared[current]
 
 
-def _documented(navigation: Navigation, pages: Sequence[Declared]) -> Navigation:
-    """Add the documentation of the current page, or of the nearest one above it that has some."""
-    at = f"{navigation.current}/"
-    above = [each for each in pages if each.docs and at.startswith(f"{each.path}/")]
-    nearest = max(above, key=lambda each: len(each.path), default=None)
-    return navigation if nearest is None else replace(navigation, docs=nearest.docs)
+def _item(page: Declared, current: str) -> MenuItem:
+    section = page.nav if isinstance(page.nav, str) else ""
+    return MenuItem(page.path, page.title, page.path == current, section)
+
+
+def _nearest(values: Mapping[str, str], path: str) -> str:
+    """Return the value of the path, or of the nearest path above it that has one; "" for none."""
+    while path and path not in values:
+        path = path.rpartition("/")[0]
+    return values.get(path, "")

@@ -14,7 +14,7 @@ from valetkey.authorization.authentication.browsers import Browsers, coming_from
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_IN, returning_to, safe_return_path
 from valetkey.authorization.layout.render import PageContext as Context
-from valetkey.authorization.layout.viewer import Declared, Navigation, navigation_of
+from valetkey.authorization.layout.viewer import Declared, Menu, Navigation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.session import Session
@@ -142,7 +142,8 @@ class PageServer(Struct, frozen=True):
 
     def routes(self, pages: "Sequence[AnyPage]") -> tuple[Route, ...]:
         """Return the routes of the pages of an area, each with its place in the navigation."""
-        return tuple(page.route(self, navigation_of(pages, page)) for page in pages)
+        menu = Menu(pages)
+        return tuple(page.route(self, menu.navigation(page)) for page in pages)
 
 
 class Visit(Struct, frozen=True):

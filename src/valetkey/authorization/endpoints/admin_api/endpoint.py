@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import cast
 from urllib.parse import quote, urlencode
@@ -275,10 +276,14 @@ def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> 
     """Return the routes. Other paths below the prefix are not found."""
     issuer = services.settings.authorization.url
     problems = Problems(issuer, decisions)
-    described = json_response(document(issuer, services.settings.brand.name), headers=_CACHED)
+
+    # A quarter of a megabyte that most processes are never asked for.
+    @cache
+    def described() -> Response:
+        return json_response(document(issuer, services.settings.brand.name), headers=_CACHED)
 
     async def openapi(_: Request) -> Response:
-        return described
+        return described()
 
     async def people(request: Request) -> Response:
         return renderer.page(request, explained(issuer))

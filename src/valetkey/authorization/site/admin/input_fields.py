@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from enum import Enum
+from functools import cache
 from types import MappingProxyType
 from typing import TypeVar, cast
 
@@ -187,6 +188,7 @@ def json_value(field: str, text: str) -> object:
         raise InvalidInput([fault]) from None
 
 
+@cache
 def _declared(kind: type[msgspec.Struct]) -> Mapping[str, inspect.Field]:
     """Return the fields by name, those of a field that is an object itself as `field.part`."""
     found: dict[str, inspect.Field] = {}
