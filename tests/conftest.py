@@ -41,6 +41,8 @@ schema_copy.use()
 
 def pytest_configure(config: pytest.Config) -> None:
     if _began_here(config):
+        # Half of a test that starts a server on SQLite was waiting for the disk to flush.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", postgres.memory_or_disk())
         postgres.begin()
 
 

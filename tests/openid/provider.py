@@ -14,7 +14,6 @@ from valetkey.authorization.model.account.user import Address, StandardClaims
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import (
     LimitSettings,
-    PasswordSettings,
     RegistrationMode,
     RegistrationSettings,
     Settings,
@@ -101,7 +100,6 @@ def provider(directory: Path, database_url: str = "", **more: object) -> Generat
     """Start one; `more` replaces whole groups of settings."""
     settings = Settings(
         tokens=TokenSettings(signing_algorithms=(Algorithm.ES256, Algorithm.RS256)),
-        passwords=PasswordSettings(memory=19, passes=2),
         limits=LimitSettings(sign_in_failures=1_000, sign_in_failures_per_address=100_000),
         registration=RegistrationSettings(
             mode=RegistrationMode.OPEN,

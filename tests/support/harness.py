@@ -43,6 +43,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_id, fresh_secret
+from valetkey.testing.server import QUICK_PASSWORDS
 from valetkey.web.offload import Offload
 
 T = TypeVar("T")
@@ -346,6 +347,7 @@ async def harness(
     settings = replace(
         given,
         resource=replace(given.resource, credential_text=Secret(CREDENTIAL)),
+        passwords=QUICK_PASSWORDS,
         tokens=replace(given.tokens, signing_algorithms=algorithms),
         source=Source(None, directory, {}),
     )

@@ -24,7 +24,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.replace import replace
 from valetkey.testing.browser import Page, UserAgent
-from valetkey.testing.server import Servers
+from valetkey.testing.server import QUICK_PASSWORDS, Servers
 
 CALLBACK = "https://app.example/cb"
 PASSWORD = "correct horse battery staple"
@@ -301,9 +301,11 @@ def live_servers(
 ) -> Generator[LiveServers]:
     """Start both servers with the users and clients that `populate` registers."""
     given = settings or Settings()
+    quick = given.passwords == PasswordSettings()
+    passwords = replace(QUICK_PASSWORDS, queue=100) if quick else given.passwords
     settings = replace(
         given,
-        passwords=PasswordSettings(queue=100),
+        passwords=passwords,
         tokens=replace(given.tokens, signing_algorithms=algorithms),
     )
     if database:

@@ -59,11 +59,11 @@ def binaries() -> Path | None:
 def begin() -> None:
     """Name the folder of this run. Called once, by the process that began the run."""
     # Not pytest's own temporary folder: a socket's path is limited to about 100 bytes.
-    os.environ[_FOLDER] = tempfile.mkdtemp(prefix="vk-pg-", dir=_place())
+    os.environ[_FOLDER] = tempfile.mkdtemp(prefix="vk-pg-", dir=memory_or_disk())
     os.environ[f"{_FOLDER}_RUN"] = str(os.getpid())
 
 
-def _place() -> str:
+def memory_or_disk() -> str:
     """Return a folder in memory if there is room: each test creates hundreds of files."""
     memory = Path("/dev/shm")
     return str(memory) if memory.is_dir() and disk_usage(memory).free > _ROOM else "/tmp"

@@ -19,11 +19,12 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.sections.portal import PortalSettings, Registrants
-from valetkey.config.settings import PasswordSettings, Settings
+from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
+from valetkey.testing.server import QUICK_PASSWORDS
 
 ISSUER = "https://auth.example"
 API = "https://api.example"
@@ -76,7 +77,7 @@ BOB = replace(ALICE, uid=Uid(1002), username="bob", email="bob@example.com", nam
 
 @cache
 def _password_hash() -> str:
-    return hash_password(PASSWORD, PasswordSettings(), SYSTEM.random)
+    return hash_password(PASSWORD, QUICK_PASSWORDS, SYSTEM.random)
 
 
 async def _populate(it: Harness) -> None:

@@ -23,7 +23,7 @@ from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import Settings, Source, TokenSettings
+from valetkey.config.settings import PasswordSettings, Settings, Source, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.replace import replace
@@ -37,6 +37,9 @@ from valetkey.web.listen import RunningServer
 T = TypeVar("T")
 
 _BY = by_cli("test")
+
+QUICK_PASSWORDS = PasswordSettings(memory=1, passes=1)
+"""Hashes that take a millisecond; servers that users reach refuse so small a cost."""
 
 
 class Clock:
@@ -75,7 +78,8 @@ class Servers:
 
     `settings` may change anything but addresses; relative paths start at `directory`. With
     `with_resource` False only the authorization server runs. To save the time of key generation,
-    `every_algorithm` False limits servers whose settings name no algorithms to ES256.
+    `every_algorithm` False limits servers whose settings name no algorithms to ES256. Servers whose
+    settings leave the cost of passwords as it is have `QUICK_PASSWORDS`.
     """
 
     def __init__(
@@ -91,6 +95,8 @@ class Servers:
         if given.tokens.signing_algorithms == TokenSettings().signing_algorithms:
             few = given.tokens.signing_algorithms if every_algorithm else (Algorithm.ES256,)
             given = replace(given, tokens=replace(given.tokens, signing_algorithms=few))
+        if given.passwords == PasswordSettings():
+            given = replace(given, passwords=QUICK_PASSWORDS)
         self.clock = Clock()
         self.runtime = Runtime(self.clock.now, SYSTEM.random)
         self.scopes = scopes_of(replace(given, source=Source(None, directory, {})))

@@ -22,6 +22,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
+from valetkey.testing.server import QUICK_PASSWORDS
 from valetkey.web.offload import Busy, Offload
 
 LIMITS = LimitSettings(
@@ -71,7 +72,7 @@ def test_an_imported_hash_is_replaced_by_ours_at_the_first_sign_in(tmp_path: Pat
         assert await it.store.read(lambda tx: tx.users.password_hash(uid)) == imported
         assert await attempt(it) == ALICE
         renewed = await it.store.read(lambda tx: tx.users.password_hash(uid))
-        assert is_current(str(renewed), PasswordSettings())
+        assert is_current(str(renewed), QUICK_PASSWORDS)
         assert await attempt(it) == ALICE
 
     run(tmp_path, story)

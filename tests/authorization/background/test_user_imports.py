@@ -46,11 +46,11 @@ from valetkey.authorization.model.account.user_import import (
 )
 from valetkey.authorization.model.event.event import DoneBy, by_cli, by_user
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import fresh_id
+from valetkey.testing.server import QUICK_PASSWORDS
 
 _HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="
 _CLI = CommandLine(by_cli("root"))
@@ -411,6 +411,6 @@ def test_imported_hash_signs_in_and_is_upgraded(tmp_path: Path, database_url: st
         assert zoe is not None
         stored = await it.store.read(lambda tx: tx.users.password_hash(zoe.uid))
         assert stored is not None
-        assert is_current(stored, PasswordSettings())
+        assert is_current(stored, QUICK_PASSWORDS)
 
     run(tmp_path, story, database_url)

@@ -26,7 +26,8 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.settings import PasswordSettings
+from valetkey.kernel.replace import replace
+from valetkey.testing.server import QUICK_PASSWORDS
 
 
 async def ask(it: Harness, name: str = "ada", here: Browser | None = None) -> Answer:
@@ -84,7 +85,7 @@ def test_mf_09_64_who_use_one_link_at_once_change_the_password_once(
         assert (await it.events()).count("password.changed") == 1
 
     # Every hash may wait: it is the link that is fought for.
-    run(tmp_path, story, database_url, passwords=PasswordSettings(queue=100))
+    run(tmp_path, story, database_url, passwords=replace(QUICK_PASSWORDS, queue=100))
 
 
 def test_mf_09_the_link_dies_after_20_minutes(tmp_path: Path) -> None:
