@@ -4,20 +4,24 @@ import ast
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "src/valetkey/"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A Python file: its path from the root, its text, its syntax."""
 
     path: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax, parsed once."""
+        return ast.parse(self.text, self.path)
 
     @property
     def inside(self) -> str:
@@ -38,7 +42,7 @@ def tracked() -> tuple[str, ...]:
 def sources(under: str = PACKAGE) -> tuple[Source, ...]:
     """The Python files below a folder."""
     return tuple(
-        Source(path, text, ast.parse(text, path))
+        Source(path, text)
         for path in tracked()
         if path.startswith(under) and path.endswith(".py")
         for text in [(ROOT / path).read_text()]

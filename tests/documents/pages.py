@@ -54,12 +54,13 @@ def links(page: str) -> Iterator[str]:
         yield found["target"] or found["image"]
 
 
-def anchors(page: str) -> set[str]:
+@cache
+def anchors(page: str) -> frozenset[str]:
     """The fragments that a page's headings answer to."""
     headings = (found["text"] for found in _HEADING.finditer(_FENCE.sub("", text(page))))
-    return {
+    return frozenset(
         re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
-    }
+    )
 
 
 def kept_by(text: str) -> list[tuple[str, str]]:
