@@ -59,4 +59,4 @@ def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
 
 def test_a_write_by_the_usual_actor_is_seen() -> None:
     text = "async def f(site):\n    await site.store.write(work, done_by=USUAL_ACTOR)\n"
-    assert found([Source("x.py", text, ast.parse(text))]) == ["x.py:2"]
+    assert found([Source("x.py", text)]) == ["x.py:2"]

@@ -60,7 +60,7 @@ def test_rules_nouns_and_stores_never_wait() -> None:
 
 def test_a_work_that_awaits_is_seen() -> None:
     code = "async def work(db): ...\nasync def f(): await engine.write(work)"
-    assert asynchronous_works(Source("x.py", code, ast.parse(code))) == ["x.py:2 work"]
+    assert asynchronous_works(Source("x.py", code)) == ["x.py:2 work"]
 
 
 def test_a_work_is_told_from_another_of_the_same_name() -> None:
@@ -70,4 +70,4 @@ def test_a_work_is_told_from_another_of_the_same_name() -> None:
         "        def work(tx): ...\n"
         "        await opened.store.write(work)\n"
     )
-    assert not asynchronous_works(Source("x.py", code, ast.parse(code)))
+    assert not asynchronous_works(Source("x.py", code))
