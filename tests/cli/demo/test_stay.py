@@ -7,14 +7,15 @@ import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urljoin
 from urllib.request import urlopen
 
 import pytest
 
 from tests.cli.running import PROGRAM, clean_environment
 from tests.support.wait import CEILING, wait_until
-from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, USERNAME
-from valetkey.testing.browser import UserAgent
+from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, SERVICE, USERNAME
+from valetkey.testing.browser import Page, UserAgent
 
 
 @contextmanager
@@ -83,6 +84,23 @@ def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sig
     assert not [child for child in started if Path(f"/proc/{child}").exists()]
 
 
+def consent(screen: str, username: str, password: str) -> Page:
+    """The page on which Notes Printer asks this user for access to notes."""
+    app, home = (re.findall(rf"{name} +(http\S+)", screen)[0] for name in ("open", "account"))
+    asked = f"response_type=code&client_id={PRINTER}&redirect_uri={app}/callback&scope=notes:read"
+    person = UserAgent(home.rstrip("/"))
+    return person.sign_in(person.open(f"{home}oauth/authorize?{asked}"), username, password)
+
+
+def test_consent_page_shows_a_verified_app_with_its_logo(tmp_path: Path) -> None:
+    with demo(tmp_path) as (_, screen):
+        page = consent(screen, USERNAME, PASSWORD)
+        assert f"Verified by {SERVICE}" in page.text
+        (logo,) = re.findall(r'<img class="face" src="([^"]+)"', page.body)
+        with urlopen(urljoin(page.url, logo), timeout=60) as answer:
+            assert answer.headers["Content-Type"] == "image/webp"
+
+
 def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, screen):
         assert len(screen.splitlines()) <= 25
@@ -91,7 +109,7 @@ def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> 
         assert "/token?grant_type=client_credentials&client_id=printer" in screen
         answers = [pasted(command) for command in commands(screen)]
         assert '"token_type":"bearer"' in answers[0]
-        assert '"Note G, first draft"' in answers[1]
+        assert '"Lisbon, 12 to 16 May"' in answers[1]
         assert '"From a terminal"' in answers[2]
         app = re.findall(r"open +(\S+)", screen)[0]
         assert "Connect your notes" in urlopen(app, timeout=60).read().decode()
@@ -170,7 +188,9 @@ def test_the_walk_can_stay(tmp_path: Path) -> None:
         configuration = re.findall(r"commands +(\S*valetkey .*? --config \S+)", screen)[0]
         assert "authorization" in pasted(f"cd {tmp_path} && {configuration}; true")
         answers = [pasted(command) for command in commands(screen)]
-        assert '"Note G, first draft"' in answers[1]
+        assert '"Lisbon, 12 to 16 May"' in answers[1]
+        # An app that changed its own address was verified again.
+        assert f"Verified by {SERVICE}" in consent(screen, OWNER, OWNER_PASSWORD).text
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=CEILING)
         assert process.returncode == 0

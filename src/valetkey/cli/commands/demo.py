@@ -14,6 +14,7 @@ from valetkey.cli.demo.site import (
     OWNER_PASSWORD,
     PASSWORD,
     PRINTER,
+    SERVICE,
     USERNAME,
     DemoSite,
 )
@@ -33,7 +34,8 @@ def run_until_interrupted(running: Running, *, kept: bool) -> int:
 
 def show(site: DemoSite, token: str, *, kept: bool) -> None:
     """Print URLs, accounts and commands for a first look."""
-    say.line(say.strong("Valetkey is running, with an app that wants to read Ada's notes."))
+    about = f"Valetkey is running for {SERVICE}, a service for notes. An app wants to read Ada's."
+    say.line(say.strong(about))
     say.line()
     _field("open", say.strong(site.app_url), "open Notes Printer and connect your notes")
     _field("sign in as", say.strong(USERNAME), f"{NAME}, whose password is: {PASSWORD}")

@@ -22,7 +22,8 @@ SCOPES = {READ: "see your calendar", WRITE: "change your calendar"}
 PLANNER = "planner"
 """The role of users who may add events."""
 
-_FIRST = "Tea with Mr Babbage"
+FIRST = "Flight to Lisbon, 12 May at 7:40"
+"""The event in every calendar."""
 _LARGEST = 4096  # bytes of a request
 _KEPT = 100  # events of a user
 
@@ -36,7 +37,7 @@ class CalendarApi(ThreadingMixIn, WSGIServer):
         """Listen at `address` and trust the issuer at `auth_url`."""
         super().__init__(address, _Request)
         self.identifier = f"http://{address[0]}:{self.server_port}{PATH}"
-        self._events = defaultdict[str, deque[str]](lambda: deque([_FIRST], _KEPT))
+        self._events = defaultdict[str, deque[str]](lambda: deque([FIRST], _KEPT))
         gate = Gate(auth_url, audience=self.identifier, name=NAME, scopes=SCOPES)
         self.set_app(Protected(self._answer, gate))
 

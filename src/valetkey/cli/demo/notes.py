@@ -8,16 +8,16 @@ from valetkey.cli.demo.wire import Exchange, TracedHttp, Unanswered, basic, bear
 
 _NOTES = (
     (
-        "Note G, first draft",
-        "The Engine might compose elaborate pieces of music.\n\nAsk Mr Babbage about the carry.",
+        "Lisbon, 12 to 16 May",
+        "Flights and hotel are booked.\n\nStill to do: tram tickets, a table for Friday evening.",
     ),
     (
-        "To do",
-        "Check the Bernoulli numbers once more.\nAnswer Mrs Somerville.\nFeed the horse.",
+        "Reading club",
+        "Thursday at 19:00 in the library.\nNext book: The Left Hand of Darkness, up to chapter 7.",
     ),
     (
-        "On keys",
-        "The valet who parks my carriage needs a key that starts it. Not one that opens the house.",
+        "Shopping list",
+        "Coffee, rice, lemons, olive oil.\nPaper for the printer.",
     ),
 )
 

@@ -1,5 +1,9 @@
-"""The demo's site: its directory, URLs, users and apps."""
+"""The demo's site: Inkwell, a service for notes, with its users, their apps and a directory.
 
+All that is made up agrees: who someone is, what they wrote, and which app may read it.
+"""
+
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,23 +17,28 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.operations.client_state import VERIFY
+from valetkey.authorization.storage.register.images import PendingLogo
 from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of, start_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.applying.plan import apply_plan, prepare
 from valetkey.cli.applying.toml import toml_tables
 from valetkey.cli.demo import calendar_api
+from valetkey.cli.operations.perform import perform
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.kernel.secret import Prefix, fresh_secret
+from valetkey.kernel.secret import Prefix, fresh_secret, to_base64url
 
 ADA = Uid(1001)
 GRACE = Uid(1002)
 APP = "printer"
+_HOME = "https://notes-printer.example"
+_LOGO = Path(__file__).parent / "notes_printer/logo.webp"
 
 _WEEK = (
     # Tokens for a code, by a refresh token, errors, users: the oldest day first.
@@ -44,12 +53,18 @@ _WEEK = (
 
 
 def begin(tx: Transaction, now: Instant) -> None:
-    """Make Grace the owner of the server, and Ada the owner of Notes Printer. Idempotent."""
+    """Make Grace the owner of the server, and Ada that of Notes Printer; give it its logo.
+
+    Idempotent.
+    """
     grace = tx.users.find(GRACE)
     if grace is not None and grace.role is None:
         set_role(tx, grace, Role.OWNER, None, now)
     if tx.members.add(Membership(APP, ADA, TeamRole.OWNER, now)):
         _week_of_usage(tx, now)
+    # The copy that the server makes of a logo; the address of this one is an example.
+    name = to_base64url(SYSTEM.random(16))
+    tx.logos.store(PendingLogo(APP, f"{_HOME}/logo.png", attempts=0), name, _LOGO.read_bytes())
 
 
 def _week_of_usage(tx: Transaction, now: Instant) -> None:
@@ -76,6 +91,9 @@ def _week_of_usage(tx: Transaction, now: Instant) -> None:
     for what in (PKCE_MISSING, grant_used("authorization_code"), grant_used("refresh_token")):
         tx.usage.note(APP, what, yesterday)
 
+
+SERVICE = "Inkwell"
+_THEME = Path(__file__).parent / "theme"
 
 UID = 1001
 USERNAME = "ada"
@@ -178,9 +196,19 @@ def prepare_demo(site: DemoSite) -> None:
 
     async def fill(opened: Opened) -> None:
         await apply_plan(opened, await prepare(opened, content, wanted, lambda _: None))
+        await _verify(opened)
         await opened.store.write(lambda tx: begin(tx, opened.now))
 
     with_store(site.settings, fill, begins=True)
+
+
+def verify_app(site: DemoSite) -> None:
+    """Mark Notes Printer as verified, as its operator does after a change of the app."""
+    with_store(site.settings, _verify)
+
+
+async def _verify(opened: Opened) -> None:
+    await perform(opened, VERIFY, {"client_id": APP})
 
 
 def _write(file: Path, text: str) -> None:
@@ -200,7 +228,14 @@ def _configuration(site: DemoSite) -> str:
             "",
         ]
     lines += ["[mail]", 'transport = "mailbox"', "", "[accounts]", 'sign_up = "open"', ""]
-    lines += ["[brand]", 'name = "Valetkey demo"', "", "[log]", 'level = "error"', ""]
+    lines += ["[brand]", f'name = "{SERVICE}"', 'accent = "#1f4e8c"']
+    lines += [
+        f"theme = {json.dumps(str(_THEME), ensure_ascii=False)}",
+        "",
+        "[log]",
+        'level = "error"',
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -216,7 +251,7 @@ def _content(site: DemoSite) -> str:
     owner: dict[str, object] = {
         "uid": OWNER_UID,
         "username": OWNER,
-        "email": "grace@example.com",
+        "email": "grace@inkwell.example",
         "email_verified": True,
         "name": "Grace Hopper",
         "password": OWNER_PASSWORD,
@@ -233,7 +268,14 @@ def _content(site: DemoSite) -> str:
         ("users", owner),
         *(("clients", client) for client in clients),
         ("apis", _calendar(site)),
-        ("groups", {"name": GROUP, "description": "The reading club", "members": [USERNAME]}),
+        (
+            "groups",
+            {
+                "name": GROUP,
+                "description": "The reading club of the library",
+                "members": [USERNAME],
+            },
+        ),
         ("roles", {"api": site.calendar, "role": calendar_api.PLANNER, "groups": [GROUP]}),
     ]
     return toml_tables(tables)
@@ -256,6 +298,10 @@ def _printer(site: DemoSite) -> Mapping[str, object]:
         "client_secret": site.secret(PRINTER),
         "name": "Notes Printer",
         "description": "Prints your notes",
+        "client_uri": _HOME,
+        "logo_uri": f"{_HOME}/logo.png",
+        "policy_uri": f"{_HOME}/privacy",
+        "tos_uri": f"{_HOME}/terms",
         "redirect_uris": [site.callback],
         "grant_types": ["authorization_code", "refresh_token", "client_credentials"],
         "scopes": ["notes:read", "notes:write", "account:read"],
@@ -294,7 +340,7 @@ def _password_client(site: DemoSite) -> Mapping[str, object]:
         "client_id": DESK,
         "client_secret": site.secret(DESK),
         "name": "Front Desk",
-        "description": "The operator's own app, trusted with passwords",
+        "description": "Inkwell's own app for its help desk, trusted with passwords",
         "grant_types": ["password", "refresh_token"],
         "scopes": ["read", "write"],
         "access_token_format": "reference",
@@ -306,7 +352,7 @@ def _openid_client(site: DemoSite) -> Mapping[str, object]:
         "client_id": CLUB,
         "client_secret": site.secret(CLUB),
         "name": "Reading Club",
-        "description": "Lets its members sign in with their account",
+        "description": "The library's reading club: members sign in with Inkwell",
         "redirect_uris": [CLUB_CALLBACK],
         "post_logout_redirect_uris": [CLUB_BACK],
         "grant_types": ["authorization_code"],

@@ -17,6 +17,7 @@ from valetkey.cli.demo.site import (
     UID,
     USERNAME,
     VIEWER,
+    verify_app,
 )
 from valetkey.cli.demo.walking.stage import HOUR, WalkContext
 from valetkey.cli.demo.wire import Reply, basic, bearer
@@ -105,6 +106,11 @@ def client_registration(stage: WalkContext) -> None:
         story.check("status", answer.status, 200)
         story.check("redirect_uri", answer.text("redirect_uri"), site.callback)
         story.right("PUT gives every field, and everything is as it was")
+
+        verify_app(site)
+        story.right(
+            "a new address ended the verified mark; the operator has verified the app again"
+        )
 
 
 def authorize_app(stage: WalkContext) -> None:
