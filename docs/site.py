@@ -1,7 +1,7 @@
 """Build the documentation site with Zensical into one archive: `make site`.
 
 The archive belongs to the wheel, and the authorization server serves it under `/docs/`. Building
-needs no network, except that the first build fetches Redoc. See docs/decisions/0036.
+needs no network. See docs/decisions/0036.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from textwrap import indent
@@ -50,8 +50,7 @@ _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->\n", re.MULTILINE | re.DOTALL)
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
-_REDOC = "redoc@2.5.4"
-_REDOC_HASH = "3K92YSvEo/vMkjqJZt7i9hRqXzLlzhtvAt1gy7+JUAs="
+_REDOC = "static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"
 _APIS = {"admin": "Admin API", "v2": "Resource API"}
 _REDOC_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} - Valetkey</title>
@@ -262,7 +261,7 @@ def _llms(pages: Mapping[str, Page]) -> Iterator[str]:
 
 
 def _zensical(folder: Path) -> None:
-    command = (str(Path(sys.executable).parent / "zensical"), "build", "--strict")
+    command = (sys.executable, "-m", "zensical", "build", "--strict")
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Broken(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr))
@@ -296,21 +295,11 @@ def _api_reference(folder: Path) -> None:
 
 
 def redoc() -> Path:
-    """Return Redoc's script, fetched once by npm and checked against its hash."""
-    kept = ROOT / "build" / f"{_REDOC}.js"
-    if not kept.exists():
-        kept.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory() as name:
-            npm = str(ROOT / ".venv/bin/npm")
-            subprocess.run((npm, "pack", _REDOC, "--silent"), cwd=name, check=True)
-            package = next(Path(name).glob("*.tgz"))
-            shutil.unpack_archive(package, name)
-            (Path(name) / "package/bundles/redoc.standalone.js").replace(kept)
-    digest = b64encode(hashlib.sha256(kept.read_bytes()).digest()).decode()
-    if digest != _REDOC_HASH:
-        kept.unlink()
-        raise Broken(f"{_REDOC} has another hash than expected: {digest}")
-    return kept
+    """Return the script of Redoc. Its package is not imported, because that needs Django."""
+    found = find_spec("drf_spectacular_sidecar")
+    if found is None or found.origin is None:
+        raise Broken("drf-spectacular-sidecar is missing, the package with Redoc")
+    return Path(found.origin).parent / _REDOC
 
 
 def _pack(site: Path, out: Path) -> int:
