@@ -24,6 +24,7 @@ from bench.ports import free_port
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import begin, configure, serving
 from tests.support.wait import wait_until
+from valetkey.authorization.site.documentation import ARCHIVE
 from valetkey.cli.serving.worker import NAME
 
 
@@ -67,11 +68,18 @@ def gone(pid: int) -> bool:
 
 def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> None:
     configure(tmp_path)
+    documented = ARCHIVE.is_file()
     with serving(tmp_path) as site:
         status, body = get(f"{site.authorization}/.well-known/oauth-authorization-server")
         assert status == 200
         assert json.loads(body)["issuer"] == site.authorization
         assert get(f"{site.resource}/health/ready")[0] == 200
+        # Below the line for programs: the pages to open.
+        assert site.process.stdout is not None
+        shown = [site.process.stdout.readline().split() for _ in range(3 + documented + 1)]
+        assert shown[0] == ["your", "account", f"{site.authorization}/"]
+        assert shown[-1] == ["API", "reference", f"{site.resource}/v2/"]
+        assert [get(words[-1])[0] for words in shown] == [200] * len(shown)
         assert get(f"{site.resource}/v2/account")[0] == 401
         processes = children(site.process.pid)
         assert len(processes) == 4

@@ -3,13 +3,14 @@
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
+from valetkey.authorization.site.documentation import base_of
 from valetkey.cli import options
 from valetkey.cli.serving import plan
 from valetkey.cli.serving.plan import METRICS, Plan, Scraping, ServerPlan
@@ -43,9 +44,10 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
 
     The first start creates databases, keys and the credential between the servers. A database that
     is missing although it existed, was replaced, or is older than before, stops the start. When the
-    servers are ready, they print one line with their URLs to standard output; everything else is
-    logged to standard error. A process that ends unexpectedly is restarted. SIGTERM drains: see
-    `serving.drain`; SIGHUP does what `valetkey reload` does. Sockets opened by systemd are used.
+    servers are ready, they print one line with their URLs to standard output, and the pages to open
+    below it; everything else is logged to standard error. A process that ends unexpectedly is
+    restarted. SIGTERM drains: see `serving.drain`; SIGHUP does what `valetkey reload` does. Sockets
+    opened by systemd are used.
 
     Exit code 0 after a stop, 1 if a server did not start, 2 if there are errors to fix first.
 
@@ -92,10 +94,7 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
             )
             for name, part in chosen
         ),
-        ready=" ".join(
-            ["ready", *(f"{name}={url}" for name, url in urls.items())]
-            + ([f"metrics=http://{_address(scraped)}/metrics"] if scraped is not None else [])
-        ),
+        ready="\n".join(_announcement(settings, urls, scraped)),
         file=str(settings.source.file or ""),
         folder=str(folder),
         level=settings.log.level,
@@ -106,6 +105,27 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
         fixed=fixed(settings, names),
         notes=tuple(str(process_path(settings, part)) for _, part in chosen),
     ).take_over()
+
+
+def _announcement(
+    settings: Settings, urls: Mapping[str, str], scraped: socket.socket | None
+) -> Iterator[str]:
+    """Yield what is printed when all servers are ready: a line for programs, pages for people."""
+    listening = {**urls}
+    if scraped is not None:
+        listening["metrics"] = f"http://{_address(scraped)}/metrics"
+    yield " ".join(["ready", *(f"{name}={url}" for name, url in listening.items())])
+    pages: dict[str, str] = {}
+    if auth_url := urls.get("authorization", "").rstrip("/"):
+        pages["your account"] = f"{auth_url}/"
+        pages["developers"] = f"{auth_url}/developer"
+        pages["console"] = f"{auth_url}/admin"
+        if documentation := base_of(settings.docs.url, auth_url):
+            pages["documentation"] = documentation
+    if api_url := urls.get("resource", "").rstrip("/"):
+        pages["API reference"] = f"{api_url}/v2/"
+    width = max(map(len, pages))
+    yield from (f"  {name:<{width}}  {url}" for name, url in pages.items())
 
 
 def _words(

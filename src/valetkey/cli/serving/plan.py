@@ -44,7 +44,7 @@ class ServerPlan(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The servers in the order in which they start, and settings common to all of them.
 
-    `ready` is the line printed when all are ready, `file` the configuration or "", `folder` a
+    `ready` is the text printed when all are ready, `file` the configuration or "", `folder` a
     directory removed at the end; `level` and `style` are those of the log. `drain` is in seconds,
     `fixed` lists what a reload cannot change (see `recheck`), and `notes` are the files that hold
     the process id. With `terminal`, the servers end when it is closed. The descriptor `lock`
