@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test token refresh` runs the tests whose names have both words.
-KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock release
+KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock package release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -46,6 +46,7 @@ words:
 	@echo 'make translations update the translation catalogues; lists texts without a translation'
 	@echo 'make screenshots  take screenshots of every page into build/screenshots; needs Chromium'
 	@echo 'make lock         update the lock files after a change of pyproject.toml; NEWER=1 upgrades versions'
+	@echo 'make package      make everything that a release has in build/package, and try it in empty environments'
 	@echo 'make release VERSION=0.2.0   check, test, build and tag a release; KEY=file signs it with an SSH key'
 
 demo: .venv/.runtime
@@ -91,6 +92,7 @@ translations: .venv/.dev
 screenshots: .venv/.dev
 	@$(BIN)/python -m docs.screenshots
 	@$(BIN)/python -m docs.recording
+	@$(BIN)/python -m docs.demo_pictures
 
 docs: .venv/.dev
 	@$(BIN)/python -m docs.generate
@@ -102,14 +104,17 @@ site: .venv/.dev
 outside-links:
 	@python3 -m docs.outside
 
-COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --extra postgres --generate-hashes \
+COMPILE = $(BIN)/uv pip compile --quiet pyproject.toml --generate-hashes \
 	--no-emit-index-url --no-header --python-version 3.11 $(if $(NEWER),--upgrade)
 lock: .venv/.dev
-	@$(COMPILE) --group build --output-file requirements.lock
-	@$(COMPILE) --extra acme --extra otel --group dev --constraints requirements.lock --output-file requirements-dev.lock
-	@$(COMPILE) --group site --constraints requirements-dev.lock --output-file docs/site.lock
+	@$(COMPILE) --extra postgres --group build --output-file requirements.lock
+	@$(COMPILE) --extra postgres --extra acme --extra otel --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE) --group build --group site --constraints requirements-dev.lock --output-file docs/site.lock
 	@cd tests/clients && npm install --package-lock-only --loglevel=error
 	@git --no-pager diff --stat -- '*.lock' '*-lock.json'
+
+package: .venv/.dev tests/clients/node_modules/.stamp
+	@$(BIN)/python -m release.package $(if $(BASE),--base $(BASE))
 
 release: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/python -m release $(VERSION) $(if $(KEY),--key $(KEY))

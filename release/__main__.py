@@ -1,19 +1,17 @@
-"""Build a release: `python -m release 0.2.0 [--key FILE]`, from a clean commit of `main`.
+"""Release a clean commit of `main`: `python -m release 0.2.0 [--key FILE]`.
 
-Writes the wheels, the source distribution, the bill of materials and the checksums to `dist/`, and
-tags the commit. With an SSH key it signs the checksums and the tag. It publishes nothing.
+Checks and tests it, makes the files of `release.package` in `build/package`, and tags the commit.
+With an SSH key it signs the checksums and the tag. It publishes nothing.
 """
 
 import argparse
-import hashlib
-import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from release.package import OUT, ROOT, SUMS, attempt, write
+
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:(?:a|b|rc)[0-9]+)?")
 _SIGNATURES = "valetkey-release"
 
@@ -33,14 +31,10 @@ def main(arguments: list[str]) -> int:
     if not options.build_only:
         for target in ("check", "test"):
             _run("make", target)
-    out = ROOT / "dist"
-    files = build(ROOT, out)
-    with tempfile.TemporaryDirectory() as again:
-        if checksums(build(ROOT, Path(again))) != checksums(files):
-            print("release: two builds of one commit differ", file=sys.stderr)
-            return 1
-    sums = out / "SHA256SUMS"
-    sums.write_text(checksums([*files, bill_of_materials(ROOT, out)]))
+    write(ROOT, OUT)
+    if not options.build_only and (code := attempt(OUT)):
+        return code
+    sums = OUT / SUMS
     print(sums.read_text(), end="")
     if options.key:
         _run("ssh-keygen", "-Y", "sign", "-f", str(options.key), "-n", _SIGNATURES, str(sums))
@@ -70,44 +64,6 @@ def reasons_against(root: Path, version: str) -> list[str]:
     return reasons
 
 
-def build(root: Path, out: Path) -> list[Path]:
-    """Build the committed files of HEAD into `out`: both wheels, and the source distribution."""
-    out.mkdir(parents=True, exist_ok=True)
-    clock = {"SOURCE_DATE_EPOCH": _git(root, "log", "-1", "--format=%ct")}
-    with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "archive", "HEAD"], cwd=root, check=True, capture_output=True
-        )
-        subprocess.run(["tar", "--extract", "-C", folder], input=archive.stdout, check=True)
-        _run(sys.executable, "-m", "docs.site", folder)
-        made = Path(folder) / "made"
-        uv = (sys.executable, "-m", "uv", "build", "--quiet", "--offline", "--no-build-isolation")
-        _run(*uv, "--sdist", "--wheel", "--out-dir", str(made), folder, **clock)
-        _run(*uv, "--wheel", "--out-dir", str(made), f"{folder}/release/sdk", **clock)
-        built = sorted(path for path in made.iterdir() if path.suffix in {".whl", ".gz"})
-        return [path.replace(out / path.name) for path in built]
-
-
-def bill_of_materials(root: Path, out: Path) -> Path:
-    """Write what the pinned runtime consists of, as CycloneDX 1.6 JSON."""
-    path = out / "valetkey.cdx.json"
-    # Tools of this one step, pinned beside it: nobody who develops or runs Valetkey needs them.
-    tool = ("run", "--quiet", "--no-project", "--with-requirements", "release/tools.lock")
-    source = ("requirements", str(root / "requirements.lock"))
-    project = ("--pyproject", str(root / "pyproject.toml"), "--mc-type", "application")
-    kind = ("--output-reproducible", "--spec-version", "1.6", "--output-format", "JSON")
-    command = ("-m", "uv", *tool, "cyclonedx-py", *source, *project, *kind)
-    _run(sys.executable, *command, "--output-file", str(path))
-    return path
-
-
-def checksums(files: list[Path]) -> str:
-    """Return lines as `sha256sum` writes and checks them."""
-    return "".join(
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(files)
-    )
-
-
 def _tag(version: str, key: Path | None) -> None:
     signing = ("-c", "gpg.format=ssh", "-c", f"user.signingkey={key}") if key else ()
     kind = "--sign" if key else "--annotate"
@@ -119,8 +75,8 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _run(*command: str, **environment: str) -> None:
-    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **environment})
+def _run(*command: str) -> None:
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

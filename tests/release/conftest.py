@@ -1,15 +1,21 @@
-"""The wheels of the last commit, built once."""
+"""The files of the last commit: those of `make package`, or else built once."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from release.__main__ import ROOT, build
+from release.package import ROOT, build
+
+LATER = (".tar", ".json", "SHA256SUMS")
+"""Ends of the names of files that two builds do not share, or that are made from the others."""
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Return both wheels and the source distribution of the last commit."""
+    """Return everything of a release of the last commit but bill of materials and image."""
+    if folder := os.environ.get("VALETKEY_PACKAGE"):
+        return sorted(path for path in Path(folder).iterdir() if not path.name.endswith(LATER))
     return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from release.__main__ import ROOT
+from release.package import ROOT
 from tests.support.wait import CEILING
 
 UV = (sys.executable, "-m", "uv", "--quiet")

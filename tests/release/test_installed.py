@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from bench.ports import free_port
-from release.__main__ import ROOT
+from release.package import ROOT
 from tests.clients.presets.site import running
 from tests.clients.protected import READ, SECRET, SYNC, Issuer, ask, issuer, with_ports
 from tests.documents.pages import blocks

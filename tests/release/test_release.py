@@ -5,7 +5,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from release.__main__ import ROOT, build, checksums, reasons_against
+from release.__main__ import reasons_against
+from release.package import ROOT, build, checksums
 from tests.documents.how_to.test_install import follow
 from tests.documents.shell import Terminal
 from tests.release.environment import installed, output
