@@ -11,6 +11,7 @@ from typing import get_type_hints
 
 import click
 
+from docs.badges import badges
 from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.developer.presets import PRESETS
@@ -330,6 +331,7 @@ _LANGUAGES = {
 }
 
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "../badges.svg": badges,
     "admin-api.md": admin_api,
     "client-fields.md": client_fields,
     "clients.md": clients,

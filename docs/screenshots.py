@@ -96,14 +96,15 @@ def take(context: BrowserContext, names: Sequence[str]) -> Iterator[tuple[Pictur
             tab.add_style_tag(content=FLAT)
             for scheme in SCHEMES:
                 tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-                yield Picture(name, width, scheme), _shot(tab, pixels)
+                yield Picture(name, width, scheme), shot(tab, pixels)
 
 
-def _shot(tab: Page, width: int) -> bytes:
+def shot(tab: Page, width: int) -> bytes:
+    """Return a picture of the page, in few colors."""
     height = int(tab.evaluate("document.documentElement.scrollHeight"))
     clip = FloatRect(x=0, y=0, width=width, height=min(height, TALLEST))
-    shot = Image.open(BytesIO(tab.screenshot(full_page=True, clip=clip))).convert("RGB")
-    few = shot.quantize(palette=_palette(shot), dither=Image.Dither.NONE)
+    screen = Image.open(BytesIO(tab.screenshot(full_page=True, clip=clip))).convert("RGB")
+    few = screen.quantize(palette=_palette(screen), dither=Image.Dither.NONE)
     file = BytesIO()
     few.convert("RGB").save(file, "WEBP", lossless=True, quality=60, method=3)
     return file.getvalue()

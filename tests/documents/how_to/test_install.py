@@ -21,7 +21,7 @@ def follow(terminal: Terminal) -> None:
     terminal.instead = {port: str(free_port()) for port in ("8400", "8401")}
     codes = [block.code.strip() for block in blocks(PAGE)]
     install, init, serve, client, address = codes
-    assert "pip install valetkey" in install
+    assert "pip install .\n" in f"{install}\n"
     # Without a terminal nothing is asked: the answers are those that the table recommends.
     answers = "--no-input --url http://localhost:8400 --api-url http://localhost:8401"
     said = terminal.run(f"{init} {answers} --owner-email grace@example.com")
