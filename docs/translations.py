@@ -40,7 +40,6 @@ _CODE = [("**.py", "python")]
 _MARKS = {"translatable": None}
 # Modules whose refusals users read on a page. All others are read by developers.
 _REFUSING = (
-    "authorization/endpoints/authorize/pending.py",
     "authorization/site",
     "authorization/protocol/csrf.py",
     "web/router.py",

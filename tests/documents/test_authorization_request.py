@@ -4,7 +4,11 @@ import re
 
 from tests.architecture.tree import ROOT
 from valetkey.authorization.protocol.authorization_request import PARAMETERS
-from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType, default_mode
+from valetkey.authorization.protocol.authorization_response import (
+    ResponseMode,
+    ResponseType,
+    default_mode,
+)
 
 PAGE = (ROOT / "docs/reference/authorization-request.md").read_text()
 

@@ -1,5 +1,6 @@
 """A client and a good request of it, to be changed by tests of the rules."""
 
+from valetkey.authorization.endpoints.authorize.checks import judge_client, judge_parameters
 from valetkey.authorization.model.register.client import (
     CLIENT_SCOPE,
     ApplicationType,
@@ -10,11 +11,10 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
+    Draft,
     known_parameters,
-    parse,
     supported_prompts,
 )
-from valetkey.authorization.protocol.authorization_response import verify_return_address
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.kernel.moment import Instant
@@ -68,5 +68,6 @@ def parameters(**changed: str) -> dict[str, str]:
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
     said = known_parameters(parameters(**changed))
-    returns = verify_return_address(said, client)
-    return parse(said, client, returns, (DEFAULT,), supported_prompts(sign_up=True))
+    draft = Draft(said, client, supported_prompts(sign_up=True), targets=(DEFAULT,))
+    judge_client(draft)
+    return judge_parameters(draft)

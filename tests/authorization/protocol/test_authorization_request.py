@@ -30,8 +30,11 @@ from valetkey.authorization.protocol.authorization_request import (
     plausible_client_id,
     require_client,
 )
-from valetkey.authorization.protocol.authorization_response import verify_return_address
-from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.protocol.authorization_response import (
+    ResponseMode,
+    ResponseType,
+    verify_return_address,
+)
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace

@@ -4,12 +4,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 from valetkey.authorization.protocol.authorization_response import (
     Pairs,
+    ResponseMode,
     ReturnAddress,
     answer,
     error_answer,
     redirect_to,
 )
-from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.kernel.refusal import ErrorCode, Refusal
 
 ISSUER = "https://auth.example"

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WEB, asked
+from valetkey.authorization.endpoints.authorize.checks import next_step
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import ClientType
@@ -24,7 +25,6 @@ from valetkey.authorization.protocol.interaction import (
     chosen_places,
     chosen_scope,
     is_bound_to,
-    next_step,
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode

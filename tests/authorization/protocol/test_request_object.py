@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from valetkey.authorization.model.register.client import Client, client_without_rights
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.request_object import (
+from valetkey.authorization.endpoints.authorize.request_object import (
     is_registered,
     merged,
     read_request_object,
 )
+from valetkey.authorization.model.register.client import Client, client_without_rights
+from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.kernel.jose.jwt import Claims
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -44,10 +44,10 @@ from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.grant_types import GRANT_TYPES, RULES, client_credentials, implicit
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType
 from valetkey.authorization.layout.addresses import AUTHORIZE, START
+from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.metadata import ServerFacts
-from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims

@@ -1,13 +1,12 @@
 """The authorization request: what a client may ask for (RFC 6749 4.1.1, OpenID Connect Core 3).
 
-Checked in two steps, because their refusals are delivered differently. `require_client` and
-`verify_return_address` establish the return address (see authorization_response); what they refuse
-is shown to the user and never redirected. `parse` checks the rest; its refusals are returned to the
-client.
+Each check reads the draft of a request and writes what it establishes into it. Their order, and
+where each refusal is delivered, is in `endpoints/authorize/checks.py`.
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NoReturn
@@ -16,7 +15,14 @@ from msgspec import Struct
 
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.protocol.authorization_response import LONGEST_STATE, ReturnAddress
+from valetkey.authorization.protocol.authorization_response import (
+    LONGEST_STATE,
+    ResponseMode,
+    ResponseType,
+    ReturnAddress,
+    may_ask_for,
+    verify_return_address,
+)
 from valetkey.authorization.protocol.claims import (
     OFFLINE_ACCESS,
     OPENID,
@@ -31,11 +37,6 @@ from valetkey.authorization.protocol.resource import (
     plain,
     wanted_at,
     with_access,
-)
-from valetkey.authorization.protocol.response_type import (
-    ResponseMode,
-    ResponseType,
-    may_ask_for,
 )
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -191,64 +192,82 @@ def require_client(client: Client | None) -> Client:
     return client
 
 
-def parse(
-    parameters: Mapping[str, str],
-    client: Client,
-    returns: ReturnAddress,
-    apis: tuple[Api, ...] | Refusal,
-    prompts: Collection[Prompt],
-) -> AuthorizationRequest:
-    """Parse the request and check it against the client's registration.
+@dataclass(slots=True)
+class Draft:
+    """An authorization request while it is checked.
 
-    `apis` are those that its `resource` names, `prompts` the supported values of `prompt`. Raises
-    Refused with the error code for the client.
+    `found` is the client that `client_id` names, None for none; `also` a return address beside its
+    redirect URIs, "" for none; `prompts` are the supported values of `prompt`, `targets` the APIs
+    that `resource` names. The other fields are set by the checks, and can be read after that only.
     """
-    text = parameters.get("state")
-    if text is not None and returns.state is None:
+
+    parameters: Mapping[str, str]
+    found: Client | None
+    prompts: Collection[Prompt]
+    also: str = ""
+    targets: tuple[Api, ...] | Refusal = ()
+    client: Client = field(init=False)
+    returns: ReturnAddress = field(init=False)
+    response_type: ResponseType = field(init=False)
+    apis: tuple[Api, ...] = field(init=False)
+    scope: Scope = field(init=False)
+    nonce: str = field(init=False)
+    code_challenge: str = field(init=False)
+    prompt: frozenset[Prompt] = field(init=False)
+    max_age: Lifetime | None = field(init=False)
+    login_hint: str = field(init=False)
+    id_token_hint: str = field(init=False)
+    claims: ClaimsRequest = field(init=False)
+
+    def request(self) -> AuthorizationRequest:
+        """Return the request once every check has passed."""
+        return AuthorizationRequest(
+            client_id=self.client.id,
+            response_type=self.response_type,
+            returns=self.returns,
+            scope=self.scope,
+            code_challenge=self.code_challenge,
+            nonce=self.nonce,
+            prompt=self.prompt,
+            max_age=self.max_age,
+            login_hint=self.login_hint,
+            id_token_hint=self.id_token_hint,
+            claims=self.claims,
+            apis=self.apis,
+        )
+
+
+def check_client(draft: Draft) -> None:
+    """Require a registered client that is not disabled (RFC 6749 section 4.1.2.1)."""
+    draft.client = require_client(draft.found)
+
+
+def check_redirect_uri(draft: Draft) -> None:
+    """Require a registered redirect URI (RFC 6749 section 3.1.2, RFC 9700 section 2.1)."""
+    draft.returns = verify_return_address(draft.parameters, draft.client, draft.also)
+
+
+def check_state(draft: Draft) -> None:
+    """Require a state that can be returned unchanged (RFC 6749 section 4.1.2)."""
+    text = draft.parameters.get("state")
+    if text is not None and draft.returns.state is None:
         _refuse(
             f"state has more than {LONGEST_STATE} bytes, or line ends that a form would change",
             "state.long",
             received=_size(text),
         )
+
+
+def check_unsupported(draft: Draft) -> None:
+    """Refuse the parameters that change the request's meaning (Core sections 3.1.2.6 and 6)."""
     for name, code in UNSUPPORTED.items():
-        if name in parameters:
+        if name in draft.parameters:
             _refuse(f"{name} is not supported", f"{name}.unsupported", code)
-    response_type = _response_type(parameters, client, returns)
-    if isinstance(apis, Refusal):
-        raise Refused(apis)
-    scope = _scope(parameters.get("scope", ""), client, apis, response_type, returns)
-    nonce = _nonce(parameters.get("nonce", ""), response_type)
-    # A confidential client may bind the code by `nonce` instead (RFC 9700 section 2.1.1).
-    unbound = client.profile.pkce_or_nonce and not (nonce and OPENID in scope)
-    return AuthorizationRequest(
-        client_id=client.id,
-        response_type=response_type,
-        returns=returns,
-        scope=scope,
-        code_challenge=check_challenge(
-            parameters.get("code_challenge"),
-            parameters.get("code_challenge_method"),
-            needed=response_type.has_code and (client.needs_pkce or unbound),
-        ),
-        nonce=nonce,
-        prompt=_prompt(parameters.get("prompt", ""), prompts),
-        max_age=_max_age(parameters.get("max_age"), client),
-        login_hint=_login_hint(parameters.get("login_hint", "")),
-        id_token_hint=_id_token_hint(parameters.get("id_token_hint", "")),
-        # Without the `openid` scope the `claims` parameter does not apply (Core section 5.5).
-        claims=(
-            ClaimsRequest.parse(parameters.get("claims", ""))
-            if OPENID in scope
-            else ClaimsRequest.EMPTY
-        ),
-        apis=apis,
-    )
 
 
-def _response_type(
-    parameters: Mapping[str, str], client: Client, returns: ReturnAddress
-) -> ResponseType:
-    text = parameters.get("response_type")
+def check_response_type(draft: Draft) -> None:
+    """Require a registered response type (RFC 6749 section 3.1.1)."""
+    text = draft.parameters.get("response_type")
     if text is None:
         _refuse("response_type is missing", "response_type.missing", expected="code")
     response_type = ResponseType.of(text)
@@ -260,28 +279,67 @@ def _response_type(
             expected=", ".join(ResponseType),
             received="another response type",
         )
-    mode = parameters.get("response_mode", returns.mode.value)
-    if mode != returns.mode:
+    draft.response_type = response_type
+
+
+def check_response_mode(draft: Draft) -> None:
+    """Require a response mode that the response type allows (Multiple Response Types 2.1)."""
+    mode = draft.parameters.get("response_mode", draft.returns.mode.value)
+    if mode != draft.returns.mode:
+        modes = (mode for mode in ResponseMode if mode.fits(draft.response_type))
         _refuse(
             "response_mode must be fragment or form_post, or query where only a code is sent",
             "response_mode.unknown",
-            expected=", ".join(each for each in ResponseMode if each.fits(response_type)),
+            expected=", ".join(modes),
             received="another response mode",
         )
+
+
+def check_permitted_type(draft: Draft) -> None:
+    """Require a response type that the client registered for (OpenID Registration section 2)."""
+    client, response_type = draft.client, draft.response_type
     if not may_ask_for(client, response_type):
         _refuse(
             f"this app is not registered for the response type {response_type}",
             "response_type.forbidden",
             ErrorCode.UNAUTHORIZED_CLIENT,
-            expected=", ".join(each for each in ResponseType if may_ask_for(client, each)),
+            expected=", ".join(name for name in ResponseType if may_ask_for(client, name)),
             received=response_type,
         )
-    return response_type
 
 
-def _nonce(text: str, response_type: ResponseType) -> str:
-    if not text and response_type.has_id_token:
-        # `nonce` binds the ID token to the request (Core sections 3.2.2.1 and 3.3.2.11).
+def check_resource(draft: Draft) -> None:
+    """Require APIs that exist and that this client may ask for (RFC 8707 section 2.1)."""
+    if isinstance(draft.targets, Refusal):
+        raise Refused(draft.targets)
+    draft.apis = draft.targets
+
+
+def check_scope(draft: Draft) -> None:
+    """Require a scope that users can allow this client (RFC 6749 section 3.3)."""
+    # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
+    not_by_default = _NOTHING if draft.returns.given else _OPENID
+    text = draft.parameters.get("scope", "")
+    draft.scope = requested_scope(text, draft.client, draft.apis, not_by_default)
+
+
+def check_openid_scope(draft: Draft) -> None:
+    """Require `openid` in a request for an ID token (Core section 3.1.2.1)."""
+    if draft.response_type.has_id_token and OPENID not in draft.scope:
+        _refuse("an ID token needs the scope openid", "scope.openid", expected=OPENID)
+
+
+def check_offline_access(draft: Draft) -> None:
+    """Ignore `offline_access` where no refresh token can be issued (Core section 11)."""
+    if draft.response_type.has_code and draft.client.may_use(GrantTypeName.REFRESH_TOKEN):
+        return
+    draft.scope = (draft.scope - _OFFLINE) or draft.scope
+
+
+def check_nonce(draft: Draft) -> None:
+    """Require a nonce that binds the ID token to the request (Core 3.2.2.1 and 3.3.2.11)."""
+    text = draft.parameters.get("nonce", "")
+    if not text and draft.response_type.has_id_token:
         _refuse(
             "nonce is missing; an ID token that comes through the browser needs one",
             "nonce.missing",
@@ -294,7 +352,75 @@ def _nonce(text: str, response_type: ResponseType) -> str:
             "nonce.malformed",
             received=_size(text),
         )
-    return text
+    draft.nonce = text
+
+
+def check_pkce(draft: Draft) -> None:
+    """Require a code challenge where the client needs one (RFC 7636 section 4.4.1)."""
+    # A confidential client may bind the code by `nonce` instead (RFC 9700 section 2.1.1).
+    unbound = draft.client.profile.pkce_or_nonce and not (draft.nonce and OPENID in draft.scope)
+    draft.code_challenge = check_challenge(
+        draft.parameters.get("code_challenge"),
+        draft.parameters.get("code_challenge_method"),
+        needed=draft.response_type.has_code and (draft.client.needs_pkce or unbound),
+    )
+
+
+def check_prompt(draft: Draft) -> None:
+    """Require supported prompts, `none` by itself (Core section 3.1.2.1)."""
+    text = draft.parameters.get("prompt", "")
+    names = frozenset(text.split(" ", len(Prompt))) if text else frozenset[str]()
+    if not names.issubset(draft.prompts):
+        _refuse(
+            f"prompt must be one of {', '.join(draft.prompts)}",
+            "prompt.unknown",
+            expected=" ".join(draft.prompts),
+            received="another prompt",
+        )
+    draft.prompt = frozenset(Prompt(name) for name in names)
+    if Prompt.NONE in draft.prompt and len(draft.prompt) > 1:
+        _refuse("prompt=none cannot be combined with another prompt", "prompt.none")
+
+
+def check_max_age(draft: Draft) -> None:
+    """Require a number of seconds; by default the client's `default_max_age` (Core 3.1.2.1)."""
+    text, default = draft.parameters.get("max_age"), draft.client.openid.default_max_age
+    if text is None:
+        draft.max_age = None if default is None else Lifetime(default)
+        return
+    if _SECONDS.fullmatch(text) is None:
+        _refuse("max_age must be a whole number of seconds", "max_age.malformed")
+    draft.max_age = Lifetime(int(text))
+
+
+def check_login_hint(draft: Draft) -> None:
+    """Bound what the sign-in page is filled in with (Core section 3.1.2.1)."""
+    text = draft.parameters.get("login_hint", "")
+    if len(text) > _LONGEST_HINT or _CONTROL.search(text):
+        _refuse(
+            f"login_hint must have at most {_LONGEST_HINT} characters and no control characters",
+            "login_hint.malformed",
+            received=_size(text),
+        )
+    draft.login_hint = text
+
+
+def check_id_token_hint(draft: Draft) -> None:
+    """Bound the ID token that says which user is meant (Core section 3.1.2.1)."""
+    text = draft.parameters.get("id_token_hint", "")
+    if len(text) > LONGEST_HINT:
+        _refuse(
+            f"id_token_hint has more than {LONGEST_HINT} characters",
+            "id_token_hint.long",
+            received=_size(text),
+        )
+    draft.id_token_hint = text
+
+
+def check_claims(draft: Draft) -> None:
+    """Parse `claims`, which applies to requests with the `openid` scope only (Core 5.5)."""
+    text = draft.parameters.get("claims", "") if OPENID in draft.scope else ""
+    draft.claims = ClaimsRequest.parse(text)
 
 
 def requested_scope(
@@ -324,70 +450,6 @@ def requested_scope(
             received=str(wanted - allowed)[:_SHOWN],
         )
     return wanted
-
-
-def _scope(
-    text: str,
-    client: Client,
-    apis: tuple[Api, ...],
-    response_type: ResponseType,
-    returns: ReturnAddress,
-) -> Scope:
-    # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
-    wanted = requested_scope(text, client, apis, _NOTHING if returns.given else _OPENID)
-    if response_type.has_id_token and OPENID not in wanted:
-        # Without `openid` this is not a request for an ID token (Core section 3.1.2.1).
-        _refuse("an ID token needs the scope openid", "scope.openid", expected=OPENID)
-    if response_type.has_code and client.may_use(GrantTypeName.REFRESH_TOKEN):
-        return wanted
-    # Core section 11: ignored where no refresh token can be issued.
-    return (wanted - _OFFLINE) or wanted
-
-
-def _prompt(text: str, supported: Collection[Prompt]) -> frozenset[Prompt]:
-    if not text:
-        return frozenset()
-    names = frozenset(text.split(" ", len(Prompt)))
-    if not names.issubset(supported):
-        _refuse(
-            f"prompt must be one of {', '.join(supported)}",
-            "prompt.unknown",
-            expected=" ".join(supported),
-            received="another prompt",
-        )
-    prompt = frozenset(Prompt(name) for name in names)
-    if Prompt.NONE in prompt and len(prompt) > 1:
-        _refuse("prompt=none cannot be combined with another prompt", "prompt.none")
-    return prompt
-
-
-def _max_age(text: str | None, client: Client) -> Lifetime | None:
-    if text is None:
-        default = client.openid.default_max_age
-        return None if default is None else Lifetime(default)
-    if _SECONDS.fullmatch(text) is None:
-        _refuse("max_age must be a whole number of seconds", "max_age.malformed")
-    return Lifetime(int(text))
-
-
-def _login_hint(text: str) -> str:
-    if len(text) > _LONGEST_HINT or _CONTROL.search(text):
-        _refuse(
-            f"login_hint must have at most {_LONGEST_HINT} characters and no control characters",
-            "login_hint.malformed",
-            received=_size(text),
-        )
-    return text
-
-
-def _id_token_hint(text: str) -> str:
-    if len(text) > LONGEST_HINT:
-        _refuse(
-            f"id_token_hint has more than {LONGEST_HINT} characters",
-            "id_token_hint.long",
-            received=_size(text),
-        )
-    return text
 
 
 def _refuse(

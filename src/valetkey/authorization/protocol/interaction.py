@@ -1,8 +1,8 @@
 """The interaction: the state of an authorization request while the user signs in and consents.
 
 It is not stored. It is sealed into the address of our pages, bound to the browser it began in, and
-holds the request and what the user has done so far. One pure function decides the next step every
-time.
+holds the request and what the user has done so far. Each check of it returns the next step, or None
+if it passes; their order is in `endpoints/authorize/checks.py`.
 """
 
 import hashlib
@@ -18,14 +18,15 @@ from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
     Prompt,
 )
+from valetkey.authorization.protocol.authorization_response import ResponseType
 from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
 from valetkey.authorization.protocol.resource import covers
-from valetkey.authorization.protocol.response_type import ResponseType
 from valetkey.kernel.moment import Instant, days, is_live, later, minutes
-from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Fingerprint
+from valetkey.kernel.words import translatable
 
 LIFETIME = minutes(15)
 """How long the user may take."""
@@ -180,54 +181,108 @@ def state_of(
     )
 
 
-def next_step(request: AuthorizationRequest, known: InteractionState, now: Instant) -> Step:
-    """Return the next step of this request."""
-    if known.denied:
-        return Refuse(DENIED)
-    person, needed = known.person, request.needed_acrs
-    if needed and not set(needed).intersection(Acr):
-        return Refuse(_UNMET)
-    if person is None:
-        return _begin(request) if request.may_interact else Refuse(_LOGIN_REQUIRED)
-    if problem := _sign_in_problem(request, known, person, now):
+class Progress(Struct, frozen=True):
+    """A valid request, the state of its interaction, and the time at which a check reads them."""
+
+    request: AuthorizationRequest
+    state: InteractionState
+    now: Instant
+
+    @property
+    def user(self) -> SignedInUser:
+        """The signed-in user. LookupError before `check_signed_in` has passed."""
+        if self.state.person is None:
+            raise LookupError
+        return self.state.person
+
+    @property
+    def client_changed(self) -> bool:
+        """Whether the client looks different from when the user consented."""
+        consent = self.user.consent
+        return consent is not None and consent.appearance != self.state.client.appearance
+
+    def sign_in_or(self, refusal: Refusal) -> Step:
+        """Return the page for another sign-in, or the refusal where that cannot help."""
         # A user who signed in for this request cannot do more than that.
-        ask = request.may_interact and not known.signed_in_here
-        return _begin(request) if ask else Refuse(problem)
-    return _after_sign_in(request, known, person) if person.is_admitted else Refuse(_NOT_ADMITTED)
+        if not self.request.may_interact or self.state.signed_in_here:
+            return Refuse(refusal)
+        return SignUp() if Prompt.CREATE in self.request.prompt else SignIn()
+
+    def ask_or(self, refusal: Refusal) -> Step:
+        """Return the consent page, or the refusal with `prompt=none`."""
+        return Ask(self.client_changed) if self.request.may_interact else Refuse(refusal)
 
 
-def _begin(request: AuthorizationRequest) -> Step:
-    return SignUp() if Prompt.CREATE in request.prompt else SignIn()
+def check_denial(at: Progress) -> Step | None:
+    """Refuse what the user denied (RFC 6749 section 4.1.2.1)."""
+    return Refuse(DENIED) if at.state.denied else None
 
 
-def _after_sign_in(
-    request: AuthorizationRequest, known: InteractionState, person: SignedInUser
-) -> Step:
-    if known.allowed is not None:
-        claims = known.claims.intersection(request.single_claims)
-        return Respond(known.allowed & request.scope, asked=True, claims=claims)
-    changed = person.consent is not None and person.consent.appearance != known.client.appearance
-    if changed or Prompt.CONSENT in request.prompt or not _covers(person.consent, request):
-        return Ask(changed) if request.may_interact else Refuse(_CONSENT_REQUIRED)
-    if not identity_is_assured(request, known):
-        if request.may_interact:
-            return Ask(changed)
-        if not _may_renew_in_development(request, known):
-            return Refuse(_INTERACTION_REQUIRED)
-    return Respond(request.scope, asked=False, claims=frozenset(request.single_claims))
+def check_known_acr(at: Progress) -> Step | None:
+    """Refuse an essential `acr` that no sign-in has (Core section 5.5.1.1)."""
+    needed = at.request.needed_acrs
+    return Refuse(_UNMET) if needed and not set(needed).intersection(Acr) else None
 
 
-def _sign_in_problem(
-    request: AuthorizationRequest, known: InteractionState, person: SignedInUser, now: Instant
-) -> Refusal | None:
-    """Return why this sign-in does not satisfy the request; None if it does."""
-    if not person.is_meant:
-        return _SOMEBODY_ELSE
-    if request.needed_acrs and not set(request.needed_acrs).intersection(acrs_of(person.methods)):
-        return _UNMET
-    if known.signed_in_here or not request.wants_fresh_sign_in(person.auth_time, now):
+def check_signed_in(at: Progress) -> Step | None:
+    """Require a signed-in user (Core section 3.1.2.3)."""
+    return at.sign_in_or(_LOGIN_REQUIRED) if at.state.person is None else None
+
+
+def check_named_user(at: Progress) -> Step | None:
+    """Require the user that the request names, if it names one (Core 3.1.2.1 and 5.5.1)."""
+    return None if at.user.is_meant else at.sign_in_or(_SOMEBODY_ELSE)
+
+
+def check_acr(at: Progress) -> Step | None:
+    """Require a sign-in of an essential `acr` (Core section 5.5.1.1)."""
+    needed = at.request.needed_acrs
+    if not needed or set(needed).intersection(acrs_of(at.user.methods)):
         return None
-    return _LOGIN_REQUIRED
+    return at.sign_in_or(_UNMET)
+
+
+def check_sign_in_age(at: Progress) -> Step | None:
+    """Require a sign-in as recent as `prompt` and `max_age` demand (Core section 3.1.2.1)."""
+    if at.state.signed_in_here or not at.request.wants_fresh_sign_in(at.user.auth_time, at.now):
+        return None
+    return at.sign_in_or(_LOGIN_REQUIRED)
+
+
+def check_groups(at: Progress) -> Step | None:
+    """Require membership in the groups of client and APIs (RFC 6749 section 4.1.2.1)."""
+    return None if at.user.is_admitted else Refuse(_NOT_ADMITTED)
+
+
+def check_decision(at: Progress) -> Step | None:
+    """Respond with what the user has just allowed (RFC 6749 section 3.3)."""
+    if at.state.allowed is None:
+        return None
+    claims = at.state.claims.intersection(at.request.single_claims)
+    return Respond(at.state.allowed & at.request.scope, asked=True, claims=claims)
+
+
+def check_consent(at: Progress) -> Step | None:
+    """Require a consent to all of the request, for the client as it is (Core section 3.1.2.4)."""
+    asks = Prompt.CONSENT in at.request.prompt
+    if not asks and not at.client_changed and _covers(at.user.consent, at.request):
+        return None
+    return at.ask_or(_CONSENT_REQUIRED)
+
+
+def check_assured_identity(at: Progress) -> Step | None:
+    """Ask again where another program could receive the response (RFC 8252 section 8.6)."""
+    if identity_is_assured(at.request, at.state):
+        return None
+    if not at.request.may_interact and _may_renew_in_development(at.request, at.state):
+        return None
+    return at.ask_or(_INTERACTION_REQUIRED)
+
+
+def respond(at: Progress) -> Step:
+    """Respond with all of the request, to which the user consented before."""
+    claims = frozenset(at.request.single_claims)
+    return Respond(at.request.scope, asked=False, claims=claims)
 
 
 def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
@@ -237,7 +292,7 @@ def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
     return not single or consent.claims.union(claims_of_scope(consent.scope)).issuperset(single)
 
 
-def identity_is_assured(request: AuthorizationRequest, known: InteractionState) -> bool:
+def identity_is_assured(request: AuthorizationRequest, state: InteractionState) -> bool:
     """Return whether an automatic response can only reach the client that was given consent.
 
     A web URL is under its owner's control, and a code is useless without the secret of a
@@ -246,13 +301,13 @@ def identity_is_assured(request: AuthorizationRequest, known: InteractionState) 
     """
     if request.returns.redirect_uri.startswith("https://"):
         return True
-    return request.response_type is ResponseType.CODE and not known.client.is_public
+    return request.response_type is ResponseType.CODE and not state.client.is_public
 
 
-def _may_renew_in_development(request: AuthorizationRequest, known: InteractionState) -> bool:
+def _may_renew_in_development(request: AuthorizationRequest, state: InteractionState) -> bool:
     """Return whether a page on loopback may use `prompt=none`: the server is on loopback too."""
-    at, client = request.returns.redirect_uri, known.client
-    if not known.in_development or client.is_native:
+    at, client = request.returns.redirect_uri, state.client
+    if not state.in_development or client.is_native:
         return False
     # Not on another port of loopback, where any program can wait.
     return at.startswith("http://") and client.registered_redirect_uri(at, any_port=False)
@@ -297,6 +352,32 @@ def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:
     return browser is not None and interaction.browser == browser
 
 
+def check_browser(interaction: Interaction, browser: Fingerprint | None, now: Instant) -> None:
+    """Require the browser in which it began, or none so far (RFC 9700 section 4.7)."""
+    if interaction.browser and not is_bound_to(interaction, browser):
+        raise Refused(_OTHER_BROWSER)
+
+
+def check_age(interaction: Interaction, browser: Fingerprint | None, now: Instant) -> None:
+    """Require an interaction that is live, or can begin again (RFC 9700 section 4.7)."""
+    if not is_live(interaction.started_at, later(interaction.started_at, BEGINS_AGAIN), now):
+        raise Refused(_EXPIRED)
+
+
+_OTHER_BROWSER = Refusal(
+    ErrorCode.FORBIDDEN,
+    translatable(
+        "this request was started in another browser, or cookies are disabled; start again here"
+    ),
+    "interaction.browser",
+    "the browser in which it began",
+    "another browser",
+)
+_EXPIRED = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    translatable("this took too long; go back to the app and start again"),
+    "interaction.expired",
+)
 DENIED = Refusal(
     ErrorCode.ACCESS_DENIED, "the user denied the request", "interaction.denied", "consent", "a no"
 )

@@ -14,9 +14,10 @@ from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import usual
 from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.authentication.session import end_session
-from valetkey.authorization.endpoints.authorize.answer import ClientError, answer
+from valetkey.authorization.endpoints.authorize.answer import answer
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
-from valetkey.authorization.endpoints.authorize.pending import Pending, check_interaction
+from valetkey.authorization.endpoints.authorize.checks import ClientError, check_interaction
+from valetkey.authorization.endpoints.authorize.pending import Pending
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.session import Session
 from valetkey.authorization.protocol.interaction import Interaction, SignIn

@@ -23,7 +23,7 @@ from tests.support.visitors import API, ISSUER, run
 from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
+from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.replace import replace

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.support.harness import SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import METHODS
-from valetkey.authorization.protocol.response_type import ResponseMode, ResponseType
 from valetkey.authorization.tokens.answer_cache import SharedRefresh
 from valetkey.config.sections.portal import BrandSettings
 from valetkey.kernel.jose import mac

@@ -1,6 +1,7 @@
 """GET and POST /oauth/authorize: the authorization endpoint (RFC 6749 section 3.1).
 
-Every decision is made here; pages collect input and send the browser back.
+Every decision is made here, by the checks of `checks.py`; pages collect input and send the browser
+back.
 """
 
 from collections.abc import Mapping
@@ -9,17 +10,15 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from valetkey.authorization.email.links import SIGN_UP
-from valetkey.authorization.endpoints.authorize.answer import ClientError, Issued, answer
-from valetkey.authorization.endpoints.authorize.pending import (
-    Pending,
-    address,
+from valetkey.authorization.endpoints.authorize.answer import Issued, answer
+from valetkey.authorization.endpoints.authorize.checks import (
+    ClientError,
+    begin,
     check_interaction,
-    decides_again,
     find_and_prove,
-    find_client,
     open_interaction,
 )
-from valetkey.authorization.endpoints.authorize.request_object import WORTH_NEW_KEYS
+from valetkey.authorization.endpoints.authorize.pending import Pending, address, decides_again
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import CONSENT, SIGN_IN
 from valetkey.authorization.layout.language_choice import requested_languages_cookie
@@ -28,9 +27,8 @@ from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UI_LOCALES,
     UNSUPPORTED,
-    known_parameters,
-    require_client,
 )
+from valetkey.authorization.protocol.authorization_response import ResponseType
 from valetkey.authorization.protocol.interaction import (
     LONGEST,
     Interaction,
@@ -41,19 +39,17 @@ from valetkey.authorization.protocol.interaction import (
     Step,
 )
 from valetkey.authorization.protocol.logout import session_state
-from valetkey.authorization.protocol.request_object import REQUEST, REQUEST_URI, ObjectRefused
-from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined, plain
-from valetkey.authorization.protocol.response_type import ResponseType
+from valetkey.authorization.protocol.resource import RESOURCE, plain
 from valetkey.authorization.tokens.mint import TokenResponses
-from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.secret import fresh_id, to_base64url
+from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.url import origin
-from valetkey.web.exchange import Interrupt, Pairs, Request, Response, see_other
+from valetkey.web.exchange import Pairs, Request, Response, see_other
 from valetkey.web.form import Form, read_parameters
 
 _INTERACTION = "interaction"
+_NO_BODY = Form({})
 # Checked one by one, so that the error can be reported to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 _MULTIPLE = (RESOURCE,)
@@ -68,14 +64,14 @@ class Authorize(Struct, frozen=True):
 
     async def get(self, request: Request) -> Response:
         """Answer a client's request, or redirect its user to the next page."""
-        form = read_parameters(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
+        query = read_parameters(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
         # A client's request has `client_id` (RFC 6749 section 4.1.1); in it the interaction is an
         # unknown parameter and ignored. Without `client_id` the other parameters are ignored.
-        sealed = None if "client_id" in form.names else form.get(_INTERACTION)
+        sealed = None if "client_id" in query.names else query.get(_INTERACTION)
         if sealed:
             interaction = await open_interaction(self.server, request, sealed)
         else:
-            interaction = await self._begin(request, _values(form))
+            interaction = await begin(self.server, request, query, _NO_BODY)
         return await self._go_on(request, interaction)
 
     async def post(self, request: Request) -> Response:
@@ -84,61 +80,13 @@ class Authorize(Struct, frozen=True):
         Browsers withhold SameSite cookies from a cross-site form post, but send them with the GET.
         """
         query = read_parameters(request.query, opaque=_OPAQUE, multiple=_MULTIPLE)
-        form = read_parameters(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
-        if len(query) and len(form):
-            raise Refused.because(
-                ErrorCode.INVALID_REQUEST,
-                "parameters came in the query and in the body; send all of them in one place",
-                "authorize.split",
-                "one place",
-                "two places",
-            )
-        interaction = await self._begin(request, _values(form if len(form) else query))
-        client, returns = await find_and_prove(self.server, interaction.parameters)
+        body = read_parameters(request.body, opaque=_OPAQUE, multiple=_MULTIPLE)
+        interaction = await begin(self.server, request, query, body)
+        draft = await find_and_prove(self.server, interaction.parameters)
         url = decides_again(self.server, interaction)
         if len(url) > LONGEST:
-            return self.server.back(returns, _TOO_LONG, client, request.at)
+            return self.server.back(draft.returns, _TOO_LONG, draft.client, request.at)
         return see_other(url)
-
-    async def _begin(self, request: Request, parameters: Mapping[str, str]) -> Interaction:
-        said = self._understood(parameters)
-        await self.server.documents.update_from_document(
-            said.get("client_id"), request.address, request.at
-        )
-        if not said.keys().isdisjoint({REQUEST, REQUEST_URI}):
-            # Resolved once: the object at the URL may differ later.
-            client = await find_client(self.server, said.get("client_id"))
-            try:
-                said = self._understood(await self._resolved(said, client, request.at))
-            except Refused as refused:
-                if isinstance(refused, ObjectRefused):
-                    said = known_parameters(refused.parameters)
-                client, returns = await find_and_prove(self.server, said)
-                response = self.server.back(returns, refused.refusal, client, request.at)
-                raise Interrupt(response) from None
-        return Interaction(
-            id=fresh_id("in", self.server.random),
-            parameters=said,
-            browser="",
-            started_at=request.at,
-        )
-
-    async def _resolved(
-        self, said: Mapping[str, str], client: Client, now: Instant
-    ) -> Mapping[str, str]:
-        """Return the parameters of the request with those of its request object."""
-        server = self.server
-        try:
-            return await server.requests.resolve(said, client, now)
-        except ObjectRefused as refused:
-            if refused.refusal.check not in WORTH_NEW_KEYS:
-                raise
-            # Its keys may have changed a moment ago: in its document, or with another process.
-            await server.documents.renew(client.id, now, lacks_key=True)
-            current = await server.directory.find_again(client.id)
-            if current is None or current is client:
-                raise
-        return await server.requests.resolve(said, require_client(current), now)
 
     async def _go_on(self, request: Request, interaction: Interaction) -> Response:
         pending = await check_interaction(self.server, request, interaction)
@@ -147,7 +95,7 @@ class Authorize(Struct, frozen=True):
         if isinstance(pending.step, Refuse) and not pending.interaction.browser:
             # No page was shown: there is no interaction to redeem and no event to record.
             return self._refuse(request, pending, pending.step.refusal)
-        if pending.asked.response_type is not ResponseType.CODE:
+        if pending.authorization.response_type is not ResponseType.CODE:
             # Loaded before the transaction: without a key nothing is spent.
             await self.minter.keys.refresh(request.at)
             self.minter.keys.current(request.at)
@@ -159,17 +107,19 @@ class Authorize(Struct, frozen=True):
             begins = address(self.server, SIGN_IN, pending.interaction)
             raise Refused(replace(refused.refusal, leads_to=begins)) from None
         if isinstance(outcome, ClientError):
-            return self._refuse(request, replace(pending, asked=outcome.asked), outcome.refusal)
+            pending = replace(pending, authorization=outcome.authorization)
+            return self._refuse(request, pending, outcome.refusal)
         if isinstance(outcome, Issued):
             return await self._issued(request, pending.client, outcome)
         return self._ask(request, pending, outcome)
 
     def _ask(self, request: Request, pending: Pending, step: Step) -> Response:
         browser, headers = self.server.browser(request)
+        # The default scope at the time of the request applies until the request is answered.
+        scope = str(plain(pending.authorization.scope))
         interaction = replace(
             pending.interaction,
-            # The default scope at the time of the request applies until the request is answered.
-            parameters={**pending.interaction.parameters, "scope": str(plain(pending.asked.scope))},
+            parameters={**pending.interaction.parameters, "scope": scope},
             browser=self.server.cookies.browser_fingerprint(browser) or "",
             client_generation=pending.client.generation,
         )
@@ -178,19 +128,20 @@ class Authorize(Struct, frozen=True):
             return self._refuse(request, pending, _TOO_LONG)
         if not pending.interaction.browser:
             # Once, at the start: a choice of the user applies until the request is answered.
-            wish = pending.interaction.parameters.get(UI_LOCALES)
+            requested = pending.interaction.parameters.get(UI_LOCALES)
             secure, languages = self.server.cookies.secure, self.server.brand.languages
             headers = (
                 *headers,
-                *requested_languages_cookie(wish, request, languages, secure=secure),
+                *requested_languages_cookie(requested, request, languages, secure=secure),
             )
         return see_other(url, *headers)
 
     def _refuse(self, request: Request, pending: Pending, refusal: Refusal) -> Response:
-        return self.server.back(pending.asked.returns, refusal, pending.client, request.at)
+        returns = pending.authorization.returns
+        return self.server.back(returns, refusal, pending.client, request.at)
 
     async def _issued(self, request: Request, client: Client, issued: Issued) -> Response:
-        returns = issued.asked.returns
+        returns = issued.authorization.returns
         try:
             pairs = await self._pairs(request, client, issued)
         except Refused as refused:
@@ -201,42 +152,31 @@ class Authorize(Struct, frozen=True):
 
     async def _pairs(self, request: Request, client: Client, issued: Issued) -> Pairs:
         pairs: list[tuple[str, str]] = []
+        returns = issued.authorization.returns
         code = access_token = ""
         if issued.code is not None:
             code = issued.code.reveal()
             pairs.append(("code", code))
         if issued.granted is not None:
-            told = await self.minter.response(issued.granted, request.at)
-            access_token = str(told["access_token"])
+            response = await self.minter.response(issued.granted, request.at)
+            access_token = str(response["access_token"])
             # Name and email address do not belong in an address bar.
-            pairs += [(name, str(value)) for name, value in told.items() if name != "info"]
+            pairs += [(name, str(value)) for name, value in response.items() if name != "info"]
         if issued.identity is not None:
             id_token = await self.minter.id_tokens.mint(
                 issued.identity,
                 request.at,
                 access_token=access_token,
                 code=code,
-                state=issued.asked.returns.state or "",
+                state=returns.state or "",
             )
             pairs.append(("id_token", id_token))
         if issued.session_id:
-            place = origin(issued.asked.returns.redirect_uri)
             state = self.server.cookies.browser_state(issued.session_id)
             salt = to_base64url(self.server.random(12))
-            pairs.append(("session_state", session_state(client.id, place, state, salt)))
+            value = session_state(client.id, origin(returns.redirect_uri), state, salt)
+            pairs.append(("session_state", value))
         return tuple(pairs)
-
-    def _understood(self, parameters: Mapping[str, str]) -> dict[str, str]:
-        """Return the parameters of the request, its APIs as values of `resource`."""
-        apis = self.server.apis.named(parameters.get(RESOURCE, ""), parameters.get(AUDIENCE))
-        return known_parameters({**parameters, RESOURCE: apis})
-
-
-def _values(form: Form) -> dict[str, str]:
-    values = {name: form.get(name) or "" for name in form.names}
-    if RESOURCE in values:
-        values[RESOURCE] = joined(form.all(RESOURCE))
-    return values
 
 
 _TOO_LONG = Refusal(

@@ -1,63 +1,132 @@
-"""A pending request: the sealed interaction in the URL, decrypted and checked again."""
+"""A pending authorization request, its addresses, and the checks of it that need the server."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.authentication.session import LiveSession, SignedIn
+from valetkey.authorization.endpoints.authorize.request_object import (
+    REQUEST,
+    REQUEST_URI,
+    WORTH_NEW_KEYS,
+    ObjectRefused,
+)
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import AUTHORIZE
-from valetkey.authorization.model.register.api import required_groups
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
-    parse,
+    known_parameters,
     plausible_client_id,
     require_client,
 )
-from valetkey.authorization.protocol.authorization_response import (
-    ReturnAddress,
-    verify_return_address,
-)
+from valetkey.authorization.protocol.authorization_response import ResponseType
+from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import (
-    BEGINS_AGAIN,
     Interaction,
     InteractionState,
-    SignedInUser,
+    Respond,
     Step,
-    is_bound_to,
-    next_step,
-    state_of,
 )
-from valetkey.authorization.protocol.resource import RESOURCE
-from valetkey.kernel.moment import Instant, is_live, later
+from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined, plain
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.replace import replace
-from valetkey.kernel.secret import Fingerprint, fresh_id
-from valetkey.kernel.url import origin
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import Fingerprint, same
 from valetkey.kernel.words import translatable
-from valetkey.web.exchange import Interrupt, Request, see_other
-from valetkey.web.form import read_query
+from valetkey.web.exchange import Request
+from valetkey.web.form import Form, read_query
+
+NONCE_KEPT = days(1)
+"""How long a client's nonce counts as used, so that a request cannot be replayed."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A request as it arrives: in the query, or in the body of a POST.
+
+    `parameters` are the known ones, those of its request object included once that was checked.
+    """
+
+    server: Server
+    request: Request
+    query: Form
+    body: Form
+    parameters: Mapping[str, str] = field(init=False)
+
+    def use(self, parameters: Mapping[str, str]) -> None:
+        """Take these parameters, their APIs as values of `resource`."""
+        apis = self.server.apis.named(parameters.get(RESOURCE, ""), parameters.get(AUDIENCE))
+        self.parameters = known_parameters({**parameters, RESOURCE: apis})
+
+
+async def check_one_place(arrival: Arrival) -> None:
+    """Require all parameters in the query, or all in the body (RFC 6749 section 3.1)."""
+    if len(arrival.query) and len(arrival.body):
+        raise Refused.because(
+            ErrorCode.INVALID_REQUEST,
+            "parameters came in the query and in the body; send all of them in one place",
+            "authorize.split",
+            "one place",
+            "two places",
+        )
+    form = arrival.body if len(arrival.body) else arrival.query
+    values = {name: form.get(name) or "" for name in form.names}
+    if RESOURCE in values:
+        values[RESOURCE] = joined(form.all(RESOURCE))
+    arrival.use(values)
+
+
+async def check_client_document(arrival: Arrival) -> None:
+    """Require a usable document of a client whose id is its URL (Client ID Metadata Document 4)."""
+    request, client_id = arrival.request, arrival.parameters.get("client_id")
+    await arrival.server.documents.update_from_document(client_id, request.address, request.at)
+
+
+async def check_request_object(arrival: Arrival) -> None:
+    """Require a valid request object, and merge it (RFC 9101 section 6, Core section 6.3).
+
+    Resolved once: the object at the URL may differ later.
+    """
+    parameters, server, now = arrival.parameters, arrival.server, arrival.request.at
+    if parameters.keys().isdisjoint({REQUEST, REQUEST_URI}):
+        return
+    client = await find_client(server, parameters.get("client_id"))
+    try:
+        merged = await server.requests.resolve(parameters, client, now)
+    except ObjectRefused as refused:
+        if refused.refusal.check not in WORTH_NEW_KEYS:
+            raise
+        # Its keys may have changed a moment ago: in its document, or with another process.
+        await server.documents.renew(client.id, now, lacks_key=True)
+        current = await server.directory.find_again(client.id)
+        if current is None or current is client:
+            raise
+        merged = await server.requests.resolve(parameters, require_client(current), now)
+    arrival.use(merged)
 
 
 class Pending(Struct, frozen=True):
     """A pending authorization request: its parameters, client, user and state.
 
-    `meant` are the subjects that the request names; the user must be all of them. `also` is a
-    return address beside the client's redirect URIs, "" for none. `browser` is the fingerprint of
-    this browser, "" without a cookie. `form_of` is the interaction to which forms of the arriving
-    page are bound: another one if that has expired and begins again.
+    `subjects` are those that the request names; the user must be all of them. `own_callback` is a
+    return address on this server beside the client's redirect URIs, "" for none. `browser` is the
+    fingerprint of this browser, "" without a cookie. `form_of` is the interaction to which forms of
+    the arriving page are bound: another one if that has expired and begins again.
     """
 
     interaction: Interaction
-    asked: AuthorizationRequest
+    authorization: AuthorizationRequest
     client: Client
-    meant: frozenset[str]
+    subjects: frozenset[str]
     signed_in: SignedIn | None
-    known: InteractionState
+    state: InteractionState
     step: Step
-    also: str = ""
+    own_callback: str = ""
     browser: str = ""
     form_of: str = ""
 
@@ -73,63 +142,107 @@ async def find_client(server: Server, client_id: str | None) -> Client:
     return require_client(None if plausible is None else await server.directory.find(plausible))
 
 
-async def find_and_prove(
-    server: Server, parameters: Mapping[str, str], also: str = ""
-) -> tuple[Client, ReturnAddress]:
-    """Return the client and its redirect URI; refused if either is unknown."""
-    client = await find_client(server, parameters.get("client_id"))
-    try:
-        return client, verify_return_address(parameters, client, also)
-    except Refused:
-        # It may have registered the address a moment ago, with another process.
-        client = require_client(await server.directory.find_again(client.id))
-        return client, verify_return_address(parameters, client, also)
+async def named_subjects(
+    server: Server, authorization: AuthorizationRequest, client: Client, now: Instant
+) -> frozenset[str]:
+    """Return the subjects that the request names, by a hint that is ours (Core 3.1.2.1, 5.5.1)."""
+    subjects = {authorization.claims.subject}
+    if authorization.id_token_hint:
+        hint = await server.hints.read(authorization.id_token_hint, client, now)
+        subjects.add(hint.subject)
+    return frozenset(subjects - {""})
+
+
+class Judgement(Struct, frozen=True):
+    """A request as the transaction that answers it judged it; `step` says what to answer."""
+
+    server: Server
+    pending: Pending
+    authorization: AuthorizationRequest
+    client: Client
+    session: LiveSession | None
+    step: Step
+    now: Instant
+
+    @property
+    def signed_in(self) -> SignedIn:
+        """The signed-in user. LookupError unless the step is to respond."""
+        if self.session is None:
+            raise LookupError
+        return self.session.signed_in
+
+    @property
+    def scope(self) -> Scope:
+        """What the user allowed, in the form that grants store."""
+        return self.step.scope if isinstance(self.step, Respond) else Scope()
+
+    @property
+    def is_openid(self) -> bool:
+        """Whether the client becomes a participant of the session."""
+        return self.authorization.is_openid and OPENID in self.scope
+
+
+def check_unanswered(tx: Transaction, judged: Judgement) -> Refusal | None:
+    """Redeem the interaction, which has one response (RFC 6749 section 10.5).
+
+    One that no browser has opened needs no record.
+    """
+    interaction = judged.pending.interaction
+    if not interaction.browser:
+        return None
+    mark = mark_of(judged.server, interaction)
+    client_id, until = interaction.parameters["client_id"], interaction.expires_at
+    redeemed = Voucher(VoucherKind.INTERACTION, mark, client_id, "", "", until, judged.now)
+    if not tx.vouchers.issue(redeemed):
+        raise Refused(_ANSWERED)
+    return None
+
+
+def check_unused_nonce(tx: Transaction, judged: Judgement) -> Refusal | None:
+    """Use the nonce once, or for the same request of the same user and browser (Core 15.5.2).
+
+    Such a request is the Back button or a restored tab, and gets another code. A token through the
+    browser is issued once for each nonce.
+    """
+    authorization, pending, now = judged.authorization, judged.pending, judged.now
+    if not authorization.nonce:
+        return None
+    key = judged.server.keyring.fingerprint_key
+    mark = key.of("nonce", f"{authorization.client_id}\0{authorization.nonce}")
+    # The scope was filled in if the request was shown to the user before.
+    parameters = {**pending.interaction.parameters, "scope": str(plain(authorization.scope))}
+    parts = [str(judged.signed_in.user.uid), pending.browser, *sorted(parameters.items())]
+    fingerprint = key.of("request of a nonce", msgspec.json.encode(parts).decode())
+    until = later(now, NONCE_KEPT)
+    used = Voucher(VoucherKind.NONCE, mark, judged.client.id, "", fingerprint, until, now)
+    if tx.vouchers.issue(used):
+        return None
+    before = tx.vouchers.find(VoucherKind.NONCE, mark)
+    is_code = authorization.response_type is ResponseType.CODE
+    if is_code and pending.browser and before and same(before.payload, fingerprint):
+        return None
+    return _NONCE_USED
+
+
+def check_open_session(tx: Transaction, judged: Judgement) -> Refusal | None:
+    """Record the client as a participant of the session, so that it hears of a sign-out.
+
+    See Back-Channel Logout 1.0 section 2.5.
+    """
+    # A known participant is notified of sign-out in any case, and a code is checked again.
+    is_code = judged.authorization.response_type is ResponseType.CODE
+    is_known = judged.session is not None and judged.session.told
+    if not judged.is_openid or (is_known and is_code):
+        return None
+    session_id = judged.signed_in.session.id
+    if not tx.participants.add(session_id, judged.client.id, judged.now):
+        raise Refused(_SIGNED_OUT)
+    return None
 
 
 def sealed_in(request: Request) -> str:
     """Return the sealed interaction in the URL of the request, "" for none."""
     return read_query(request.query).get("interaction") or ""
-
-
-async def open_interaction(server: Server, request: Request, sealed: str) -> Interaction:
-    """Return the interaction if it belongs to this browser, or to none yet; it may have expired.
-
-    Refused with `invalid_request` when it is too old, with `forbidden` in another browser. Nothing
-    of it is given to another browser, as its `state` would be: the way on leads to the app.
-    """
-    interaction = Interaction.open(sealed, server.keyring.sealer)
-    if interaction is None:
-        raise _refused("the address is incomplete; go back to the app and start again", "sealed")
-    if interaction.browser and not is_bound_to(interaction, _browser(server, request)):
-        refusal = replace(_OTHER_BROWSER, leads_to=await _app_of(server, interaction))
-        raise Refused(refusal)
-    if not is_live(interaction.started_at, later(interaction.started_at, BEGINS_AGAIN), request.at):
-        raise Refused(replace(_EXPIRED, leads_to=await _app_of(server, interaction)))
-    return interaction
-
-
-async def open_pending(server: Server, request: Request) -> Pending:
-    """Return the authorization request behind a page of this server.
-
-    A page of an interaction that has expired or was answered is not shown again: the request begins
-    again at the authorization endpoint. A form of an expired one is read, and its request begins
-    again with what was entered.
-
-    Raises Interrupt if an error is sent to the client, Refused for errors shown to the user only.
-    """
-    interaction = await open_interaction(server, request, sealed_in(request))
-    if not interaction.browser:
-        raise _refused("the address is incomplete; go back to the app and start again", "unbound")
-    pending = await check_interaction(server, request, interaction)
-    if request.method != "GET":
-        return pending
-    again = pending.interaction
-    mark = mark_of(server, interaction)
-    if await server.store.read(lambda tx: tx.vouchers.find(VoucherKind.INTERACTION, mark)):
-        again = _again(server, again, pending.client, request.at)
-    if again.id != interaction.id:
-        raise Interrupt(see_other(decides_again(server, again)))
-    return pending
 
 
 def sealed_for(server: Server, pending: Pending, sealed: str) -> str:
@@ -144,107 +257,6 @@ def mark_of(server: Server, interaction: Interaction) -> Fingerprint:
     return server.keyring.fingerprint_key.of("interaction", interaction.id)
 
 
-async def check_interaction(server: Server, request: Request, interaction: Interaction) -> Pending:
-    """Check everything about an interaction again. Raises Interrupt and Refused as above.
-
-    One that has expired, or whose client was disabled meanwhile, begins again as a new interaction
-    without what the user has done so far.
-    """
-    form_of = interaction.id
-    also = await _own_callback(server, request, interaction.parameters)
-    client, returns = await find_and_prove(server, interaction.parameters, also)
-    if interaction.browser and interaction.client_generation != client.generation:
-        # Another process may have begun this after it enabled the client a moment ago.
-        client = require_client(await server.directory.find_again(client.id))
-    has_ended = interaction.browser and interaction.client_generation != client.generation
-    if has_ended or not interaction.is_live(request.at):
-        interaction = _again(server, interaction, client, request.at)
-    resource = interaction.parameters.get(RESOURCE, "")
-    apis = await server.apis.requested(resource, client)
-    try:
-        asked = parse(interaction.parameters, client, returns, apis, server.prompts)
-        meant = await _meant(server, asked, client, request.at)
-    except Refused as refused:
-        raise Interrupt(server.back(returns, refused.refusal, client, request.at)) from None
-    present = await server.present(request, client.id)
-    person = None if present is None else signed_in_user(server, present, client, meant)
-    signed_in = None if present is None else present.signed_in
-    required = required_groups(client, asked.apis)
-    if required and person is not None and signed_in is not None:
-        uid = signed_in.user.uid
-        admitted = await server.store.read(lambda tx: tx.groups.admits(uid, *required))
-        person = replace(person, is_admitted=admitted)
-    known = state_of(interaction, asked, client, person, issuer=server.issuer)
-    step = next_step(asked, known, request.at)
-    return Pending(
-        interaction,
-        asked,
-        client,
-        meant,
-        signed_in,
-        known,
-        step,
-        also,
-        _browser(server, request) or "",
-        form_of,
-    )
-
-
-def _again(server: Server, interaction: Interaction, client: Client, now: Instant) -> Interaction:
-    """Return a new interaction of the same request in the same browser."""
-    return Interaction(
-        fresh_id("in", server.random),
-        interaction.parameters,
-        interaction.browser,
-        now,
-        client_generation=client.generation,
-    )
-
-
-def _browser(server: Server, request: Request) -> Fingerprint | None:
-    return server.cookies.browser_fingerprint(server.cookies.browser(request))
-
-
-async def _app_of(server: Server, interaction: Interaction) -> str:
-    """Return the URL of the client's app; "" if it has none that a browser can open."""
-    try:
-        client, returns = await find_and_prove(server, interaction.parameters)
-    except Refused:
-        return ""
-    if client.openid.client_uri or client.is_native:
-        return client.openid.client_uri
-    at = returns.redirect_uri
-    return f"{origin(at)}/" if at.startswith(("https://", "http://")) else ""
-
-
-async def _own_callback(server: Server, request: Request, parameters: Mapping[str, str]) -> str:
-    """Return the callback on this server that is valid in this session, or ""."""
-    callback = server.own_callback(parameters, request.at)
-    if callback is None:
-        return ""
-    signed_in = await server.signed_in(request)
-    began_here = signed_in is not None and signed_in.session.id == callback.session_id
-    return callback.redirect_uri if began_here else ""
-
-
-def signed_in_user(
-    server: Server, present: LiveSession, client: Client, meant: frozenset[str]
-) -> SignedInUser:
-    """Return the signed-in user in the form that the protocol rules use."""
-    session = present.signed_in.session
-    is_meant = not meant or meant <= {server.subjects.of(present.signed_in.user, client)}
-    return SignedInUser(session.id, session.auth_time, present.consent, session.methods, is_meant)
-
-
-async def _meant(
-    server: Server, asked: AuthorizationRequest, client: Client, now: Instant
-) -> frozenset[str]:
-    named = {asked.claims.subject}
-    if asked.id_token_hint:
-        named.add((await server.hints.read(asked.id_token_hint, client, now)).subject)
-    return frozenset(named - {""})
-
-
 def address(server: Server, path: str, interaction: Interaction) -> str:
     """Return the URL of the page at `path` for this interaction."""
     return f"{path}?interaction={interaction.seal(server.keyring.sealer, server.random)}"
@@ -255,21 +267,24 @@ def decides_again(server: Server, interaction: Interaction) -> str:
     return address(server, AUTHORIZE, interaction)
 
 
-_OTHER_BROWSER = Refusal(
-    ErrorCode.FORBIDDEN,
-    translatable(
-        "this request was started in another browser, or cookies are disabled; start again here"
-    ),
-    "interaction.browser",
-    "the browser in which it began",
-    "another browser",
-)
-_EXPIRED = Refusal(
+_ANSWERED = Refusal(
     ErrorCode.INVALID_REQUEST,
-    translatable("this took too long; go back to the app and start again"),
-    "interaction.expired",
+    translatable("this request was already answered; go back to the app"),
+    "interaction.answered",
+    "a request that is still open",
+    "one that was answered",
 )
-
-
-def _refused(description: str, check: str) -> Refused:
-    return Refused.because(ErrorCode.INVALID_REQUEST, description, f"interaction.{check}")
+_NONCE_USED = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "nonce was used before; every request needs a fresh one",
+    "nonce.used",
+    "a nonce this client did not use in the last 24 hours",
+    "a used nonce",
+)
+_SIGNED_OUT = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    translatable("you have been signed out; go back to the app and start again"),
+    "interaction.signed_out",
+    "a session that has not ended",
+    "one that ended",
+)

@@ -18,12 +18,12 @@ from valetkey.authorization.layout.render import (
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.authorization_response import (
+    ResponseMode,
     ReturnAddress,
     answer,
     error_answer,
     redirect_to,
 )
-from valetkey.authorization.protocol.response_type import ResponseMode
 from valetkey.authorization.storage.decisions import DecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims

@@ -9,11 +9,11 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
+from valetkey.authorization.endpoints.authorize.checks import open_pending
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     address,
     decides_again,
-    open_pending,
     sealed_in,
 )
 from valetkey.authorization.endpoints.authorize.server import Server
@@ -197,15 +197,18 @@ class ConsentPages(Struct, frozen=True):
             # The user decides about what is asked for now.
             return SeeOther(decides_again(self.server, pending.interaction))
         ticked = Scope((*form.all("scope"), *form.all("required")))
-        if not required_of(pending.client) & pending.asked.scope <= ticked:
+        if not required_of(pending.client) & pending.authorization.scope <= ticked:
             # Declared as required since the page was shown: the user must see it first.
             return SeeOther(address(self.server, CONSENT, pending.interaction))
-        allowed = chosen_places(pending.asked, ticked, form.all("claim"))
+        allowed = chosen_places(pending.authorization, ticked, form.all("claim"))
         if not allowed:
             return self._page(request, nothing_chosen=True)
         session_id = request.signed_in.session.id
         decided = replace(
-            pending.interaction, decided=session_id, allowed=allowed, shown=digest(pending.asked)
+            pending.interaction,
+            decided=session_id,
+            allowed=allowed,
+            shown=digest(pending.authorization),
         )
         return SeeOther(decides_again(self.server, decided))
 
@@ -245,16 +248,18 @@ class ConsentPages(Struct, frozen=True):
         page = ConsentPage(
             action=f"{CONSENT}?interaction={sealed}",
             switch_account_action=f"{SWITCH_ACCOUNT}?interaction={sealed}",
-            app=asking_app(pending.client, pending.asked, signed_in=True),
+            app=asking_app(pending.client, pending.authorization, signed_in=True),
             person=shown_user(signed_in),
             scopes=scope_lines(
-                described(pending.asked.scope, pending.asked.apis, self.server.scopes),
+                described(
+                    pending.authorization.scope, pending.authorization.apis, self.server.scopes
+                ),
                 required_of(pending.client),
                 chosen=not nothing_chosen,
             ),
             claims=tuple(
                 ClaimLine(name, CLAIM_WORDS[name], not nothing_chosen)
-                for name in pending.asked.single_claims
+                for name in pending.authorization.single_claims
             ),
             lasts=self._lasts(pending),
             account_url=APPS,
@@ -262,13 +267,13 @@ class ConsentPages(Struct, frozen=True):
             nothing_chosen=nothing_chosen,
         )
         status = _NOTHING_CHOSEN if nothing_chosen else 200
-        return Show(page, status, returns_to=pending.asked.returns.redirect_uri)
+        return Show(page, status, returns_to=pending.authorization.returns.redirect_uri)
 
     def _lasts(self, pending: Pending) -> int:
         policy, client = self.server.policy, pending.client
-        if pending.asked.response_type.has_code:
-            return policy.grant_lifetime(client, pending.asked.apis)
-        once = max(policy.lifetime_of(client, api) for api in pending.asked.apis)
+        if pending.authorization.response_type.has_code:
+            return policy.grant_lifetime(client, pending.authorization.apis)
+        once = max(policy.lifetime_of(client, api) for api in pending.authorization.apis)
         return min(once, policy.implicit_token_lifetime)
 
 
@@ -288,7 +293,7 @@ def scope_lines(
 
 
 def _before(pending: Pending) -> Consent | None:
-    return None if pending.known.person is None else pending.known.person.consent
+    return None if pending.state.person is None else pending.state.person.consent
 
 
 def changes_since(consent: Consent | None, client: Client) -> tuple[Change, ...]:

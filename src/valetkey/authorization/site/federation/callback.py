@@ -23,12 +23,12 @@ from valetkey.authorization.authentication.session import (
     find_still_signed_in,
 )
 from valetkey.authorization.email.notices import SignInMethod
-from valetkey.authorization.endpoints.authorize.pending import (
+from valetkey.authorization.endpoints.authorize.checks import (
     check_interaction,
     open_interaction,
     open_pending,
-    sealed_for,
 )
+from valetkey.authorization.endpoints.authorize.pending import sealed_for
 from valetkey.authorization.layout.addresses import SIGN_IN, WITH, safe_return_path
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import USUAL_ACTOR
@@ -303,7 +303,7 @@ class ProviderRedirect(Struct, frozen=True):
         sealed, fresh, about = query.get("interaction") or "", False, ""
         if sealed:
             pending = await open_pending(self.federation.server, visit.request)
-            about, asked = pending.interaction.id, pending.asked
+            about, asked = pending.interaction.id, pending.authorization
             fresh = Prompt.LOGIN in asked.prompt or asked.max_age is not None
         self._check(query, browser, pending_sign_in.errand, about)
         to = safe_return_path(query.get("to"))

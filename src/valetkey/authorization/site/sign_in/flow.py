@@ -14,10 +14,10 @@ from valetkey.authorization.authentication.factors.device import (
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.session import NewSession, sign_in
 from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.endpoints.authorize.checks import open_pending
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
     decides_again,
-    open_pending,
     sealed_for,
     sealed_in,
 )
@@ -88,14 +88,16 @@ class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
         """Return the app whose request is pending; None without one."""
         pending = self.target.pending
         return (
-            None if pending is None else asking_app(pending.client, pending.asked, signed_in=False)
+            None
+            if pending is None
+            else asking_app(pending.client, pending.authorization, signed_in=False)
         )
 
     @property
     def returns_to(self) -> str:
         """The URL to which the forms of the page may redirect, "" for this server."""
         pending = self.target.pending
-        return "" if pending is None else pending.asked.returns.redirect_uri
+        return "" if pending is None else pending.authorization.returns.redirect_uri
 
 
 class Step(Ticket, frozen=True, array_like=True, kw_only=True):
@@ -320,5 +322,5 @@ def _insists_on_more(target: ReturnTarget, methods: tuple[str, ...]) -> bool:
     """Return whether the app requires an acr that the first factor alone does not reach."""
     if target.pending is None:
         return False
-    needed = target.pending.asked.needed_acrs
+    needed = target.pending.authorization.needed_acrs
     return bool(needed) and set(needed).isdisjoint(acrs_of(methods))

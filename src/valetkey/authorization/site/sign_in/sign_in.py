@@ -108,7 +108,7 @@ class SignIn(Struct, frozen=True):
         """Show the sign-in page. A signed-in visitor without an app's request is redirected."""
         target = request.target
         if target.pending is not None:
-            return self._page(request, target.pending.asked.login_hint)
+            return self._page(request, target.pending.authorization.login_hint)
         if await self.flow.server.signed_in(request.request) is not None:
             return SeeOther(target.to or HOME)
         return self._page(request, "")

@@ -18,11 +18,8 @@ from valetkey.authorization.actions.account.sign_up import (
 )
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
-from valetkey.authorization.endpoints.authorize.pending import (
-    check_interaction,
-    open_interaction,
-    sealed_for,
-)
+from valetkey.authorization.endpoints.authorize.checks import check_interaction, open_interaction
+from valetkey.authorization.endpoints.authorize.pending import sealed_for
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
@@ -147,7 +144,7 @@ class CreateAccount(Struct, frozen=True):
         if not self._is_open(invited):
             return self._closed(request)
         pending = request.target.pending
-        hint = "" if pending is None else pending.asked.login_hint
+        hint = "" if pending is None else pending.authorization.login_hint
         username, email = ("", hint) if "@" in hint else (hint, "")
         typed = SignUpForm(username, invited or email, "", "")
         return _form(request, typed, SignUpErrors({}), invited)
