@@ -1,15 +1,20 @@
-"""The approximate place of an IP address: its city and country, from a database of the operator."""
+"""The approximate place of an IP address: its city and country, from a MaxMind DB file."""
 
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from valetkey.authorization.authentication.geo_database import GeoDatabase, InvalidGeoDatabase
 from valetkey.kernel.refusal import OperatorError
+
+if TYPE_CHECKING:
+    # Loaded by `open_geo_database`: most servers have no such file.
+    from maxminddb import Reader
 
 _REMEMBERED = 1_024
 _LONGEST = 80  # characters of a name
+_KINDS = ("City", "Country", "Enterprise")
+_DAMAGED = (RuntimeError, TypeError, ValueError)  # of which maxminddb's own error is the first
 
 Names = Mapping[str, str]
 """The names of a city or a country by language."""
@@ -22,7 +27,7 @@ class Places:
 
     def __init__(self) -> None:
         """Know no place."""
-        self._opened: GeoDatabase | None = None
+        self._opened: Reader | None = None
         self._names = lru_cache(_REMEMBERED)(self._look_up)
 
     def use(self, path: Path | None) -> None:
@@ -47,9 +52,11 @@ class Places:
         if self._opened is None:
             return ()
         try:
-            record = self._opened.find(address)
-        except (ValueError, OSError):
+            record = self._opened.get(address)
+        except (*_DAMAGED, OSError):
             # The file was damaged since it was opened: a page without a place is still a page.
+            return ()
+        if not isinstance(record, dict):
             return ()
         return tuple(_names(record.get(part)) for part in ("city", "country"))
 
@@ -58,19 +65,28 @@ PLACES = Places()
 """The places that pages and emails of this process show."""
 
 
-def open_geo_database(path: Path) -> GeoDatabase:
-    """Open a database of cities or countries. Raises OperatorError if it is none."""
+def open_geo_database(path: Path) -> "Reader":
+    """Open a database of cities or countries. Raises OperatorError if it is none.
+
+    Read by `pread`, not mapped into memory: a file that is overwritten in place gives wrong places,
+    or none, but cannot end the process. A record of more than 65,536 values or 2 MiB is refused.
+    """
+    from maxminddb import MODE_FILE, open_database  # noqa: PLC0415
+
+    why = "it is not a MaxMind DB file, or it is damaged"
     try:
-        database = GeoDatabase(path)
+        # An empty file would be told as an invalid argument.
+        database = open_database(path, MODE_FILE) if path.stat().st_size else None
     except OSError as error:
-        why = error.strerror or type(error).__name__
-    except InvalidGeoDatabase as error:
-        why = str(error)
-    else:
-        if "City" in database.kind or "Country" in database.kind or "Enterprise" in database.kind:
+        database, why = None, error.strerror or type(error).__name__
+    except _DAMAGED:
+        database = None
+    if database is not None:
+        kind = str(database.metadata().database_type)
+        if any(name in kind for name in _KINDS):
             return database
         database.close()
-        why = f"it is a database of another kind: {database.kind[:_LONGEST]!r}"
+        why = f"it is a database of another kind: {kind[:_LONGEST]!r}"
     raise OperatorError(f"{path} cannot be used: {why}", "privacy.geo_database")
 
 
