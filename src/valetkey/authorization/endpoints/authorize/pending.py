@@ -225,10 +225,7 @@ def check_unused_nonce(tx: Transaction, judged: Judgement) -> Refusal | None:
 
 
 def check_open_session(tx: Transaction, judged: Judgement) -> Refusal | None:
-    """Record the client as a participant of the session, so that it hears of a sign-out.
-
-    See Back-Channel Logout 1.0 section 2.5.
-    """
+    """Record the client, to be notified of the sign-out (Back-Channel Logout 1.0 section 2.5)."""
     # A known participant is notified of sign-out in any case, and a code is checked again.
     is_code = judged.authorization.response_type is ResponseType.CODE
     is_known = judged.session is not None and judged.session.told
