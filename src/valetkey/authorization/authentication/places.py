@@ -3,13 +3,9 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from valetkey.kernel.refusal import OperatorError
-
-if TYPE_CHECKING:
-    # Loaded by `open_geo_database`: most servers have no such file.
-    from maxminddb import Reader
 
 _REMEMBERED = 1_024
 _LONGEST = 80  # characters of a name
@@ -20,6 +16,18 @@ Names = Mapping[str, str]
 """The names of a city or a country by language."""
 
 
+class GeoDatabase(Protocol):
+    """An open file, as `maxminddb` reads it. Any thread may use it."""
+
+    def get(self, address: str, /) -> object:
+        """Return the record of an IP address, None for none."""
+        ...
+
+    def close(self) -> None:
+        """Close the file; it must not be used after that."""
+        ...
+
+
 class Places:
     """Places from one file; without a file every place is unknown."""
 
@@ -27,7 +35,7 @@ class Places:
 
     def __init__(self) -> None:
         """Know no place."""
-        self._opened: Reader | None = None
+        self._opened: GeoDatabase | None = None
         self._names = lru_cache(_REMEMBERED)(self._look_up)
 
     def use(self, path: Path | None) -> None:
@@ -58,25 +66,26 @@ class Places:
             return ()
         if not isinstance(record, dict):
             return ()
-        return tuple(_names(record.get(part)) for part in ("city", "country"))
+        parts = cast("Mapping[str, object]", record)
+        return tuple(_names(parts.get(part)) for part in ("city", "country"))
 
 
 PLACES = Places()
 """The places that pages and emails of this process show."""
 
 
-def open_geo_database(path: Path) -> "Reader":
+def open_geo_database(path: Path) -> GeoDatabase:
     """Open a database of cities or countries. Raises OperatorError if it is none.
 
     Read by `pread`, not mapped into memory: a file that is overwritten in place gives wrong places,
     or none, but cannot end the process. A record of more than 65,536 values or 2 MiB is refused.
     """
-    from maxminddb import MODE_FILE, open_database  # noqa: PLC0415
+    from maxminddb import MODE_FILE, Reader  # noqa: PLC0415 - most servers have no such file
 
     why = "it is not a MaxMind DB file, or it is damaged"
     try:
         # An empty file would be told as an invalid argument.
-        database = open_database(path, MODE_FILE) if path.stat().st_size else None
+        database = Reader(str(path), MODE_FILE) if path.stat().st_size else None
     except OSError as error:
         database, why = None, error.strerror or type(error).__name__
     except _DAMAGED:

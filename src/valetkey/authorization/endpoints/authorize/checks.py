@@ -38,6 +38,7 @@ from valetkey.authorization.protocol.interaction import (
     Progress,
     SignedInUser,
     Step,
+    respond,
     state_of,
 )
 from valetkey.authorization.protocol.resource import RESOURCE, split
@@ -105,9 +106,8 @@ STEP_CHECKS: tuple[Callable[[Progress], Step | None], ...] = (
     steps.check_decision,
     steps.check_consent,
     steps.check_assured_identity,
-    steps.respond,
 )
-"""At every step, and judged again. The first that returns a step has decided."""
+"""At every step, and judged again. The first that does not pass returns the next step."""
 
 ANSWER_CHECKS: tuple[Callable[[Transaction, Judgement], Refusal | None], ...] = (
     server_checks.check_unanswered,
@@ -140,7 +140,11 @@ def judge_parameters(draft: Draft) -> AuthorizationRequest:
 def next_step(request: AuthorizationRequest, state: InteractionState, now: Instant) -> Step:
     """Return the next step of this request."""
     progress = Progress(request, state, now)
-    return next(step for check in STEP_CHECKS if (step := check(progress)) is not None)
+    for check in STEP_CHECKS:
+        step = check(progress)
+        if step is not None:
+            return step
+    return respond(progress)
 
 
 def judge_again(
