@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Playwright's own Node needs a library that a plain Debian lacks; the one in .venv does not.
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
-# `make test token refresh` runs the tests whose names have both words.
+# `make test webhooks` runs the tests of a subject: see tests/subject.py.
 KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock package release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
@@ -23,14 +23,12 @@ ifneq (,$(NARROW))
 $(NARROW): ; @:
 endif
 endif
-empty :=
-EXPRESSION := $(subst $(empty) $(empty), and ,$(strip $(NARROW)))
 
 .PHONY: $(KNOWN)
 
 words:
 	@echo 'make demo         run a scripted demo of all flows, then keep both servers running to try them'
-	@echo 'make test         run all tests; make test token runs those with "token" in their name'
+	@echo 'make test         run all tests; make test webhooks runs those of webhooks'
 	@echo 'make interop      test presets and quickstarts with Spring Boot, oauth2-proxy, nginx, Apache, Go, Next.js, Ruby and JupyterHub'
 	@echo 'make races        race revocations against token requests, 100 rounds; ROUNDS=10 for fewer'
 	@echo 'make reliability  inject faults under load; writes docs/explanation/reliability.md'
@@ -53,7 +51,7 @@ demo: .venv/.runtime
 	@PATH='$(TYPED)' $(BIN)/valetkey demo --walk --stay
 
 test: .venv/.dev tests/clients/node_modules/.stamp
-	@$(BIN)/python -m pytest $(if $(NARROW),-k '$(EXPRESSION)',-n 2 --dist loadfile --no-loadscope-reorder)
+	@$(BIN)/python -m $(if $(NARROW),tests.subject $(NARROW),pytest -n 2 --dist loadfile --no-loadscope-reorder)
 
 interop: .venv/.dev
 	@$(BIN)/python -m pytest tests/clients/interop/*.py

@@ -4,6 +4,7 @@ import ast
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -29,8 +30,13 @@ class Statement:
     sql: str | None
 
 
-def statements() -> Iterator[Statement]:
+@cache
+def statements() -> tuple[Statement, ...]:
     """All that is handed to a connection, which the program calls `db` wherever it has one."""
+    return tuple(_statements())
+
+
+def _statements() -> Iterator[Statement]:
     for path in sorted(ROOT.rglob("*.py")):
         package = path.relative_to(ROOT).parts[0]
         if package not in _NOT_SEARCHED or path.name in _SHARED_STORES:

@@ -191,6 +191,7 @@ class Crawl:
     _elsewhere: set[str] = field(default_factory=set[str])
     _forms: dict[Key, str] = field(default_factory=dict[Key, str])
     _sent: set[Key] = field(default_factory=set[Key])
+    _routes: dict[str, Route | None] = field(default_factory=dict[str, Route | None])
 
     async def everything(self, *starts: str) -> None:
         """Follow all links, then send all forms, those that end something last.
@@ -214,7 +215,10 @@ class Crawl:
 
     def route(self, path: str) -> Route | None:
         """The route that answers at a path, as the server finds it."""
-        return next((each for each in self.routes if _pattern(each.path).fullmatch(path)), None)
+        if path not in self._routes:
+            matching = (each for each in self.routes if _pattern(each.path).fullmatch(path))
+            self._routes[path] = next(matching, None)
+        return self._routes[path]
 
     def _wrong(self, page: str, what: str) -> None:
         self.findings.append(f"{page} {what}")

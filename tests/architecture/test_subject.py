@@ -1,0 +1,58 @@
+"""`make test webhooks` runs the tests of webhooks, and of what imports them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.subject import ROOT, main, select
+
+FILES = {
+    "tests/support/harness.py": "from valetkey.authorization import webhooks\n",
+    "tests/support/test_harness.py": "from tests.support import harness\n",
+    "tests/webhooks/test_delivery.py": "def test_retries() -> None: ...\n",
+    "tests/stories/sender.py": "from valetkey.authorization.webhooks.jobs import deliver\n",
+    "tests/stories/test_sent.py": "from tests.stories.sender import deliver\n",
+    "tests/stories/test_others.py": "from tests.support import harness\n",
+    "tests/stories/everything.py": "from tests.stories import sender\n",
+    "tests/stories/test_everything.py": "from tests.stories.everything import sender\n",
+    "tests/attacks/test_urls.py": (
+        "def test_webhook_to_a_private_address_is_refused() -> None: ...\n"
+        "def test_logo_from_a_private_address_is_refused() -> None: ...\n"
+    ),
+    "tests/attacks/test_records.py": "import valetkey.authorization.webhooks.model\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for path, text in FILES.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path
+
+
+def test_path_name_and_imports_select_a_test(root: Path) -> None:
+    assert select(root, ["webhooks"]) == [
+        "tests/attacks/test_records.py",
+        "tests/attacks/test_urls.py::test_webhook_to_a_private_address_is_refused",
+        "tests/stories/test_sent.py",
+        "tests/webhooks/test_delivery.py",
+    ]
+
+
+def test_of_several_words_a_test_must_have_each(root: Path) -> None:
+    assert select(root, ["webhook", "retries"]) == ["tests/webhooks/test_delivery.py::test_retries"]
+    assert select(root, ["webhook", "device"]) == []
+
+
+def test_subjects_of_this_tree_select_a_part_of_it() -> None:
+    files = len(list(ROOT.glob("tests/**/test_*.py")))
+    for word in ("webhooks", "scim", "groups", "device"):
+        assert 0 < len(select(ROOT, [word])) < files / 4, word
+
+
+def test_unknown_word_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    # Put together here: a test whose text has the word would be found.
+    assert main(["no" * 20]) == 5
+    assert "No test has nono" in capsys.readouterr().err
