@@ -57,6 +57,23 @@ def test_proxy_that_pools_transactions_is_served_without_prepared_statements(
         asyncio.run(story(url))
 
 
+def test_other_clients_of_a_pooler_inherit_no_settings(postgres_url: str) -> None:
+    async def story(url: str) -> None:
+        engine = Postgres(url, size=2)
+        await engine.read(_asking("SELECT 1"))
+        await engine.write(_asking("SELECT 1"))
+        await engine.row("SELECT 1")
+        engine.changed()
+        await engine.close()
+
+    with pooling_transactions(postgres_url, connections=1) as url:
+        asyncio.run(story(url))
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("CREATE TABLE other (id BIGINT)")
+            found = other.execute("SHOW statement_timeout").fetchone()
+    assert found == ("0",)
+
+
 def test_statements_are_prepared_once_and_the_oldest_is_let_go(postgres_url: str) -> None:
     channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     count = b"SELECT count(*) FROM pg_prepared_statements"
@@ -158,6 +175,28 @@ def test_a_backup_is_left_to_pg_dump(postgres_url: str) -> None:
         engine = Postgres(postgres_url, size=1)
         with pytest.raises(OperatorError, match=r"pg_dump --format=custom --file=copy\.dump"):
             await engine.backup("copy.dump")
+        await engine.close()
+
+    asyncio.run(story())
+
+
+def test_read_that_failed_unnoticed_leaves_no_failed_transaction(postgres_url: str) -> None:
+    """Its end is not awaited, and its ROLLBACK is skipped with everything after the failure."""
+
+    def forget(db: Connection) -> None:
+        found = db.row(
+            "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT set_config%'"
+        )
+        assert found is not None
+        db.run(f"DEALLOCATE {found[0]}")
+
+    async def story() -> None:
+        engine = Postgres(postgres_url, size=1)
+        await engine.scan(_asking("SELECT 1"))
+        await engine.write(forget)
+        await engine.scan(bool)
+        assert await engine.write(_asking("SELECT 2")) == (2,)
+        assert await engine.scan(_asking("SELECT 3")) == (3,)
         await engine.close()
 
     asyncio.run(story())

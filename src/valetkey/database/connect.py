@@ -93,6 +93,7 @@ class _Traced:
         self.check_identity: Callable[[], str] = engine.check_identity
         self.failures: Callable[[], int] = engine.failures
         self.refuse: Callable[[str], None] = engine.refuse
+        self.self_test = engine.self_test
         self.sizes: Callable[[], Coroutine[Any, Any, Mapping[str, int]]] = engine.sizes
         self.backup: Callable[[str], Coroutine[Any, Any, None]] = engine.backup
         self.close: Callable[[], Coroutine[Any, Any, None]] = engine.close

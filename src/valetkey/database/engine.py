@@ -68,6 +68,17 @@ class ReadOnly(Exception):
     """A statement inside `Engine.read` or `Engine.scan` tried to write."""
 
 
+class SelfTest(Struct, frozen=True):
+    """The result of `Engine.self_test`, which raises where something is wrong."""
+
+    complete: bool = True
+    """Whether everything was tested; what needs tables is not, before the first migration."""
+    risks: tuple[str, ...] = ()
+    """Settings with which a crash may lose what was committed, such as `fsync = off`."""
+    pooling: str = ""
+    """After what a pooler gives a connection to others: `session`, `transaction`, "" without."""
+
+
 class Connection(Protocol):
     """One transaction's access to the database; unusable once the transaction has ended.
 
@@ -215,6 +226,13 @@ class Engine(Protocol):
         """Make every operation raise `DatabaseUnavailable` with this reason; "" ends that."""
         ...
 
+    def self_test(self, random: Callable[[int], bytes]) -> Coroutine[Any, Any, SelfTest]:
+        """Test what transactions rely on, with rows and locks of its own.
+
+        Raises `OperatorError` for a database that must not be used, and `DatabaseUnavailable`.
+        """
+        ...
+
     def sizes(self) -> Coroutine[Any, Any, Mapping[str, int]]:
         """Return bytes on disk by part: `main`, `wal` and `shm` are files, others are tables.
 
@@ -341,6 +359,11 @@ class Notices:
             before, self._host = self._host, host
             if before not in {"", host}:
                 self._report("warning", "database.failover", f"from {before} to {host}")
+
+    def not_durable(self, settings: Sequence[str]) -> None:
+        """Report settings of the server with which a crash may lose what was committed."""
+        if self._report is not None and settings:
+            self._report("warning", "database.not_durable", ", ".join(settings))
 
     def refused(self, why: str) -> None:
         """Report a connection that could not be opened beside others that are open."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import psycopg
 
-from valetkey.database.engine import Connection, Row, T, Timeouts, refuse_nesting
+from valetkey.database.engine import Connection, Row, SelfTest, T, Timeouts, refuse_nesting
 from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import open_channel, parse_url
 from valetkey.database.postgres_pool import Pool
+from valetkey.database.postgres_self_test import self_test
 from valetkey.database.postgres_session import Kind
 from valetkey.kernel.refusal import OperatorError
 
@@ -40,7 +41,8 @@ class Postgres:
 
         Raises `OperatorError`.
         """
-        parameters = parse_url(url, timeouts)
+        self._parameters = parameters = parse_url(url, timeouts)
+        self._timeouts = timeouts
         self._revision = _Revision(parameters, timeouts)
         self._pool = Pool(parameters, size, timeouts, self._revision.advance)
 
@@ -93,6 +95,10 @@ class Postgres:
     def refuse(self, why: str) -> None:
         """See `Engine.refuse`."""
         self._pool.refused = why
+
+    async def self_test(self, random: Callable[[int], bytes]) -> SelfTest:
+        """See `Engine.self_test`; on two connections of its own."""
+        return await asyncio.to_thread(self_test, self._parameters, self._timeouts, random)
 
     async def sizes(self) -> Mapping[str, int]:
         """See `Engine.sizes`; a table's size includes its indexes and TOAST data."""

@@ -59,7 +59,8 @@ class Channel:
     before it is safe.
 
     Unless `prepares`, every statement is parsed each time: a proxy that pools transactions sends
-    each to another server, which lacks the statements prepared elsewhere.
+    each to another server, which lacks the statements prepared elsewhere. Unless `keeps_settings`,
+    each transaction has to begin with its settings.
     """
 
     __slots__ = (
@@ -72,12 +73,14 @@ class Channel:
         "_poll",
         "_raw",
         "_reader",
+        "keeps_settings",
         "prepares",
     )
 
     def __init__(self, raw: Raw, *, prepares: bool = True) -> None:
         """Take over a connection in autocommit mode; its cursors must not be used any more."""
         self.prepares = prepares
+        self.keeps_settings = True
         self._raw = raw
         self._pgconn = raw.pgconn
         self._reader = Transformer(raw)
@@ -142,14 +145,23 @@ class Channel:
         self._sync()
         self._flush()
 
-    def settle(self) -> None:
-        """Read the answers that `leave` left pending.
+    def settle(self) -> psycopg.Error | None:
+        """Read the answers that `leave` left pending; return the first error among them.
 
         A proxy that pools transactions reassigns the connection between two of them. If one began
         before the end of the previous one was read, its first statements could be lost.
         """
-        if self._owed:
-            self._receive()
+        return self._receive()[1] if self._owed else None
+
+    def request_result(self) -> None:
+        """Ask for everything queued without waiting; see `is_answered`."""
+        self._pgconn.send_flush_request()
+        self._flush()
+
+    def is_answered(self) -> bool:
+        """Return whether `result` would not wait, if one statement was queued since the last."""
+        self._pgconn.consume_input()
+        return not self._pgconn.is_busy()
 
     def rows(self, result: PGresult) -> list[Row]:
         """Return every row of a result, as tuples of text, integers and None."""

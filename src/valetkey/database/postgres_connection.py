@@ -49,6 +49,9 @@ _SETTINGS = b"""
 """
 # The settings for one transaction, where a proxy assigns each to another server connection.
 SETTINGS_OF_A_TRANSACTION = _SETTINGS.replace(b"false)", b"true)")
+# A proxy names a process of its own. It may give the connection to others, who would then have
+# these settings.
+_SETTINGS_IF_DIRECT = _SETTINGS + b" WHERE pg_backend_pid() = $4"
 
 _WROTE = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
@@ -56,7 +59,7 @@ _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
 # Advisory locks write nothing to disk, unlike row locks. They are taken in the pipeline before the
 # statement that reads what they protect, so that its snapshot is newer than the lock. Two-number
 # keys are a space of their own: other programs in this database use single numbers.
-_SHARE = "SELECT pg_advisory_xact_lock_shared(1448299630, (number % 2147483647)::int4) FROM ("
+SHARE = "SELECT pg_advisory_xact_lock_shared(1448299630, (number % 2147483647)::int4) FROM ("
 EXCLUDE = "SELECT pg_advisory_xact_lock(1448299630, (number % 2147483647)::int4) FROM ("
 _HELD = ") AS held (number)"
 
@@ -127,8 +130,9 @@ def open_channel(
         # Not prepared: a proxy may have given this connection to another client before.
         channel = Channel(raw, prepares=False)
         channel.limit(timeouts.connect)
-        channel.send(_SETTINGS, limits_of_session(timeouts))
-        channel.finish()
+        values = (*limits_of_session(timeouts), raw.info.backend_pid)
+        channel.send(_SETTINGS_IF_DIRECT, values)
+        channel.keeps_settings = bool(channel.rows(channel.finish()))
         channel.prepares = prepares
         NOTICES.connected(f"{raw.info.host}:{raw.info.port}")
     except BaseException:
@@ -294,7 +298,7 @@ class PostgresConnection:
     def share(self, sql: str, /, **params: object) -> None:
         """See `Connection.share`."""
         if not self._reading:
-            self._send(locking(sql, _SHARE), params)
+            self._send(locking(sql, SHARE), params)
 
     def exclude(self, sql: str, /, **params: object) -> None:
         """See `Connection.exclude`."""

@@ -30,6 +30,8 @@ from valetkey.kernel.refusal import OperatorError
 
 _RETRIES = 9
 _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+# A proxy gave a transaction another server connection, without the statements prepared before.
+_POOLED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 # See `Connection.assume` and `Connection.claim`.
 _GUESSED_WRONG = errors.DivisionByZero
 # Any number will do, as long as every process uses it.
@@ -295,9 +297,14 @@ class Session:
 
     def _begin(self, channel: Channel, kind: Kind, *, was_deadlocked: bool) -> bool:
         """Send what every transaction of this kind begins with; return whether there is one."""
-        channel.settle()
+        left = channel.settle()
+        if isinstance(left, _POOLED):
+            raise left
+        # The failed transaction may be open: its ROLLBACK was skipped.
+        if left is not None and not channel.recover():
+            raise psycopg.OperationalError("the connection was lost")
         begin = kind.begin
-        if not channel.prepares:
+        if not (channel.prepares and channel.keeps_settings):
             first, *rest = begin or Kind.READ.begin
             begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
         again = _ONE_AFTER_THE_OTHER if was_deadlocked else ()
@@ -337,9 +344,7 @@ class Session:
         Return whether the outcome of this one is known: nothing was written.
         """
         known = channel.recover()
-        pooled = isinstance(
-            error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement
-        )
+        pooled = isinstance(error, _POOLED)
         if pooled:
             self._prepares = False
         # A plan outdated by a changed table, and a server that became a standby, are cured by a new

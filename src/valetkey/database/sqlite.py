@@ -16,6 +16,7 @@ from valetkey.database.engine import (
     DatabaseUnavailable,
     Overloaded,
     Row,
+    SelfTest,
     T,
     Timeouts,
     refuse_nesting,
@@ -191,6 +192,10 @@ class SQLite:
     def refuse(self, why: str) -> None:
         """See `Engine.refuse`."""
         self._files.refuse(why)
+
+    async def self_test(self, random: Callable[[int], bytes]) -> SelfTest:
+        """See `Engine.self_test`: nothing to test, because SQLite is part of the program."""
+        return SelfTest()
 
     async def sizes(self) -> Mapping[str, int]:
         """See `Engine.sizes`; tables in files of up to 1 GiB, now and then, as far as possible."""

@@ -178,6 +178,14 @@ def replication(db: Connection) -> Replication:
     return Replication(str(awaited[0]) if awaited else "", [Standby(*row) for row in rows])
 
 
+def unsafe_settings(db: Connection) -> Sequence[str]:
+    """Return the settings of a PostgreSQL server with which a crash may lose commits."""
+    names = ("fsync", "full_page_writes")
+    row = db.row("SELECT current_setting('fsync'), current_setting('full_page_writes')")
+    pairs = zip(names, row or (), strict=True)
+    return [f"{name} = {value}" for name, value in pairs if value != "on"]
+
+
 def server_time(db: Connection) -> int:
     """Return the time of a PostgreSQL server's clock, in seconds since 1970."""
     row = db.row("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)")

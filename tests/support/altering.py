@@ -1,0 +1,97 @@
+"""A proxy in front of PostgreSQL that alters statements, as other engines interpret them."""
+
+import re
+import socket
+import struct
+import tempfile
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import count
+
+# Messages of the client with the text of a statement: a simple query, and Parse.
+_QUERY, _PARSE = b"Q", b"P"
+_HEADER = struct.Struct("!cI")
+
+Alterations = Sequence[tuple[str, str]]
+"""Patterns, each with what replaces it in the text of a statement."""
+
+
+@contextmanager
+def altering(url: str, *alterations: tuple[str, str], others: Sequence[str] = ()) -> Generator[str]:
+    """The URL of the same database through a proxy that replaces these patterns in statements.
+
+    Every second connection reaches the first of the URLs `others`, if there is one.
+    """
+    name, _, home = url.partition("?host=")
+    homes = (home, *(each.partition("?host=")[2] for each in others))
+    numbers = count()
+
+    def serve(client: socket.socket) -> None:
+        with client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(f"{homes[next(numbers) % len(homes)]}/.s.PGSQL.5432")
+            answers = threads.submit(_pass_on, server, client)
+            with suppress(OSError, EOFError):
+                _alter(client, server, alterations)
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            answers.result()
+
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as folder,
+        socket.socket(socket.AF_UNIX) as door,
+        ThreadPoolExecutor(64) as threads,
+    ):
+        door.bind(f"{folder}/.s.PGSQL.5432")
+        door.listen()
+
+        def welcome() -> None:
+            with suppress(OSError):
+                while True:
+                    threads.submit(serve, door.accept()[0])
+
+        threads.submit(welcome)
+        try:
+            yield f"{name}?host={folder}"
+        finally:
+            door.shutdown(socket.SHUT_RDWR)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_RDWR)
+
+
+def _alter(client: socket.socket, server: socket.socket, alterations: Alterations) -> None:
+    """Pass on the client's messages. Raises EOFError when it leaves."""
+    # The first message has no type.
+    start = _exactly(client, 4)
+    server.sendall(start + _exactly(client, int.from_bytes(start, "big") - 4))
+    while True:
+        kind, length = _HEADER.unpack(_exactly(client, _HEADER.size))
+        body = _exactly(client, length - 4)
+        if kind in {_QUERY, _PARSE}:
+            parts = body.split(b"\0")
+            place = 0 if kind == _QUERY else 1
+            parts[place] = _altered(parts[place], alterations)
+            body = b"\0".join(parts)
+        server.sendall(_HEADER.pack(kind, len(body) + 4) + body)
+
+
+def _altered(statement: bytes, alterations: Alterations) -> bytes:
+    text = statement.decode()
+    for pattern, replacement in alterations:
+        text = re.sub(pattern, replacement, text)
+    return text.encode()
+
+
+def _exactly(client: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = client.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
