@@ -25,7 +25,7 @@ def test_every_command_and_every_setting_has_a_page() -> None:
 
 def test_longest_match_wins() -> None:
     assert page_of("database restore --yes") == "how-to/operate/back-up-and-restore"
-    assert page_of("database check") == "how-to/operate/move-to-postgresql"
+    assert page_of("database check") == "how-to/operate/run-on-postgresql"
     assert page_of("serve", "authorization.tls_proxy") == "how-to/operate/run-behind-a-proxy"
     assert page_of("serve", "authorization.keyring_text") == "how-to/operate/back-up-and-restore"
 

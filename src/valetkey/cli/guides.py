@@ -52,10 +52,11 @@ GUIDES = (
     Guide(f"{_OPERATE}/audit-log", ("events",), ("audit", "privacy")),
     Guide(f"{_OPERATE}/monitor", ("doctor",), ("log", "metrics", "traces")),
     Guide(
-        f"{_OPERATE}/move-to-postgresql",
-        ("database",),
+        f"{_OPERATE}/run-on-postgresql",
+        ("database check", "database migrate"),
         ("authorization.database", "resource.database", "database"),
     ),
+    Guide(f"{_OPERATE}/move-to-postgresql", ("database",)),
     Guide(
         f"{_OPERATE}/back-up-and-restore",
         ("database backup", "database restore", "key backup", "key restore"),

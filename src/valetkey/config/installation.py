@@ -3,7 +3,7 @@
 from valetkey.config.paths import database_file, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.connect import connect, traced
-from valetkey.database.engine import Engine
+from valetkey.database.engine import NOTICES, Engine, SelfTest
 from valetkey.database.identity import LAG, is_missing, last_seen, recognise
 from valetkey.database.migrate import migrate
 from valetkey.kernel.refusal import OperatorError
@@ -64,6 +64,28 @@ async def open_known(
         )
     await migrate(engine, schema)
     await recognise(engine, file, runtime.random(16), runtime.now(), lag=lag(settings, server))
+
+
+async def open_tested(
+    settings: Settings,
+    server: ServerSettings,
+    engine: Engine,
+    schema: str,
+    runtime: Runtime,
+    *,
+    begins: bool = True,
+) -> SelfTest:
+    """Test the database engine, then do what `open_known` does; return what the test found.
+
+    Raises as `open_known` and `Engine.self_test` do.
+    """
+    tested = await engine.self_test(runtime.random)
+    await open_known(settings, server, engine, schema, runtime, begins=begins)
+    if not tested.complete:
+        # Only now does it have the tables.
+        tested = await engine.self_test(runtime.random)
+    NOTICES.not_durable(tested.risks)
+    return tested
 
 
 async def forget_missing(settings: Settings, server: ServerSettings) -> bool:

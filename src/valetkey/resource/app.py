@@ -5,7 +5,7 @@ import ssl
 from functools import partial
 from urllib.parse import urlsplit
 
-from valetkey.config.installation import connect_to, lag, open_known, require_file
+from valetkey.config.installation import connect_to, lag, open_tested, require_file
 from valetkey.config.paths import (
     certificate_files,
     credential_path,
@@ -70,7 +70,7 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
     require_file(settings, settings.resource, begins=True)
     engine = connect_to(settings, settings.resource)
     try:
-        await open_known(settings, settings.resource, engine, _SCHEMA, runtime)
+        await open_tested(settings, settings.resource, engine, _SCHEMA, runtime)
         fresh = to_base64url(runtime.random(32))
         await engine.write(lambda db: StoredValues(db).set_if_absent(PAGE_KEY, fresh))
         for kind in objects_of(settings):

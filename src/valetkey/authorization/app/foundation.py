@@ -40,7 +40,7 @@ from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
-from valetkey.config.installation import connect_to, open_known, require_file
+from valetkey.config.installation import connect_to, open_tested, require_file
 from valetkey.config.paths import credential_path, database_file, keyring_path, revocation_log_path
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp as Outgoing
@@ -346,7 +346,9 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
     """
     foundation = build_foundation(settings, runtime, {})
     try:
-        await open_known(settings, settings.authorization, foundation.store.engine, SCHEMA, runtime)
+        await open_tested(
+            settings, settings.authorization, foundation.store.engine, SCHEMA, runtime
+        )
         await foundation.require_own_keyring()
         # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
         with contextlib.suppress(OperatorError):

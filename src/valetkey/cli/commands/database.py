@@ -18,10 +18,10 @@ from valetkey.cli.register.services import confirm
 from valetkey.cli.register.store import SCHEMAS, Opened, is_begun, open_database, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
-from valetkey.config.installation import forget_missing, open_known, require_file
+from valetkey.config.installation import forget_missing, open_tested, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.engine import Connection
+from valetkey.database.engine import Connection, SelfTest
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import pending
 from valetkey.database.statement import split
@@ -130,7 +130,8 @@ def command() -> None:
 def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
     """Migrate the databases of both servers to this version, as `valetkey serve` does at start.
 
-    The migrations of each server are one transaction. A database of a newer version is refused.
+    The migrations of each server are one transaction. A database of a newer version is refused, and
+    one that does not behave as PostgreSQL does.
 
     Example: valetkey database migrate
     """
@@ -143,8 +144,10 @@ def migrate(plan: bool, new: bool, config: Path | None, as_json: bool) -> int:
         if name == "authorization" and asyncio.run(_may_begin(settings, server)):
             # Check the keyring first: a database without one could never be used.
             with_store(settings, _nothing, begins=True)
-        asyncio.run(_migrate(settings, name, server))
+        tested = asyncio.run(_migrate(settings, name, server))
         say.line(f"{name}: the tables are up to date")
+        for risk in tested.risks:
+            say.note(f"{name}: PostgreSQL runs with {risk}: a crash may lose what was committed")
     return Exit.OK
 
 
@@ -349,11 +352,11 @@ async def _may_begin(settings: Settings, server: ServerSettings) -> bool:
         await engine.close()
 
 
-async def _migrate(settings: Settings, name: str, server: ServerSettings) -> None:
+async def _migrate(settings: Settings, name: str, server: ServerSettings) -> SelfTest:
     require_file(settings, server, begins=True)
     engine = open_database(settings, server, begins=True)
     try:
-        await open_known(settings, server, engine, SCHEMAS[name], SYSTEM)
+        return await open_tested(settings, server, engine, SCHEMAS[name], SYSTEM)
     finally:
         await engine.close()
 

@@ -11,7 +11,7 @@ from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.copying.handover import copy_of
-from valetkey.database.engine import DatabaseUnavailable, Engine
+from valetkey.database.engine import DatabaseUnavailable, Engine, SelfTest
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import applied, find, migrate
 from valetkey.database.watch import check_writable
@@ -50,8 +50,12 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
     advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
     try:
         is_empty = await is_missing(engine)
+        # Its reasons say what to do.
+        advice = ""
+        tested = await engine.self_test(SYSTEM.random)
         advice = "Is its disk full?" if is_file else _WRITES_NOT
-        return await _look(engine, name, _file_size(settings, server), is_empty=is_empty)
+        notes = _file_size(settings, server) + _pooler(tested)
+        return await _look(engine, name, notes, is_empty=is_empty)
     except OperatorError as error:
         return Health(name, False, str(error))
     except DatabaseUnavailable as reason:
@@ -66,7 +70,7 @@ def _advice(reason: str, usual: str) -> str:
     return _DAMAGED if "malformed" in reason or "not a database" in reason else usual
 
 
-async def _look(engine: Engine, name: str, size: str, *, is_empty: bool) -> Health:
+async def _look(engine: Engine, name: str, notes: str, *, is_empty: bool) -> Health:
     if is_empty:
         return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
     known = await engine.scan(applied)
@@ -82,12 +86,16 @@ async def _look(engine: Engine, name: str, size: str, *, is_empty: bool) -> Heal
         return Health(name, False, found, "Next: finish `valetkey database copy`, or --cancel")
     await check_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
-    return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{size})")
+    return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{notes})")
 
 
 def _file_size(settings: Settings, server: ServerSettings) -> str:
     file = database_file(settings, server)
     return f", {size(file)}" if file else ""
+
+
+def _pooler(tested: SelfTest) -> str:
+    return f", through a pooler in {tested.pooling} mode" if tested.pooling else ""
 
 
 def size(file: Path) -> str:

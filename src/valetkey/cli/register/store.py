@@ -17,7 +17,7 @@ from valetkey.authorization.app.foundation import SCHEMA, Foundation, build_foun
 from valetkey.authorization.app.settings import with_stored
 from valetkey.authorization.model.event.event import DoneBy, by_cli
 from valetkey.authorization.storage.transaction import ActorStore
-from valetkey.config.installation import connect_to, open_known, require_file
+from valetkey.config.installation import connect_to, open_known, open_tested, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database.engine import Engine
@@ -117,7 +117,9 @@ def with_store(
         try:
             server, schema = settings.authorization, SCHEMAS["authorization"]
             engine = foundation.store.engine
-            await open_known(settings, server, engine, schema, SYSTEM, begins=begins)
+            # A command that may create the tables tests what they are to be stored in.
+            opens = open_tested if begins else open_known
+            await opens(settings, server, engine, schema, SYSTEM, begins=begins)
             foundation = await with_stored(foundation)
             foundation = replace(foundation, store=foundation.store.acting(done_by))
             # A keyring that is only tried is checked by the caller.

@@ -1,4 +1,4 @@
-"""Checks of a database: identity, clocks, standbys."""
+"""Checks of a database: identity, clocks, standbys, durability."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from valetkey.config.paths import database_file, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.database import identity
 from valetkey.database.engine import Connection
-from valetkey.database.watch import replication, server_time
+from valetkey.database.watch import replication, server_time, unsafe_settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.words import translatable
@@ -29,6 +29,7 @@ _LAG = 30  # seconds
 _BEHIND = 64 << 20  # bytes of the write-ahead log
 _RESTORE = "how-to/operate/back-up-and-restore"
 _FAILOVER = "how-to/operate/fail-over"
+_POSTGRESQL = "how-to/operate/run-on-postgresql"
 _CLOCK = "how-to/operate/alerts/clock-stepped"
 _ONE_TIME = translatable("Synchronize the clocks of all machines with one time server.")
 
@@ -129,6 +130,19 @@ STANDBY_BEHIND = Condition(
     page=_FAILOVER,
 )
 STANDBY_GOOD = STANDBY_BEHIND.as_good("standby_good")
+NOT_DURABLE = Condition(
+    "database_not_durable",
+    Level.WARNING,
+    "%(server)s database's durability",
+    translatable(
+        "PostgreSQL runs with %(settings)s: a crash of its machine may lose what was committed, or "
+        "damage the database."
+    ),
+    translatable(
+        "Set this to on and reload PostgreSQL, unless its storage guarantees the same without it."
+    ),
+    page=_POSTGRESQL,
+)
 
 
 class DatabaseOf(Struct, frozen=True):
@@ -199,6 +213,12 @@ def standbys(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
         yield condition.found(server=name, standby=each.name, role=each.role, **shown)
 
 
+def durability(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
+    """Name the settings of a PostgreSQL server with which a crash may lose commits."""
+    if not of.is_file and (found := unsafe_settings(db)):
+        yield NOT_DURABLE.found(server=of.name, settings=", ".join(found))
+
+
 _Look = Callable[[Connection, DatabaseOf, Instant], Findings]
 _LOOKS: tuple[tuple[str, _Look, tuple[Condition, ...]], ...] = (
     # Called first: it compares the present.
@@ -213,6 +233,7 @@ _LOOKS: tuple[tuple[str, _Look, tuple[Condition, ...]], ...] = (
         standbys,
         (STANDBYS_HIDDEN, STANDBY_MISSING, STANDBY_BEHIND, STANDBY_GOOD),
     ),
+    ("durability", durability, (NOT_DURABLE,)),
 )
 
 
