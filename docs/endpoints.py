@@ -9,8 +9,8 @@ from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.app.foundation import prepare
 from valetkey.authorization.endpoints.admin_api.endpoint import OPENAPI
+from valetkey.authorization.features import AREAS
 from valetkey.authorization.operations.operation import PREFIX, Operation
-from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM

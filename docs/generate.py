@@ -16,9 +16,9 @@ from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.actions.developer.quickstart import STACKS
+from valetkey.authorization.features import EVENTS
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.chain import EVENTS
+from valetkey.authorization.model.email import every_kind
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.fields import FieldRule, Kind
@@ -88,7 +88,7 @@ def events() -> Iterator[str]:
     yield _events(OBJECT_EVENTS)
     yield "## Kinds of email"
     yield "The `kind` of `mail.dispatched` and `mail.given_up`, and its name in the console."
-    kinds = (f"| `{kind.value}` | {kind.label} |" for kind in EmailKind)
+    kinds = (f"| `{kind.value}` | {kind.label} |" for kind in every_kind())
     yield "\n".join(["| kind | name |", "|---|---|", *kinds])
 
 

@@ -22,6 +22,7 @@ from textwrap import indent
 
 from docs.generate import NOTICE
 from valetkey.authorization.endpoints.admin_api import openapi as admin_api
+from valetkey.authorization.features import TABLE
 from valetkey.authorization.site.documentation import ARCHIVE
 from valetkey.kernel.shapes.shape import Document
 from valetkey.resource.documentation import openapi as resource_api
@@ -284,7 +285,7 @@ def _api_reference(folder: Path) -> None:
         "Valetkey", "https://api.example.com", "https://auth.example.com"
     )
     documents: dict[str, Document] = {
-        "admin": admin_api.document("https://auth.example.com", "Valetkey"),
+        "admin": admin_api.document("https://auth.example.com", "Valetkey", TABLE),
         "v2": resource_api.document(site, OBJECTS),
     }
     for name, title in _APIS.items():

@@ -35,7 +35,7 @@ def test_pages_and_calls_of_signed_in_users_name_the_actor() -> None:
 
 
 def test_console_changes_only_by_operations() -> None:
-    console = ("authorization/site/admin/", "authorization/site/webhooks/")
+    console = ("authorization/site/admin/", "authorization/webhooks/pages")
     writing = {
         each.inside
         for each in sources()

@@ -5,8 +5,9 @@ from typing import Any, cast
 import click
 import pytest
 
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
-from valetkey.authorization.operations.table import LOCAL, OPERATIONS
+from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.apis import roles as api_roles
 from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
@@ -25,8 +26,7 @@ from valetkey.authorization.site.admin.server import (
     tokens,
 )
 from valetkey.authorization.site.admin.users import attributes, forms, imports, roles, user, users
-from valetkey.authorization.site.webhooks.area import CONSOLE
-from valetkey.authorization.site.webhooks.webhooks import WebhookPages
+from valetkey.authorization.webhooks.pages import CONSOLE, WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
 from valetkey.cli.operations.command import names
 

@@ -28,8 +28,10 @@ from urllib.request import Request, urlopen
 
 from docs.generate import client_fields
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.announcements.model import Announcement
+from valetkey.authorization.announcements.storage import Announcements
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.chain import EVENTS
+from valetkey.authorization.features import EVENTS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.cli import options
@@ -144,6 +146,20 @@ def pages(servers, grace):
     }
 
 
+def feature(servers, grace):
+    text = "The cafeteria opens at noon."
+    published = Announcement("an_1", text, servers.clock.now())
+    servers.write(lambda tx: Announcements.of(tx).add(published))
+    page = grace.open(servers.auth_url + "/admin/announcements")
+    api = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
+    return {
+        "page": text in page.text,
+        "navigation": 'href="/admin/announcements"' in page.body,
+        "event": "announcement.published" in [event.name for event in EVENTS],
+        "admin API": "/announcements" in api["paths"],
+    }
+
+
 def command(servers):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -180,6 +196,7 @@ with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
         "field": field(servers, user, grace),
         "method": method(servers, metadata, grace),
         "pages": pages(servers, grace),
+        "feature": feature(servers, grace),
         "command": command(servers),
         "grant in form": CIBA in grace.open(f"{console}/clients/new?kind=server").body,
         "setting": [line.default for line in explain(servers.settings, "portal.drafts_per_person")],
@@ -196,6 +213,7 @@ def _kinds() -> Iterator[tuple[str, list[Block]]]:
 
 def _apply(block: Block, root: Path) -> None:
     path, code = root / block.title, block.code.partition("\n")[2]
+    path.parent.mkdir(parents=True, exist_ok=True)
     if block.language != "diff":
         path.write_text((path.read_text() if path.exists() else "") + code)
         return
@@ -247,6 +265,12 @@ def test_new_page_of_each_other_area_is_shown(seen: dict[str, object]) -> None:
     pages = seen["pages"]
     assert isinstance(pages, dict)
     assert [name for name, there in pages.items() if not there] == []
+
+
+def test_new_feature_is_served_everywhere(seen: dict[str, object]) -> None:
+    feature = seen["feature"]
+    assert isinstance(feature, dict)
+    assert [name for name, there in feature.items() if not there] == []
 
 
 def test_new_command_runs(seen: dict[str, object]) -> None:
@@ -305,5 +329,8 @@ def test_each_thing_is_one_file_and_one_line_in_a_registry() -> None:
     for kind, blocks in _kinds():
         # A template belongs to the handler beside it.
         touched = {block.title.removesuffix(".html").removesuffix(".py") for block in blocks}
+        if kind == "feature":
+            # A package and a line.
+            touched = {re.sub(r"(/announcements)/.*", r"\1", each) for each in touched}
         assert touched, kind
         assert len(touched) <= 2, (kind, touched)

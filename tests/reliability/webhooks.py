@@ -22,15 +22,16 @@ from bench.ports import free_port
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
 from tests.support.wait import until_found
-from valetkey.authorization.background.webhook_delivery import WebhookDelivery
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.users import UserEnabled
-from valetkey.authorization.model.webhook import LEASE, Webhook, secret_place
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.webhooks.jobs import WebhookDelivery
+from valetkey.authorization.webhooks.model import LEASE, Webhook, secret_place
+from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.config.sections.mail import MailSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
@@ -165,7 +166,7 @@ async def _run(url: str, kills: int, chance: random.Random) -> _Found:
         None,
         now,
     )
-    await store.write(lambda tx: tx.webhooks.add(webhook, 1), done_by=BY_SYSTEM)
+    await store.write(lambda tx: Webhooks.of(tx).add(webhook, 1), done_by=BY_SYSTEM)
     clock = cast("c_longlong", _PROCESSES.Value(c_longlong, 0, lock=False))
     senders = _Senders(url, keyring.text(), clock, chance)
     events = kills * _EVENTS
@@ -208,7 +209,7 @@ async def _fail_once(store: Store, clock: c_longlong) -> None:
     """Move the clock to the next attempt, and wait until it has failed."""
 
     async def failures() -> Webhook:
-        found = await store.read(lambda tx: tx.webhooks.find("wh_1"))
+        found = await store.read(lambda tx: Webhooks.of(tx).find("wh_1"))
         assert found is not None
         return found
 
@@ -222,7 +223,7 @@ async def _fail_once(store: Store, clock: c_longlong) -> None:
 
 
 def _waiting(tx: Transaction) -> bool:
-    return tx.webhooks.waiting("wh_1") > 0
+    return Webhooks.of(tx).waiting("wh_1") > 0
 
 
 def _queued(tx: Transaction) -> Mapping[int, Sequence[str]]:

@@ -1,13 +1,14 @@
 """Apply a package's numbered .sql files, each once and in order; applied files never change.
 
+They are in the folder of the package, or in the `FOLDERS` that it names; numbers are unique in all.
 A file is named like `0002_what_it_does.sql`. After one named `0002_before_….sql` the previous
 version of the code still works: an older process starts on the migrated tables without an error.
 """
 
 import hashlib
 import re
-from importlib import resources
-from itertools import pairwise
+from importlib import import_module, resources
+from itertools import chain, pairwise
 
 from msgspec import Struct
 
@@ -104,7 +105,8 @@ def applied(db: Connection) -> set[int]:
 def find(package: str) -> tuple[Migration, ...]:
     """Return the migrations of a package in order. Raises `ValueError` for an invalid file name."""
     found: list[Migration] = []
-    for file in resources.files(package).iterdir():
+    folders = getattr(import_module(package), "FOLDERS", (resources.files(package),))
+    for file in chain.from_iterable(folder.iterdir() for folder in folders):
         if not file.name.endswith(".sql"):
             continue
         name = _NAME.fullmatch(file.name)
@@ -142,7 +144,8 @@ def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
         raise OperatorError(f"this database belongs to {owner}; give {package} one of its own")
     known = next((migration for migration in migrations if migration.number == number), None)
     if known is None:
-        if "_before_" not in name:
+        # A smaller number than ours is that of a feature that was taken out; its tables remain.
+        if "_before_" not in name and number > max(each.number for each in migrations):
             message = (
                 f"this database was changed by newer software ({name}): upgrade first, or restore "
                 "the backup from before that upgrade with `valetkey database restore`"

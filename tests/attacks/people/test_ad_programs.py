@@ -9,9 +9,9 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import Caller, caller, give_role, person
 from tests.support.harness import ADA, Harness, harness
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.roles import GIVE_ROLE
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.kernel.moment import days
 

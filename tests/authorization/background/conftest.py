@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from valetkey.authorization.background.webhook_delivery import WebhookDelivery
+from valetkey.authorization.webhooks.jobs import WebhookDelivery
 
 
 @pytest.fixture(autouse=True)

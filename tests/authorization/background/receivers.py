@@ -5,22 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.support.harness import Harness
-from valetkey.authorization.background.webhook_delivery import (
-    WebhookDelivery,
-)
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.users import UserEnabled
-from valetkey.authorization.operations.server_records import (
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.webhooks.jobs import (
+    WebhookDelivery,
+)
+from valetkey.authorization.webhooks.operations import (
+    WEBHOOKS,
     WebhookList,
     WebhookSecretShown,
     WebhookWanted,
 )
-from valetkey.authorization.operations.webhooks import WEBHOOKS
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.webhooks.storage import WebhookQueue
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.runtime import Runtime
@@ -87,7 +88,7 @@ async def happen(it: Harness, uid: int, times: int = 1) -> None:
 
 
 async def waiting(it: Harness) -> int:
-    return await it.read(lambda tx: tx.webhook_messages.waiting())
+    return await it.read(lambda tx: WebhookQueue.of(tx).waiting())
 
 
 async def webhook_state(it: Harness) -> tuple[int, str]:

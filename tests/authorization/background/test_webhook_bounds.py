@@ -18,15 +18,13 @@ from tests.authorization.background.receivers import (
 )
 from tests.authorization.endpoints.admin_api.programs import give_role, person
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions import webhooks
-from valetkey.authorization.background import webhook_delivery
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.operations.server_records import (
-    AttemptList,
-)
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks import jobs as webhook_delivery
+from valetkey.authorization.webhooks import rules as webhooks
+from valetkey.authorization.webhooks.operations import AttemptList
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -25,21 +25,23 @@ from tests.authorization.background.receivers import (
 from tests.fetch.canary import answer, door, listening
 from tests.support.harness import Harness, run
 from tests.support.wait import until
-from valetkey.authorization.actions.webhooks import ENTROPY, WebhookChanges, WebhookTarget
-from valetkey.authorization.background.webhook_delivery import (
-    PAUSES,
-    read_wanted,
-)
+from valetkey.authorization.features import KINDS, hooks
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.model.event.users import UserEnabled
-from valetkey.authorization.model.webhook import LEASE, LIFETIME
-from valetkey.authorization.operations.server_records import (
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.webhooks.jobs import (
+    PAUSES,
+    read_wanted,
+)
+from valetkey.authorization.webhooks.model import LEASE, LIFETIME
+from valetkey.authorization.webhooks.operations import (
     AttemptList,
     MessageQueued,
     WebhookSecretShown,
 )
-from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.webhooks.rules import ENTROPY, WebhookChanges, WebhookTarget
+from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.fetch.outbound import Fetched, Unfetchable
@@ -187,7 +189,10 @@ def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
         await it.perform(BY_ID["delete_webhook"], path_of(shown))
         sent = len(receiver.sent)
         await delivery.begin()
-        assert (len(receiver.sent), await it.read(lambda tx: tx.webhooks.due(it.clock.now))) == (
+        assert (
+            len(receiver.sent),
+            await it.read(lambda tx: Webhooks.of(tx).due(it.clock.now)),
+        ) == (
             sent,
             [],
         )
@@ -222,7 +227,7 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
                 await happen(it, uid, 2)
         order: dict[int, list[str]] = {}
         now = it.clock.now
-        leased = await it.read(lambda tx: tx.webhooks.due(now))
+        leased = await it.read(lambda tx: Webhooks.of(tx).due(now))
         assert leased == [shown.webhook_id]
         for _ in range(400):
             senders = [
@@ -253,12 +258,15 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
 def test_unsubscribed_events_cost_no_statement(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         store = it.foundation.store
-        await read_wanted(store, store.wanted)
-        assert store.wanted.names == frozenset()
-        assert not store.wanted.has("user.enabled", None)
+        await read_wanted(store, store.listener(SubscribedEvents))
+        assert store.listener(SubscribedEvents).names == frozenset()
+        assert not store.listener(SubscribedEvents).accepts("user.enabled", None)
         await create(it, "user.enabled")
-        await read_wanted(store, store.wanted)
-        assert [store.wanted.has(name, "app") for name in ("user.enabled", "user.disabled")] == [
+        await read_wanted(store, store.listener(SubscribedEvents))
+        assert [
+            store.listener(SubscribedEvents).accepts(name, "app")
+            for name in ("user.enabled", "user.disabled")
+        ] == [
             True,
             False,
         ]
@@ -270,7 +278,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_LOOK_EVERY", "_BOUND_EVERY"):
-        monkeypatch.setattr(f"valetkey.authorization.background.webhook_delivery.{name}", 0.001)
+        monkeypatch.setattr(f"valetkey.authorization.webhooks.jobs.{name}", 0.001)
     reads: list[Engine] = []
 
     def counted(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -284,7 +292,10 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
         monkeypatch.setattr(Store, kind, counted(getattr(Store, kind)))
 
     async def story(it: Harness) -> None:
-        wanted, delivery = it.foundation.store.wanted, delivery_to(it, Receiver())
+        wanted, delivery = (
+            it.foundation.store.listener(SubscribedEvents),
+            delivery_to(it, Receiver()),
+        )
         jobs = (delivery.follow_webhooks, delivery.deliver, delivery.keep_bounded)
         tasks = [asyncio.create_task(each()) for each in jobs]
         async with asyncio.timeout(20):
@@ -293,8 +304,8 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
                 reads.clear()
                 await asyncio.sleep(0.2)
         elsewhere = connect(database_url, directory=tmp_path)
-        store = Store(elsewhere, it.foundation.runtime.random, SYSTEM)
-        changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random)
+        store = Store(elsewhere, it.foundation.runtime.random, SYSTEM, hooks())
+        changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random, KINDS)
         target = WebhookTarget(URL, ("user.enabled",), "")
         await store.write(
             lambda tx: changes.create(tx, target, bytes(ENTROPY), it.clock.now), done_by=USUAL_ACTOR

@@ -1,12 +1,7 @@
 """A webhook from its creation to its end."""
 
 from tests.support.harness import Harness
-from valetkey.authorization.operations.server_records import (
-    WebhookChange,
-    WebhookSecretShown,
-    WebhookWanted,
-)
-from valetkey.authorization.operations.webhooks import (
+from valetkey.authorization.webhooks.operations import (
     CHANGE_WEBHOOK,
     CREATE_WEBHOOK,
     DISABLE_WEBHOOK,
@@ -14,6 +9,9 @@ from valetkey.authorization.operations.webhooks import (
     ISSUE_WEBHOOK_SECRET,
     REMOVE_WEBHOOK,
     TEST_WEBHOOK,
+    WebhookChange,
+    WebhookSecretShown,
+    WebhookWanted,
 )
 
 

@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from tests.support.harness import ADA, Harness, run
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.operation import Operation
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import UserChange
 from valetkey.authorization.tokens import answer_cache as module
 from valetkey.authorization.tokens.answer_cache import AnswerCache

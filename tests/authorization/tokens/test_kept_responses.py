@@ -5,8 +5,8 @@ from unittest.mock import patch
 
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, run
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.model.register.client import client_without_rights
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.operations.user_records import UserChange
 from valetkey.authorization.tokens.answer_cache import CachedAnswer
 from valetkey.kernel.moment import Instant

@@ -16,9 +16,9 @@ from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.actions.webhooks import NewWebhook, WebhookChanges, WebhookTarget
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 from valetkey.authorization.background.maintenance import sweep_all
+from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User
 from valetkey.authorization.model.account.user_import import (
@@ -42,6 +42,7 @@ from valetkey.authorization.operations.accounts.providers import CREATE_PROVIDER
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
+from valetkey.authorization.webhooks.rules import NewWebhook, WebhookChanges, WebhookTarget
 from valetkey.config.sections.accounts import AccountSettings, SignUp
 from valetkey.config.sections.federation import (
     FederationSettings,
@@ -203,7 +204,7 @@ async def _people_and_apps(it: Harness) -> None:
         assert isinstance(made, Api), made
 
         changes = WebhookChanges(
-            it.settings, it.foundation.keyring.sealer, it.foundation.runtime.random
+            it.settings, it.foundation.keyring.sealer, it.foundation.runtime.random, KINDS
         )
         for number, app in enumerate((None, PRINTER)):
             target = WebhookTarget(f"https://hooks.example/{number}", (), "")

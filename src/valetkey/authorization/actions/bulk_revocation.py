@@ -151,5 +151,7 @@ def delete_clients(tx: Transaction, removed: Sequence[str], now: Instant) -> int
         if deleted:
             # Other bulk revocations take turns between two batches.
             return BATCH
+        for delete_rows in tx.hooks.client_deleted:
+            delete_rows(tx.db, client_id)
         tx.clients.remove(client_id, now)
     return len(removed)

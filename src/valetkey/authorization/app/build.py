@@ -33,7 +33,6 @@ from valetkey.authorization.app.parts import (
     make_server,
     make_token_responses,
     make_watch,
-    make_webhook_delivery,
 )
 from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
@@ -50,6 +49,8 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
+from valetkey.authorization.feature import Parts
+from valetkey.authorization.features import FEATURES, TABLE
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.site.account.profile import UPLOADS_WAITING
@@ -113,11 +114,12 @@ async def build(
             *portal.sweeps,
             foundation.removal.sweep,
             address_sweep(settings.privacy),
+            *(sweep for each in FEATURES for sweep in each.sweeps),
         ),
         foundation.samples,
     )
     logout_delivery = make_logout_delivery(foundation)
-    webhooks = make_webhook_delivery(foundation)
+    parts = Parts(store, keyring, foundation.outgoing, runtime, foundation.notices)
     answer_clock = ResponseTimeCounter()
     try:
         foundation.outgoing.prepare()
@@ -177,7 +179,7 @@ async def build(
         *clients,
         userinfo,
         *registration_routes(foundation, refuse),
-        *admin_api_routes(site.renderer, foundation.services, decisions),
+        *admin_api_routes(site.renderer, foundation.services, decisions, TABLE),
         *scim_routes(foundation.services, decisions),
         *resource_server_routes(foundation, client_auth, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
@@ -209,14 +211,16 @@ async def build(
             partial(server.brands.follow_changes, store),
             partial(elsewhere.follow_changes, store),
             logout_delivery.deliver,
-            webhooks.follow_webhooks,
-            webhooks.deliver,
-            webhooks.keep_bounded,
+            *(job for each in FEATURES for job in each.jobs(parts)),
             make_logo_fetcher(foundation, images).fetch,
             UserImporter(store, ImportWork(foundation.accounts()), runtime).run,
             partial(answer_clock.run, store),
             DatabaseGauges(
-                store, runtime, settings.tokens.signing_key_lifetime, settings.audit.export
+                store,
+                runtime,
+                settings.tokens.signing_key_lifetime,
+                settings.audit.export,
+                [gauges for each in FEATURES for gauges in each.gauges],
             ).run,
             *make_mail_delivery(foundation, server.brands),
             *(

@@ -22,6 +22,7 @@ from valetkey.authorization.authentication.federation.registry import ProviderFa
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.features import EVENTS, KINDS, hooks
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
@@ -93,7 +94,9 @@ class Foundation(Struct, frozen=True):
     @property
     def keep_events(self) -> Retention:
         """The retention of the audit log. Raises OperatorError for events that do not exist."""
-        return retention(self.settings.log.keep_events, dict(self.settings.log.keep_events_of))
+        return retention(
+            self.settings.log.keep_events, dict(self.settings.log.keep_events_of), EVENTS
+        )
 
     @property
     def own_scope(self) -> Scope:
@@ -245,6 +248,7 @@ class Foundation(Struct, frozen=True):
             self.providers,
             self.base,
             self.check,
+            KINDS,
         )
 
     def accounts(self) -> Accounts:
@@ -317,7 +321,12 @@ def build_foundation(
     require_file(settings, settings.authorization, begins=begins)
     keyring = _keyring(settings, runtime, begins=begins)
     engine = connect_to(settings, settings.authorization, begins=begins)
-    store = Store(engine, runtime.random, records_addresses=settings.privacy.record_ip_addresses)
+    store = Store(
+        engine,
+        runtime.random,
+        hooks=hooks(),
+        records_addresses=settings.privacy.record_ip_addresses,
+    )
     tokens = settings.tokens
     plan = KeyPlan(tokens.signing_key_lifetime, tokens.key_publication, tokens.signing_algorithms)
     keys = SigningKeyRing(store.acting(SYSTEM), keyring.sealer, plan, runtime.random)

@@ -19,6 +19,7 @@ from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.upstream_sign_in import UpstreamSignIns
 from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.features import CHECKS, FEATURES
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
@@ -113,8 +114,6 @@ from valetkey.authorization.site.sign_in.second_factor import SecondFactor
 from valetkey.authorization.site.sign_in.sign_in import SignIn
 from valetkey.authorization.site.sign_out.sign_out import Logout, SignOutPages
 from valetkey.authorization.site.sign_up.sign_up import CreateAccount
-from valetkey.authorization.site.webhooks.area import CONSOLE, PORTAL
-from valetkey.authorization.site.webhooks.webhooks import WebhookPages
 from valetkey.config.sections.accounts import SignUp as SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -316,7 +315,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
         *Usage(store).pages(),
         *AppUsers(store, keyring, random).pages(),
         *Health(store, portal.registrar).pages(),
-        *WebhookPages(site.foundation.services, PORTAL).pages(),
+        *(page for each in FEATURES for page in each.portal(site.foundation.services)),
         *Team(store, random, teams).pages(),
         *DeleteApp(store, portal).pages(),
     )
@@ -327,8 +326,8 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     services, store, settings = foundation.services, foundation.store, foundation.settings
     declared = {kind.place: DeclarationPages(services, kind).pages() for kind in KINDS}
     ids = NewIds(foundation.keyring, foundation.runtime.random)
-    inspector = Inspector(settings, store, foundation.keyring, services.roles)
-    return (
+    inspector = Inspector(settings, store, foundation.keyring, services.roles, CHECKS)
+    pages: list[AnyPage] = [
         *ConsoleOverview(store, inspector).pages(),
         *Users(store).pages(),
         *UserForms(services).pages(),
@@ -358,7 +357,6 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *Registration(services).pages(),
         *Events(services).pages(),
         *SavedFilterForms(services.store).pages(),
-        *WebhookPages(services, CONSOLE).pages(),
         *Mail(services).pages(),
         *ProviderForms(services).pages(),
         *ProviderPages(services).pages(),
@@ -366,7 +364,13 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ApiTokens(services).pages(),
         *SettingsPages(services).pages(),
         *SettingForms(services).pages(),
-    )
+    ]
+    for feature in FEATURES:
+        above = feature.console_after
+        before = [n for n, each in enumerate(pages) if f"{each.path}/".startswith(f"{above}/")]
+        place = before[-1] + 1 if above and before else len(pages)
+        pages[place:place] = feature.console(services)
+    return tuple(pages)
 
 
 def _answer(route: Route, method: str) -> Endpoint:

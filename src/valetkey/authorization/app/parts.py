@@ -4,7 +4,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
-from time import monotonic
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.developer.trial import callback_of
@@ -15,7 +14,6 @@ from valetkey.authorization.background.audit import AuditExport
 from valetkey.authorization.background.audit_destinations import destination
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
-from valetkey.authorization.background.webhook_delivery import WebhookDelivery
 from valetkey.authorization.client_authentication.authenticate import (
     ClientAuthentication,
     Failures,
@@ -34,7 +32,6 @@ from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.model.event.chain import checkpoint_key
-from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.authorization_request import supported_prompts
 from valetkey.authorization.site.documentation import start_of
@@ -130,19 +127,6 @@ def make_logout_delivery(foundation: Foundation) -> LogoutDelivery:
     )
     return LogoutDelivery(
         foundation.store, tokens, foundation.outgoing.post_form, foundation.runtime
-    )
-
-
-def make_webhook_delivery(foundation: Foundation) -> WebhookDelivery:
-    """Build the delivery of events to webhooks."""
-    return WebhookDelivery(
-        foundation.store.acting(SYSTEM),
-        foundation.keyring,
-        foundation.outgoing.post_json,
-        foundation.runtime,
-        monotonic,
-        Subjects(foundation.keyring.fingerprint_key),
-        foundation.notices,
     )
 
 

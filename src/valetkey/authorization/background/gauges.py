@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
@@ -20,6 +20,13 @@ from valetkey.kernel.runtime import Runtime
 _READ_EVERY = 15.0
 
 
+class Gauges(Struct, frozen=True):
+    """Metrics that a feature reads from the database, and the function that sets them."""
+
+    metrics: Sequence[metrics.Gauge]
+    read: Callable[[Transaction, Instant], None]
+
+
 class DatabaseGauges(Struct, frozen=True):
     """Read the metrics every 15 seconds, independently of requests."""
 
@@ -28,6 +35,7 @@ class DatabaseGauges(Struct, frozen=True):
     key_lifetime: Lifetime
     destinations: Sequence[str] = ()
     """Configured destinations of the audit log; the database may contain earlier ones."""
+    more: Sequence[Gauges] = ()
 
     async def run(self) -> None:
         """Read until cancelled; while the database is unreachable there are no values."""
@@ -39,10 +47,10 @@ class DatabaseGauges(Struct, frozen=True):
                 for gauge in (
                     metrics.OUTBOX,
                     metrics.OUTBOX_AGE,
-                    metrics.WEBHOOK_FAILING,
                     metrics.SIGNING_KEY_AGE,
                     metrics.AUDIT_WAITING,
                     metrics.AUDIT_EXPORT_LAG,
+                    *(gauge for each in self.more for gauge in each.metrics),
                 ):
                     gauge.replace({})
             await asyncio.sleep(_READ_EVERY)
@@ -50,23 +58,26 @@ class DatabaseGauges(Struct, frozen=True):
     async def read(self) -> None:
         """Read the metrics now."""
         now = self.runtime.now()
-        await self.store.scan(lambda tx: _read(tx, now, self.destinations))
+        await self.store.scan(lambda tx: self._read(tx, now))
+
+    def _read(self, tx: Transaction, now: Instant) -> None:
+        _read(tx, now, self.destinations)
+        for each in self.more:
+            each.read(tx, now)
+
+
+def set_queue(name: str, waiting: int, since: Instant | None, now: Instant) -> None:
+    """Set the metrics of a queue; the oldest of its messages has waited `since`."""
+    metrics.OUTBOX.set(waiting, name)
+    metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)
 
 
 def _read(tx: Transaction, now: Instant, destinations: Sequence[str]) -> None:
     for name, waiting, since in (
         ("mail", tx.mails.waiting(), tx.mails.oldest()),
         ("logout", tx.deliveries.waiting(), tx.deliveries.oldest()),
-        ("webhook", tx.webhook_messages.waiting(), tx.webhook_messages.oldest()),
     ):
-        metrics.OUTBOX.set(waiting, name)
-        metrics.OUTBOX_AGE.set(0 if since is None else max(0, now - since), name)
-    metrics.WEBHOOK_FAILING.replace(
-        {
-            (each.id,): 0 if each.failing_since is None else max(0, now - each.failing_since)
-            for each in tx.webhooks.of_operator()
-        }
-    )
+        set_queue(name, waiting, since, now)
     oldest = tx.audit_chain.oldest_waiting()
     metrics.AUDIT_WAITING.set(0 if oldest is None else max(0, now - oldest))
     behind = tx.audit_exports.waiting_since()

@@ -87,9 +87,6 @@ _GRANT_MEMORY = days(3)
 _GIVING_UP = days(1)
 """How long undeliverable messages are kept: delivery gives up and reports it earlier."""
 
-_ATTEMPT_MEMORY = days(7)
-"""How long attempts to send webhooks are listed."""
-
 _KEEP = Retention(days(365), {})
 _END_OF_TIME = Instant(1 << 53)
 _DECISIONS = 200_000
@@ -127,7 +124,6 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),
     lambda tx, now: tx.invitations.sweep(now, BATCH),
-    lambda tx, now: tx.webhooks.sweep(Instant(now - _ATTEMPT_MEMORY), BATCH),
     lambda tx, _: tx.outbox.adopt(BATCH),
     lambda tx, now: tx.outbox.sweep(Instant(now - _GIVING_UP), BATCH),
     lambda tx, now: sweep_counts(tx, now, BATCH),

@@ -10,7 +10,7 @@ from valetkey.authorization.email.message import message_of
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.email.smtp import NotDelivered
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.email import LEASE, Email, QueuedEmail
+from valetkey.authorization.model.email import LEASE, Email, QueuedEmail, kind_of
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -72,7 +72,9 @@ class MailDelivery(Struct, frozen=True):
     async def _attempt(self, mail: QueuedEmail) -> None:
         email = self.outbox.open(mail)
         if email is None:
-            await self._give_up(mail, "encrypted with another keyring")
+            known = kind_of(mail.kind) is not None
+            because = "encrypted with another keyring" if known else "its feature was taken out"
+            await self._give_up(mail, because)
             return
         if mail.expires_at <= self.runtime.now():
             await self._give_up(mail, "expired before delivery")

@@ -13,7 +13,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from functools import cache, partial
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from valetkey.authorization.authentication.places import PLACES
@@ -25,7 +25,9 @@ from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.email import Email
 from valetkey.kernel.moment import Instant
 
-_TEMPLATES = PackageLoader("valetkey.authorization.email")
+_TEMPLATES = ChoiceLoader(
+    [PackageLoader("valetkey.authorization.email"), PackageLoader("valetkey.authorization", "")]
+)
 _WIDTH = 72
 _ADDRESS = re.compile(r"https?://[!-~]+")
 # No value contains it: `_BREAKS` removes control characters.
@@ -74,7 +76,7 @@ def write(email: Email, *, brand: Brand) -> RenderedEmail:
     environment = _environment(language)
     values = {name: _BREAKS.sub(" ", value).strip() for name, value in email.values.items()}
     values["brand"] = _BREAKS.sub(" ", brand.name)
-    text = environment.get_template(f"{email.kind.value}.txt").render(values)
+    text = environment.get_template(email.kind.template).render(values)
     subject, *paragraphs = (
         " ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -11,10 +11,9 @@ from valetkey.authorization.email.links import EMAIL_UNDO, FORGOTTEN, LIFETIMES,
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.addresses import ADDRESSES, DEVELOPER, SECURITY, SESSIONS
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.email import Email, EmailKind, MailKind
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.storage.records import Origin
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
@@ -63,7 +62,7 @@ class Notices(Struct, frozen=True):
     def password_changed(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user that the password was changed."""
         forgotten = f"{self.issuer}{FORGOTTEN}"
-        self._enqueue(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
+        self.notify(tx, user, EmailKind.PASSWORD_CHANGED, {"forgotten": forgotten}, now)
 
     def email_changed(self, tx: Transaction, before: User, after: User, now: Instant) -> None:
         """Notify the old address, with a link that restores it for a week.
@@ -88,14 +87,14 @@ class Notices(Struct, frozen=True):
             links.issue(tx, VoucherKind.EMAIL_UNDO, undo, says, until, subject=says["uid"])
             tx.users.hold_email(before.uid, before.email, until)
             values["link"] = links.address(EMAIL_UNDO, undo)
-        self._enqueue(tx, before, EmailKind.EMAIL_CHANGED, values, now)
+        self.notify(tx, before, EmailKind.EMAIL_CHANGED, values, now)
 
     def email_verified(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the address if an administrator marked it as verified."""
         if not actor_values(tx, user):
             return
         forgotten = f"{self.issuer}{FORGOTTEN}"
-        self._enqueue(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
+        self.notify(tx, user, EmailKind.EMAIL_VERIFIED, {"forgotten": forgotten}, now)
 
     def factors_reset(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user that passkeys, authenticator app and recovery codes were removed."""
@@ -111,39 +110,19 @@ class Notices(Struct, frozen=True):
     def new_device(self, tx: Transaction, user: User, now: Instant) -> None:
         """Notify the user of a sign-in in a browser that was not used before."""
         values = {"sessions": f"{self.issuer}{SESSIONS}"}
-        self._enqueue(tx, user, EmailKind.NEW_DEVICE, values, now)
+        self.notify(tx, user, EmailKind.NEW_DEVICE, values, now)
 
     def recovery_code_used(self, tx: Transaction, user: User, left: int, now: Instant) -> None:
         """Notify the user that a recovery code was used, and how many are left."""
         values = {"left": str(left), "security": f"{self.issuer}{SECURITY}"}
-        self._enqueue(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
+        self.notify(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
     def sign_in_method_added(
         self, tx: Transaction, user: User, way: SignInMethod, now: Instant
     ) -> None:
         """Notify the user that a sign-in method was added."""
         values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
-        self._enqueue(tx, user, EmailKind.WAY_IN_ADDED, values, now)
-
-    def webhook_disabled(
-        self, tx: Transaction, webhook: Webhook, because: str, users: Sequence[User], now: Instant
-    ) -> None:
-        """Notify those responsible that a webhook was disabled.
-
-        The address may hold credentials: only its host is shown.
-        """
-        app = None if webhook.client_id is None else tx.clients.find(webhook.client_id)
-        place = (
-            ADDRESSES["admin_webhooks"] if app is None else f"{DEVELOPER}/apps/{app.id}/webhooks"
-        )
-        values = {
-            "host": urlsplit(webhook.url).hostname or "",
-            "app": "" if app is None else app.name or app.id,
-            "because": because,
-            "link": f"{self.issuer}{place}/{webhook.id}",
-        }
-        for user in users:
-            self._enqueue(tx, user, EmailKind.WEBHOOK_DISABLED, values, now)
+        self.notify(tx, user, EmailKind.WAY_IN_ADDED, values, now)
 
     def app_changed(
         self,
@@ -182,16 +161,17 @@ class Notices(Struct, frozen=True):
             }
             self.outbox.enqueue(tx, email_to(owner, EmailKind.APP_CHANGED, values), now)
 
-    def _enqueue(
-        self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
+    def notify(
+        self, tx: Transaction, user: User, kind: MailKind, values: Mapping[str, str], now: Instant
     ) -> None:
+        """Notify the user at a verified address; without one, not at all."""
         if user.email_verified_at is None:
             # The address may belong to another person.
             return
         self._write(tx, user, kind, {"username": user.username, **values}, now)
 
     def _write(
-        self, tx: Transaction, user: User, kind: EmailKind, values: Mapping[str, str], now: Instant
+        self, tx: Transaction, user: User, kind: MailKind, values: Mapping[str, str], now: Instant
     ) -> None:
         # Only the user's own: where an administrator works is not for the user to know.
         said = {**values, **(actor_values(tx, user) or origin_values(tx.origin, now))}
@@ -229,7 +209,7 @@ def _time(now: Instant) -> str:
 
 
 def email_to(
-    user: User, kind: EmailKind, values: Mapping[str, str], until: Instant | None = None
+    user: User, kind: MailKind, values: Mapping[str, str], until: Instant | None = None
 ) -> Email:
     """Address an email to a user, in the language of their account, else in English."""
     return Email(kind, user.email, user.claims.locale or "en", values, user.uid, until)

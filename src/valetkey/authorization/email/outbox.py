@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import fold
-from valetkey.authorization.model.email import LIFETIME, Email, EmailKind, QueuedEmail
+from valetkey.authorization.model.email import LIFETIME, Email, EmailKind, QueuedEmail, kind_of
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
@@ -84,7 +84,7 @@ class MailOutbox(Struct, frozen=True):
             until = min(until, email.good_until)
         mail = QueuedEmail(
             id=mail_id,
-            kind=email.kind,
+            kind=email.kind.value,
             uid=email.uid,
             sealed=self.keyring.sealer.seal(email.encode(), _place(mail_id), self.random),
             attempts=0,
@@ -95,9 +95,9 @@ class MailOutbox(Struct, frozen=True):
         tx.mails.add(mail)
 
     def open(self, mail: QueuedEmail) -> Email | None:
-        """Decrypt an email; None if none of the keys in the keyring encrypted it."""
-        data = self.keyring.sealer.open(mail.sealed, _place(mail.id))
-        return None if data is None else Email.decode(mail.kind, mail.uid, data)
+        """Decrypt an email; None if no key of the keyring encrypted it, or its kind is unknown."""
+        data, kind = self.keyring.sealer.open(mail.sealed, _place(mail.id)), kind_of(mail.kind)
+        return None if data is None or kind is None else Email.decode(kind, mail.uid, data)
 
 
 def _place(mail_id: str) -> str:

@@ -58,7 +58,6 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "admin_clients": "/admin/clients",
         "admin_apis": "/admin/apis",
         "admin_groups": "/admin/groups",
-        "admin_webhooks": "/admin/webhooks",
         "admin_keys": "/admin/keys",
         "admin_events": "/admin/events",
         "admin_registration": "/admin/registration",

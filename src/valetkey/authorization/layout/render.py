@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from jinja2 import (
@@ -128,8 +129,13 @@ _HAS_UNSEEN = re.compile(f"[{re.escape(''.join(map(chr, _UNSEEN)))}]").search
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-TREES = {"": "site", "layout/": "layout"}
-"""The folder of our templates, by what their names begin with."""
+_AUTHORIZATION = Path(__file__).parent.parent
+TREES = {
+    "": "site",
+    "layout/": "layout",
+    **{f"{each.parent.name}/": each.parent.name for each in _AUTHORIZATION.glob("*/feature.py")},
+}
+"""The folder of our templates, by what their names begin with; each feature has its own."""
 
 
 class PageContext(Protocol):
@@ -295,7 +301,9 @@ def _visible(value: object) -> object:
 def loader_of(theme: Theme | None) -> BaseLoader:
     """Load templates from the theme, then from us. `ours/…` is ours in any case."""
     layout = PrefixLoader({"layout": PackageLoader("valetkey.authorization", "layout")})
-    ours = ChoiceLoader((layout, PackageLoader("valetkey.authorization", "site")))
+    site = PackageLoader("valetkey.authorization", "site")
+    # A feature has its templates beside its modules: `<feature>/<page>.html`.
+    ours = ChoiceLoader((layout, site, PackageLoader("valetkey.authorization", "")))
     if theme is None:
         return ours
     theirs = FileSystemLoader(theme.directory / TEMPLATES)

@@ -18,8 +18,32 @@ LIFETIME = days(1)
 """How long delivery of a message is tried."""
 
 
-class EmailKind(StrEnum):
-    """The kinds of messages, each with its name; their texts are in email/templates/<kind>.txt."""
+class MailKind(StrEnum):
+    """A kind of messages; a feature has an enumeration of its own, in its model."""
+
+    label: str
+    """The name that people read, marked for translation."""
+
+    template: str
+    """The file with its text: in email/templates, or in the folder of its feature."""
+
+    def __new__(cls, code: str, label: str, folder: str = "") -> Self:
+        """Return the member that is stored as `code`. Raises ValueError if there is one."""
+        if code in _KINDS:
+            raise ValueError(f"there are two kinds of email called {code}")
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.label = label
+        member.template = f"{folder}{code}.txt"
+        _KINDS[code] = member
+        return member
+
+
+_KINDS: dict[str, MailKind] = {}
+
+
+class EmailKind(MailKind):
+    """The messages of the core."""
 
     SIGN_UP = "sign_up", translatable("Sign-up confirmation")
     SIGN_UP_TAKEN = "sign_up_taken", translatable("Sign-up with a registered address")
@@ -40,27 +64,24 @@ class EmailKind(StrEnum):
     REMOVAL_PLANNED = "removal_planned", translatable("Account deletion scheduled")
     REMOVED = "removed", translatable("Account deleted")
     TEAM_INVITATION = "team_invitation", translatable("Invitation to a team")
-    WEBHOOK_DISABLED = "webhook_disabled", translatable("Webhook disabled")
     APP_CHANGED = "app_changed", translatable("App changed by an administrator")
     TEST = "test", translatable("Test email")
 
-    label: str
-    """The name that people read, marked for translation."""
 
-    def __new__(cls, code: str, label: str) -> Self:
-        """Return the member that is stored as `code`; without a label, there is none."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.label = label
-        return member
+def every_kind() -> tuple[MailKind, ...]:
+    """Return the kinds of the core and of all features that were imported."""
+    return tuple(_KINDS.values())
 
 
-def label_of(kind: str) -> str:
+def kind_of(code: str) -> MailKind | None:
+    """Return a stored kind; None if its feature was taken out."""
+    return _KINDS.get(code)
+
+
+def label_of(code: str) -> str:
     """Return the name of a stored kind, marked for translation; "" if unknown."""
-    return _LABELS.get(kind, "")
-
-
-_LABELS = {each.value: each.label for each in EmailKind}
+    kind = kind_of(code)
+    return "" if kind is None else kind.label
 
 
 class Email(Struct, frozen=True):
@@ -69,7 +90,7 @@ class Email(Struct, frozen=True):
     No value is used in a subject or an address line. Line breaks in values become spaces.
     """
 
-    kind: EmailKind
+    kind: MailKind
     to: str
     language: str
     values: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -83,7 +104,7 @@ class Email(Struct, frozen=True):
         return msgspec.json.encode(content)
 
     @staticmethod
-    def decode(kind: EmailKind, uid: Uid | None, data: bytes) -> "Email":
+    def decode(kind: MailKind, uid: Uid | None, data: bytes) -> "Email":
         """Decode what `encode` returned."""
         content = msgspec.json.decode(data, type=_Content)
         return Email(kind, content.to, content.language, content.values, uid)
@@ -103,7 +124,7 @@ class QueuedEmail(Struct, frozen=True):
     """
 
     id: str
-    kind: EmailKind
+    kind: str
     uid: Uid | None
     sealed: str
     attempts: int

@@ -1,5 +1,6 @@
 """Operations on the audit log: search and export."""
 
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 import msgspec
@@ -9,7 +10,6 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.inspection.refusals import refusal_of
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.model.event.administration import EventsExported
-from valetkey.authorization.model.event.chain import EVENTS as KINDS
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
@@ -36,22 +36,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.exchange import Response
 
 _LATEST = 1 << 53
-_NAMES = sorted(kind.name for kind in KINDS)
 _MOMENT = {"type": "integer", "minimum": 0, "maximum": _LATEST}
-_FILTERS = (
-    Parameter(
-        "uid", "Events of this user.", {"type": "integer", "minimum": 1, "maximum": LARGEST_UID}
-    ),
-    Parameter("client_id", "Of this client.", {"type": "string", "minLength": 1, "maxLength": 100}),
-    Parameter("name", "Of this kind.", {"type": "string", "enum": _NAMES}),
-    Parameter(
-        "done_by",
-        "Done by this actor, such as `user 17`, `client web1` or `cli root`.",
-        {"type": "string", "minLength": 1, "maxLength": 200},
-    ),
-    Parameter("since", "Not before this moment.", _MOMENT),
-    Parameter("until", "Not after this moment.", _MOMENT),
-)
 
 
 def shown(event: EventRecord) -> EventShown:
@@ -144,30 +129,49 @@ EXPORT_EVENTS = Operation(
     commands=(),
 )
 
-EVENTS = (
-    Operation(
-        "list_events",
-        "GET",
-        "/events",
-        Permission.READ,
-        "Events, newest first",
-        reads(list_events),
-        gives=EventList,
-        query=(*_FILTERS, *PAGING),
-        lists=True,
-        commands=(),
-    ),
-    EXPORT_EVENTS,
-    Operation(
-        "read_refusal",
-        "GET",
-        "/refusals/{reference}",
-        Permission.READ,
-        "Why a request was refused, by the reference of its error",
-        reads(read_refusal),
-        description="Records are kept for seven days, and written a moment after the refusal. "
-        "The command `explain` finds those of the resource server, too.",
-        gives=RefusalShown,
-        commands=(),
-    ),
-)
+
+def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
+    """Return the operations; `names` are those of all events."""
+    filters = (
+        Parameter(
+            "uid", "Events of this user.", {"type": "integer", "minimum": 1, "maximum": LARGEST_UID}
+        ),
+        Parameter(
+            "client_id", "Of this client.", {"type": "string", "minLength": 1, "maxLength": 100}
+        ),
+        Parameter("name", "Of this kind.", {"type": "string", "enum": sorted(names)}),
+        Parameter(
+            "done_by",
+            "Done by this actor, such as `user 17`, `client web1` or `cli root`.",
+            {"type": "string", "minLength": 1, "maxLength": 200},
+        ),
+        Parameter("since", "Not before this moment.", _MOMENT),
+        Parameter("until", "Not after this moment.", _MOMENT),
+    )
+    return (
+        Operation(
+            "list_events",
+            "GET",
+            "/events",
+            Permission.READ,
+            "Events, newest first",
+            reads(list_events),
+            gives=EventList,
+            query=(*filters, *PAGING),
+            lists=True,
+            commands=(),
+        ),
+        EXPORT_EVENTS,
+        Operation(
+            "read_refusal",
+            "GET",
+            "/refusals/{reference}",
+            Permission.READ,
+            "Why a request was refused, by the reference of its error",
+            reads(read_refusal),
+            description="Records are kept for seven days, and written a moment after the refusal. "
+            "The command `explain` finds those of the resource server, too.",
+            gives=RefusalShown,
+            commands=(),
+        ),
+    )

@@ -84,8 +84,7 @@ class Parameter(Struct, frozen=True):
 class Services(Struct, frozen=True):
     """The services that operations use; each registrar takes the interface of a change.
 
-    `base` are the settings without stored values; `check` raises OperatorError for settings that
-    the server would refuse.
+    `base` are the settings without stored values; `check` raises OperatorError for those refused.
     """
 
     settings: Settings
@@ -105,6 +104,7 @@ class Services(Struct, frozen=True):
     providers: ProviderFactory
     base: Settings
     check: Callable[[Settings], None]
+    kinds: Mapping[str, type[Event]]
 
 
 class Call(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""The table: every operation of administration. What is not in it does not exist."""
+"""The operations of administration that are in no room yet; `features` has all."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 from valetkey.authorization.operations.accounts.imports import IMPORTS
 from valetkey.authorization.operations.accounts.providers import PROVIDERS
@@ -13,7 +13,6 @@ from valetkey.authorization.operations.claims import CLAIMS
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
-from valetkey.authorization.operations.events import EVENTS
 from valetkey.authorization.operations.groups.groups import GROUPS
 from valetkey.authorization.operations.groups.members import MEMBERS
 from valetkey.authorization.operations.operation import Operation
@@ -24,15 +23,12 @@ from valetkey.authorization.operations.settings.registration import REGISTRATION
 from valetkey.authorization.operations.settings.stored import SETTINGS
 from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
-from valetkey.authorization.operations.webhooks import WEBHOOKS
 
-AREAS: dict[str, tuple[Operation, ...]] = {
+CORE: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS, *ATTRIBUTES),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": (*APIS, *API_ROLES),
     "claims": CLAIMS,
-    "events": EVENTS,
-    "webhooks": WEBHOOKS,
     "providers": PROVIDERS,
     "server": (*SERVER, *SETTINGS, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),
@@ -42,13 +38,27 @@ AREAS: dict[str, tuple[Operation, ...]] = {
 LOCAL = (SET_PASSWORD, MAKE_USER_TOKEN)
 """Operations that only the command line has: no request can run them."""
 
-OPERATIONS = tuple(operation for area in AREAS.values() for operation in area)
+OPERATIONS = tuple(operation for area in CORE.values() for operation in area)
 
-MADE: Mapping[str, str] = MappingProxyType(
-    {
-        collection: argument.removesuffix("}")
-        for collection, _, argument in (each.path.rpartition("/{") for each in OPERATIONS)
-        if argument.endswith("}")
-    }
-)
-"""The argument that names one object of a collection, by the collection's path."""
+
+class Table:
+    """Every operation that requests can run, by the tag of the OpenAPI document."""
+
+    def __init__(self, tagged: Iterable[tuple[str, Iterable[Operation]]]) -> None:
+        """Sort the operations by tag and path; a tag may come more than once."""
+        rows = sorted(
+            ((tag, each) for tag, operations in tagged for each in operations),
+            key=lambda row: (row[0], row[1].path),
+        )
+        self.operations = tuple(each for _, each in rows)
+        self.areas: Mapping[str, tuple[Operation, ...]] = {
+            tag: tuple(each for _, each in grouped)
+            for tag, grouped in groupby(rows, key=lambda row: row[0])
+        }
+        parts = (each.path.rpartition("/{") for each in self.operations)
+        self.object_arguments: Mapping[str, str] = {
+            collection: argument.removesuffix("}")
+            for collection, _, argument in parts
+            if argument.endswith("}")
+        }
+        """The argument that names one object of a collection, by the collection's path."""

@@ -1,22 +1,35 @@
 """The outbox: messages delivered at least once, queued in the transaction of the change."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.model.session import Delivery
-from valetkey.authorization.model.webhook import WebhookMessage
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
-MessageT = TypeVar("MessageT", Delivery, QueuedEmail, WebhookMessage)
+
+class Message(Protocol):
+    """A message as its queue sees it."""
+
+    @property
+    def id(self) -> str:
+        """The key of its row."""
+        ...
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts begun."""
+        ...
+
+
+MessageT = TypeVar("MessageT", bound=Message)
 
 _LOGOUTS = Record(Delivery, "outbox")
 _EMAILS = Record(QueuedEmail, "outbox")
-WEBHOOK_MESSAGES = Record(WebhookMessage, "outbox")
 
 
 class Queue(Struct, Generic[MessageT], frozen=True):
@@ -132,13 +145,6 @@ class EmailQueue(Queue[QueuedEmail], frozen=True):
             id=message_id,
             now=now,
         )
-
-
-class WebhookQueue(Queue[WebhookMessage], frozen=True):
-    """Events to send to webhooks; `Webhooks` queues and leases them."""
-
-    name: str = "webhook"
-    record: Record[WebhookMessage] = WEBHOOK_MESSAGES
 
 
 class Outbox(Struct, frozen=True):

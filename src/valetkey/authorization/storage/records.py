@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -14,7 +15,6 @@ from valetkey.authorization.model.event.sessions import (
     SessionStarted,
     SignInFailed,
 )
-from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel import metrics
@@ -115,6 +115,28 @@ def count(events: Iterable[Event]) -> None:
             metrics.SIGN_INS.add("second_factor", "failed")
 
 
+class Listener(Protocol):
+    """Receives events in the transaction that writes them."""
+
+    def accepts(self, name: str, client_id: str | None) -> bool:
+        """Return whether an event of this name, about this client, is for it."""
+        ...
+
+    def handle(self, db: Connection, event: "RecordedEvent") -> None:
+        """Act on such an event, by the same transaction."""
+        ...
+
+
+class RecordedEvent(Struct, frozen=True):
+    """An event that was written; `subject` is whom it is about."""
+
+    id: str
+    name: str
+    client_id: str | None
+    subject: str
+    at: Instant
+
+
 class Events(Struct, frozen=True):
     """The audit log: append-only, written in the transaction of the change."""
 
@@ -122,7 +144,7 @@ class Events(Struct, frozen=True):
     random: Callable[[int], bytes]
     done_by: DoneBy | None
     noted: list[Event] = field(default_factory=list[Event])
-    wanted: SubscribedEvents = field(default_factory=SubscribedEvents)
+    listeners: tuple[Listener, ...] = ()
     origin: Origin = NOWHERE
 
     def add(self, event: Event, now: Instant) -> None:
@@ -152,9 +174,10 @@ class Events(Struct, frozen=True):
             EventOrigins(self.db).add(
                 event_id, user_of(read_back(by, uid, client_id)) or uid, self.origin, now
             )
-        if self.wanted.has(event.name, client_id):
-            subject = subject_of(uid, client_id)
-            Webhooks(self.db).queue(event_id, event.name, client_id, subject, now)
+        for each in self.listeners:
+            if each.accepts(event.name, client_id):
+                subject = subject_of(uid, client_id)
+                each.handle(self.db, RecordedEvent(event_id, event.name, client_id, subject, now))
         self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:
@@ -305,7 +328,7 @@ class Events(Struct, frozen=True):
 
 
 def subject_of(uid: int | None, client_id: str | None) -> str:
-    """Return whom an event is about: webhooks keep the order of such events."""
+    """Return whom an event is about: messages about one subject keep their order."""
     if uid is not None:
         return f"user {uid}"
     return "" if client_id is None else f"client {client_id}"

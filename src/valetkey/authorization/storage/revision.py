@@ -57,14 +57,6 @@ def change_token_state(db: Connection) -> None:
     db.at_commit("UPDATE token_state SET number = number + 1 WHERE id = 1")
 
 
-def change_webhooks(db: Connection) -> None:
-    """Make every process read again for which events there are webhooks."""
-    db.at_commit(
-        "INSERT INTO revision (name, number) VALUES ('webhooks', 1)"
-        " ON CONFLICT (name) DO UPDATE SET number = revision.number + 1"
-    )
-
-
 def hold_all(db: Connection) -> None:
     """Block issuing of tokens and other changes until this transaction ends.
 

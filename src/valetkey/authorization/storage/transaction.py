@@ -28,15 +28,15 @@ from valetkey.authorization.storage.administration.scim import (
 from valetkey.authorization.storage.administration.stored_settings import StoredSettings
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.authorization.storage.administration.user_imports import UserImports
-from valetkey.authorization.storage.administration.webhooks import SubscribedEvents, Webhooks
 from valetkey.authorization.storage.decisions import Decisions
 from valetkey.authorization.storage.grants import Grants
-from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox, WebhookQueue
+from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
 from valetkey.authorization.storage.records import (
     NOWHERE,
     ORIGIN,
     EventOrigins,
     Events,
+    Listener,
     Origin,
     count,
 )
@@ -75,6 +75,7 @@ from valetkey.database.engine import Connection, Engine, T
 from valetkey.kernel.replace import replace
 
 S_co = TypeVar("S_co", covariant=True)
+L = TypeVar("L", bound=Listener)
 
 
 class Opened(Protocol[S_co]):
@@ -96,6 +97,18 @@ def _random_store(
     return cast("Opened[S_co]", property(lambda tx: of(tx.db, tx.random)))
 
 
+class Hooks(Struct, frozen=True):
+    """What features do in transactions of the core."""
+
+    listeners: tuple[Listener, ...] = ()
+    """They receive events."""
+    client_deleted: tuple[Callable[[Connection, str], None], ...] = ()
+    """They delete their rows of a client with it."""
+
+
+NO_HOOKS = Hooks()
+
+
 class Transaction(Struct, frozen=True):
     """All stores, within one database transaction."""
 
@@ -104,8 +117,8 @@ class Transaction(Struct, frozen=True):
     done_by: DoneBy | None = None
     noted: list[Event] = field(default_factory=list[Event])
     """The events that it wrote; they are final once it is committed."""
-    subscribed: SubscribedEvents = field(default_factory=SubscribedEvents)
-    """The events for which there are webhooks."""
+    hooks: Hooks = NO_HOOKS
+    """What features do in it."""
     origin: Origin = NOWHERE
     """Where its request came from."""
 
@@ -147,8 +160,6 @@ class Transaction(Struct, frozen=True):
     outbox = _store(Outbox)
     deliveries = _store(LogoutQueue)
     mails = _store(EmailQueue)
-    webhooks = _store(Webhooks)
-    webhook_messages = _store(WebhookQueue)
     consents = _store(Consents)
     connected = _store(Connected)
     grants = _store(Grants)
@@ -180,7 +191,9 @@ class Transaction(Struct, frozen=True):
     @property
     def events(self) -> Events:
         """Events, the audit log."""
-        return Events(self.db, self.random, self.done_by, self.noted, self.subscribed, self.origin)
+        return Events(
+            self.db, self.random, self.done_by, self.noted, self.hooks.listeners, self.origin
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +207,17 @@ class Store:
     engine: Engine
     random: Callable[[int], bytes]
     done_by: DoneBy | None = None
-    wanted: SubscribedEvents = default(default_factory=SubscribedEvents, compare=False)
+    hooks: Hooks = default(default=NO_HOOKS, compare=False)
     records_addresses: bool = True
     """Whether IP addresses may be stored."""
 
     def acting(self, done_by: DoneBy) -> "ActorStore":
         """Return this store with an actor."""
-        return ActorStore(self.engine, self.random, done_by, self.wanted, self.records_addresses)
+        return ActorStore(self.engine, self.random, done_by, self.hooks, self.records_addresses)
+
+    def listener(self, kind: type[L]) -> L:
+        """Return the listener of this kind. Raises StopIteration without one."""
+        return next(each for each in self.hooks.listeners if isinstance(each, kind))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
@@ -229,7 +246,7 @@ class Store:
         def run(db: Connection) -> T:
             # The database may require a second run.
             noted.clear()
-            done = work(Transaction(db, self.random, by, noted, self.wanted, origin))
+            done = work(Transaction(db, self.random, by, noted, self.hooks, origin))
             if any(event.affects_tokens for event in noted):
                 change_token_state(db)
             return done

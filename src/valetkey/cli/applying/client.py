@@ -8,6 +8,15 @@ from valetkey.authorization.actions.clients import (
     metadata_of,
     secret_faults,
 )
+from valetkey.authorization.applying import (
+    Action,
+    Declared,
+    DeclaredEntry,
+    InvalidEntry,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+)
 from valetkey.authorization.model.register.client import Client, is_by_secret
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.protocol.register.client_metadata import (
@@ -17,15 +26,6 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import (
-    Action,
-    Declared,
-    InvalidEntry,
-    Step,
-    changed_or_kept,
-    invalid_entry,
-)
 from valetkey.cli.register.clients import COSTS
 from valetkey.cli.register.services import every_client, fresh_client_secret
 from valetkey.cli.register.store import Opened

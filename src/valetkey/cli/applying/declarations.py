@@ -13,13 +13,19 @@ from valetkey.authorization.actions.apis import (
 )
 from valetkey.authorization.actions.attributes import declare_attribute
 from valetkey.authorization.actions.claims import declare_claim
+from valetkey.authorization.applying import (
+    Action,
+    Declared,
+    DeclaredEntry,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+)
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -10,13 +10,13 @@ from typing import cast
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.apis import metadata_of
+from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Attribute, StandardClaims, User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.fields import Kind
-from valetkey.authorization.model.webhook import Webhook
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.toml import toml_table
@@ -59,7 +59,8 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     roles = (_role(tx, api, role, users=users) for api in apis for role in api.roles)
     yield from (("roles", each) for each in roles if each is not None)
     yield from (("claims", _claim(each)) for each in tx.declarations.claims())
-    yield from (("webhooks", _webhook(each)) for each in tx.webhooks.of_operator())
+    for kind in DECLARED_KINDS:
+        yield from ((kind.table, each) for each in kind.exported(tx))
 
 
 def _attribute(each: Attribute) -> Table:
@@ -80,11 +81,6 @@ def _claim(claim: DeclaredClaim) -> Table:
         "clients": sorted(claim.clients),
         "apis": sorted(claim.apis),
     }
-
-
-def _webhook(hook: Webhook) -> Table:
-    target = {"url": hook.url, "events": hook.events, "description": hook.description}
-    return {**target, **_disabled(hook.disabled_at)}
 
 
 def _api(api: Api) -> Table:

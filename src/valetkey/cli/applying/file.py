@@ -1,9 +1,10 @@
-"""Read the file of `valetkey apply`: the desired users, clients, APIs and webhooks."""
+"""Read the file of `valetkey apply`: the desired users, clients, APIs and more."""
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import cast
@@ -12,6 +13,15 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.authorization.applying import (
+    DeclaredEntry,
+    InvalidValue,
+    Reader,
+    read_boolean,
+    read_text,
+    read_texts,
+)
+from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, fold
 from valetkey.authorization.model.register.fields import Editor, Kind
 from valetkey.authorization.protocol.register.client_metadata import fields_of
@@ -27,18 +37,6 @@ MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
 
 
-class DeclaredEntry(Struct, frozen=True):
-    """An entry of the file: its position, its values, and its secret separately."""
-
-    place: str
-    given: Mapping[str, object]
-    secret: Secret | None
-
-    def text(self, key: str) -> str:
-        """Return the value of `key` as text, "" if it is absent."""
-        return str(self.given.get(key, ""))
-
-
 class DeclaredObjects(Struct, frozen=True):
     """The content of the file."""
 
@@ -49,13 +47,10 @@ class DeclaredObjects(Struct, frozen=True):
     groups: tuple[DeclaredEntry, ...] = ()
     roles: tuple[DeclaredEntry, ...] = ()
     claims: tuple[DeclaredEntry, ...] = ()
-    webhooks: tuple[DeclaredEntry, ...] = ()
     name: str = ""
     """The name by which the file owns what it declares; "" for a file that owns nothing."""
-
-
-class _InvalidValue(Exception):
-    """A value has the wrong type or format; carries a description of the correct value."""
+    of_features: Mapping[str, tuple[DeclaredEntry, ...]] = {}
+    """The objects of each feature's kind, by the name of the kind."""
 
 
 def read_site(path: Path) -> DeclaredObjects:
@@ -64,7 +59,10 @@ def read_site(path: Path) -> DeclaredObjects:
     The rules for clients and users are not checked here.
     """
     document = read_toml(path, MEGABYTES)
-    known = ("attributes", "users", "groups", "clients", "apis", "roles", "claims", "webhooks")
+    known = (
+        *("attributes", "users", "groups", "clients", "apis", "roles", "claims"),
+        *(each.table for each in DECLARED_KINDS),
+    )
     problems = [
         _unknown(name, "table", name, known)
         for name in document
@@ -81,7 +79,10 @@ def read_site(path: Path) -> DeclaredObjects:
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
     roles = tuple(_wanted("roles", document, _ROLE, "", problems))
     claims = tuple(_wanted("claims", document, _CLAIM, "", problems))
-    webhooks = tuple(_wanted("webhooks", document, _WEBHOOK, "secret", problems))
+    of_features = {
+        each.name: tuple(_wanted(each.table, document, each.readers, each.secret_key, problems))
+        for each in DECLARED_KINDS
+    }
     problems += _repeated(apis, "identifier", canonical)
     for named in (groups, claims):
         problems += _repeated(named, "name", str)
@@ -95,8 +96,9 @@ def read_site(path: Path) -> DeclaredObjects:
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
     problems += _lacking(users, "username", "…")
-    problems += _repeated(webhooks, "url", str)
-    problems += _lacking(webhooks, "url", "https://…")
+    for each in DECLARED_KINDS:
+        problems += _repeated(of_features[each.name], each.key, str)
+        problems += _lacking(of_features[each.name], each.key, each.example)
     problems += [
         Problem(client.place, "it has no name", 'write name = "…"')
         for client in clients
@@ -105,19 +107,20 @@ def read_site(path: Path) -> DeclaredObjects:
     if problems:
         raise OperatorErrors(str(path), problems)
     return DeclaredObjects(
-        users, clients, apis, attributes, groups, roles, claims, webhooks, str(name)
+        users, clients, apis, attributes, groups, roles, claims, str(name), of_features
     )
 
 
 def holds_secrets(site: DeclaredObjects) -> bool:
     """Return whether the file contains a secret."""
-    return any(wanted.secret is not None for wanted in (*site.users, *site.clients, *site.webhooks))
+    of_features = chain.from_iterable(site.of_features.values())
+    return any(each.secret is not None for each in (*site.users, *site.clients, *of_features))
 
 
 def _wanted(
     kind: str,
     document: Mapping[str, object],
-    known: Mapping[str, Callable[[object], object]],
+    known: Mapping[str, Reader],
     secret_key: str,
     problems: list[Problem],
 ) -> Iterator[DeclaredEntry]:
@@ -143,7 +146,7 @@ def _wanted(
                 continue
             try:
                 given[name] = known[key](value)
-            except _InvalidValue as right:
+            except InvalidValue as right:
                 shown = "its value" if key == secret_key else quoted(value)
                 problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
         secret = given.pop(secret_key, None)
@@ -178,61 +181,43 @@ def _repeated(
         seen[value] = each.place
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _InvalidValue("write a string")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise _InvalidValue("write a list of strings")
-    return tuple(_text(item) for item in cast("list[object]", value))
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise _InvalidValue("write true or false")
-    return value
-
-
 def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _InvalidValue("write a whole number")
+        raise InvalidValue("write a whole number")
     return value
 
 
 def _lifetime(value: object) -> int:
     try:
-        return parse_lifetime(_text(value))
+        return parse_lifetime(read_text(value))
     except OperatorError as error:
-        raise _InvalidValue(error.message) from None
+        raise InvalidValue(error.message) from None
 
 
 def _address(value: object) -> Mapping[str, str]:
     known = Address.__struct_fields__
     if not isinstance(value, dict):
-        raise _InvalidValue(f'write a table, such as {{ {known[0]} = "…" }}')
+        raise InvalidValue(f'write a table, such as {{ {known[0]} = "…" }}')
     said = cast("dict[str, object]", value)
     for part in said:
         if part not in known:
-            raise _InvalidValue(f"its parts are {', '.join(known)}")
-    return {part: _text(text) for part, text in said.items()}
+            raise InvalidValue(f"its parts are {', '.join(known)}")
+    return {part: read_text(each) for part, each in said.items()}
 
 
 def _sentences(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise _InvalidValue('write a table, such as { "files:read" = "see your files" }')
-    return {name: _text(said) for name, said in cast("dict[str, object]", value).items()}
+        raise InvalidValue('write a table, such as { "files:read" = "see your files" }')
+    return {name: read_text(said) for name, said in cast("dict[str, object]", value).items()}
 
 
 def _any_or_texts(value: object) -> tuple[str, ...] | None:
     if value == "any":
         return None
     try:
-        return _texts(value)
-    except _InvalidValue:
-        raise _InvalidValue('write "any", or a list of client ids') from None
+        return read_texts(value)
+    except InvalidValue:
+        raise InvalidValue('write "any", or a list of client ids') from None
 
 
 def _json(value: object) -> object:
@@ -243,12 +228,12 @@ def _json(value: object) -> object:
         return [_json(each) for each in cast("list[object]", value)]
     if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
         return value
-    raise _InvalidValue("write strings, numbers, booleans, lists and tables of these")
+    raise InvalidValue("write strings, numbers, booleans, lists and tables of these")
 
 
 def _table(value: object) -> object:
     if not isinstance(value, dict):
-        raise _InvalidValue("write a table, such as { … }")
+        raise InvalidValue("write a table, such as { … }")
     return _json(cast("dict[str, object]", value))
 
 
@@ -257,93 +242,84 @@ def _keys(value: object) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
-        raise _InvalidValue("write a JWK set: a table such as { keys = [{ … }] }, or its JSON")
+        raise InvalidValue("write a JWK set: a table such as { keys = [{ … }] }, or its JSON")
     return json.dumps(_json(cast("dict[str, object]", value)))
 
 
-_ATTRIBUTE: Mapping[str, Callable[[object], object]] = {
-    "name": _text,
-    "label": _text,
+_ATTRIBUTE: Mapping[str, Reader] = {
+    "name": read_text,
+    "label": read_text,
     "schema": _table,
-    "editable": _flag,
+    "editable": read_boolean,
 }
 
-_GROUP: Mapping[str, Callable[[object], object]] = {
-    "name": _text,
-    "description": _text,
-    "parent": _text,
-    "renamed_from": _text,
-    "members": _texts,
+_GROUP: Mapping[str, Reader] = {
+    "name": read_text,
+    "description": read_text,
+    "parent": read_text,
+    "renamed_from": read_text,
+    "members": read_texts,
 }
 
-_ROLE: Mapping[str, Callable[[object], object]] = {
-    "api": _text,
-    "role": _text,
-    "users": _texts,
-    "groups": _texts,
+_ROLE: Mapping[str, Reader] = {
+    "api": read_text,
+    "role": read_text,
+    "users": read_texts,
+    "groups": read_texts,
 }
 
-_CLAIM: Mapping[str, Callable[[object], object]] = {
-    "name": _text,
-    "from": _text,
-    "in": _texts,
-    "scope": _text,
-    "clients": _texts,
-    "apis": _texts,
+_CLAIM: Mapping[str, Reader] = {
+    "name": read_text,
+    "from": read_text,
+    "in": read_texts,
+    "scope": read_text,
+    "clients": read_texts,
+    "apis": read_texts,
 }
 
-_WEBHOOK: Mapping[str, Callable[[object], object]] = {
-    "url": _text,
-    "moved_from": _text,
-    "events": _texts,
-    "description": _text,
-    "secret": _text,
-    "disabled": _flag,
-}
-
-_READERS: Mapping[object, Callable[[object], object]] = {
-    str: _text,
-    bool: _flag,
+_READERS: Mapping[object, Reader] = {
+    str: read_text,
+    bool: read_boolean,
     int | None: _lifetime,
-    tuple[str, ...]: _texts,
+    tuple[str, ...]: read_texts,
     tuple[str, ...] | None: _any_or_texts,
     Mapping[str, str]: _sentences,
 }
-_API: Mapping[str, Callable[[object], object]] = {
+_API: Mapping[str, Reader] = {
     **{each.name: _READERS[each.type] for each in fields(ApiMetadata)},
-    "disabled": _flag,
+    "disabled": read_boolean,
 }
 
-_USER: Mapping[str, Callable[[object], object]] = {
+_USER: Mapping[str, Reader] = {
     "uid": _number,
-    "username": _text,
-    "email": _text,
-    "email_verified": _flag,
-    "name": _text,
-    **dict.fromkeys(TEXT_CLAIMS, _text),
-    "phone_number_verified": _flag,
+    "username": read_text,
+    "email": read_text,
+    "email_verified": read_boolean,
+    "name": read_text,
+    **dict.fromkeys(TEXT_CLAIMS, read_text),
+    "phone_number_verified": read_boolean,
     "address": _address,
     "attributes": _table,
-    "password": _text,
-    "disabled": _flag,
+    "password": read_text,
+    "disabled": read_boolean,
 }
 
-_KINDS: Mapping[Kind, Callable[[object], object]] = {
-    Kind.TEXTS: _texts,
-    Kind.SCOPES: _texts,
-    Kind.GRANT_TYPES: _texts,
-    Kind.FLAG: _flag,
+_KINDS: Mapping[Kind, Reader] = {
+    Kind.TEXTS: read_texts,
+    Kind.SCOPES: read_texts,
+    Kind.GRANT_TYPES: read_texts,
+    Kind.FLAG: read_boolean,
     Kind.WHOLE: _number,
     Kind.LIFETIME: _lifetime,
     Kind.KEY_SET: _keys,
 }
 _KEYS = "jwks"
-_CLIENT: Mapping[str, Callable[[object], object]] = {
-    "client_id": _text,
-    "client_secret": _text,
+_CLIENT: Mapping[str, Reader] = {
+    "client_id": read_text,
+    "client_secret": read_text,
     _KEYS: _keys,
-    **{field.name: _KINDS.get(field.rule.kind, _text) for field in fields_of(Editor.OPERATOR)},
-    "disabled": _flag,
+    **{field.name: _KINDS.get(field.rule.kind, read_text) for field in fields_of(Editor.OPERATOR)},
+    "disabled": read_boolean,
 }
 _NAMES = {_KEYS: "key_set"}
 """Fields that are written by their name in RFC 7591, and their names here, which count too."""

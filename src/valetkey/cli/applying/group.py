@@ -10,6 +10,14 @@ import msgspec
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.apis import assign, assign_group
+from valetkey.authorization.applying import (
+    Action,
+    Declared,
+    DeclaredEntry,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+)
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
@@ -21,8 +29,6 @@ from valetkey.authorization.storage.register.applied import (
     role_part,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.url import canonical

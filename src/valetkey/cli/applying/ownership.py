@@ -12,12 +12,11 @@ from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.apis import withdraw, withdraw_group
 from valetkey.authorization.actions.attributes import remove_attribute
 from valetkey.authorization.actions.claims import remove_claim
-from valetkey.authorization.actions.webhooks import disable_webhook, enable_webhook
+from valetkey.authorization.applying import Action, Declared, DeclaredEntry, InvalidEntry, Step
+from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.register.applied import AppliedKind, AppliedObject
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, InvalidEntry, Step
 from valetkey.cli.register.services import accounts, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
@@ -25,8 +24,15 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 
-_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.WEBHOOK})
+_OF_FEATURES = {each.name: each for each in DECLARED_KINDS}
+_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, *_OF_FEATURES})
 """Kinds that are disabled, and enabled when the file declares them again. Others are deleted."""
+_DELETED = (
+    *(AppliedKind.ROLE, AppliedKind.MEMBER, AppliedKind.CLAIM, AppliedKind.ATTRIBUTE),
+    AppliedKind.GROUP,
+)
+_ORDER = (*_DELETED, *_OF_FEATURES, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.USER)
+"""The order in which kinds are pruned. What a feature that was taken out left is kept."""
 
 _Key = tuple[str, str, str]
 
@@ -59,14 +65,13 @@ class Ownership(Struct, frozen=True):
     def prune(self, steps: Sequence[Step]) -> Iterator[Step]:
         """Remove or disable what the file owns but does not declare. Raises InvalidEntry."""
         declared = {_key(each) for step in steps for each in step.declares}
-        kinds = list(AppliedKind)
         left = sorted(
             (
                 each
                 for key, each in self.owned.items()
-                if key not in declared and each.pruned_at is None
+                if key not in declared and each.pruned_at is None and each.kind in _ORDER
             ),
-            key=lambda each: (kinds.index(AppliedKind(each.kind)), each.id, each.part),
+            key=lambda each: (_ORDER.index(each.kind), each.id, each.part),
         )
         # Subgroups first: a group that contains groups is kept.
         parents = [each for each in left if each.kind == AppliedKind.GROUP and self._contains(each)]
@@ -81,21 +86,21 @@ class Ownership(Struct, frozen=True):
 
     def _put(self, each: Declared) -> None:
         self.tx.declarations.applied.claim(
-            AppliedObject(each.kind.value, each.id, each.part, self.name)
+            AppliedObject(str(each.kind), each.id, each.part, self.name)
         )
 
     def _remove(self, each: AppliedObject) -> Step | None:
-        kind = AppliedKind(each.kind)
+        kind = each.kind
         try:
             if kind in _DISABLED:
                 name = self._switch(kind, each.id)
                 if name is not None:
                     self.tx.declarations.applied.claim(replace(each, pruned_at=self.opened.now))
-                    return Step(Action.REMOVE, kind.value, name, ("disabled",))
+                    return Step(Action.REMOVE, kind, name, ("disabled",))
                 # Disabled or deleted by an operator.
                 self.tx.declarations.applied.release(kind, each.id, each.part)
                 return None
-            removers: Mapping[AppliedKind, Callable[[AppliedObject], Step | None]] = {
+            removers: Mapping[str, Callable[[AppliedObject], Step | None]] = {
                 AppliedKind.ROLE: self._role,
                 AppliedKind.MEMBER: self._member,
                 AppliedKind.CLAIM: self._claim,
@@ -104,16 +109,14 @@ class Ownership(Struct, frozen=True):
             }
             step = removers[kind](each)
         except Refused as refused:
-            name = f"{kind.value} {each.id}"
+            name = f"{kind} {each.id}"
             why = refused.refusal.description
             raise InvalidEntry([Problem(name, "it cannot be pruned", why)]) from None
         if step is None or step.action is Action.REMOVE:
             self.tx.declarations.applied.release(kind, each.id, each.part)
         return step
 
-    def _switch(
-        self, kind: AppliedKind, object_id: str, pruned_at: Instant | None = None
-    ) -> str | None:
+    def _switch(self, kind: str, object_id: str, pruned_at: Instant | None = None) -> str | None:
         """Disable an enabled object, or enable one that pruning disabled at this time.
 
         Return its name; None if nothing changed, such as for an object that an administrator
@@ -143,11 +146,7 @@ class Ownership(Struct, frozen=True):
                 done = (apis.enable if on else apis.disable)(tx, api, now)
                 return api.identifier if done else None
             case _:
-                hook = tx.webhooks.find(object_id)
-                if hook is None or hook.disabled_at != pruned_at:
-                    return None
-                done = (enable_webhook if on else disable_webhook)(tx, hook, now)
-                return hook.url if done else None
+                return _OF_FEATURES[kind].switch(tx, object_id, pruned_at, now)
 
     def _role(self, each: AppliedObject) -> Step | None:
         tx, now = self.tx, self.opened.now

@@ -13,19 +13,20 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.applying import Action, DeclaredEntry, InvalidEntry, Step, invalid_entry
+from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import client, declarations, group, user, webhook
-from valetkey.cli.applying.file import DeclaredEntry, DeclaredObjects
+from valetkey.cli.applying import client, declarations, group, user
+from valetkey.cli.applying.file import DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
-from valetkey.cli.applying.step import Action, InvalidEntry, Step, invalid_entry
 from valetkey.cli.register.services import accounts, registrar
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import fresh_id
 
@@ -39,7 +40,8 @@ class Prepared(Struct, frozen=True):
     apis: tuple[declarations.WantedApi, ...]
     groups: tuple[tuple[DeclaredEntry, str], ...]
     """Each group with the id to use if it is new."""
-    webhooks: tuple[webhook.WantedWebhook, ...]
+    of_features: tuple[tuple[DeclaredEntry, Callable[[Transaction, Instant], Step]], ...]
+    """Each object of a feature, with what applies it."""
     site: DeclaredObjects
     adopts: bool
     """Whether the file takes ownership of declared objects that it did not create."""
@@ -90,9 +92,13 @@ async def prepare(
     random = opened.runtime.random
     apis = tuple(declarations.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
     groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
-    webhooks = tuple(webhook.prepared(opened, wanted) for wanted in site.webhooks)
+    of_features = tuple(
+        (wanted, kind.prepare(opened.foundation.services, wanted))
+        for kind in DECLARED_KINDS
+        for wanted in site.of_features[kind.name]
+    )
     return Prepared(
-        source, tuple(users), clients, apis, groups, webhooks, site, adopts=adopts, prunes=prunes
+        source, tuple(users), clients, apis, groups, of_features, site, adopts=adopts, prunes=prunes
     )
 
 
@@ -159,10 +165,11 @@ def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
     ):
         tx.apis.hold_all()
     owner = ownership(tx, opened, site.name)
-    if site.webhooks or any(each.kind == AppliedKind.WEBHOOK for each in owner.owned.values()):
-        tx.webhooks.hold_all()
+    owned = {each.kind for each in owner.owned.values()}
+    for kind in DECLARED_KINDS:
+        if site.of_features[kind.name] or kind.name in owned:
+            kind.hold(tx)
     _hold_users(tx, prepared, owner)
-    hooks = webhook.changes(opened)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
     settings = opened.settings
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
@@ -173,7 +180,7 @@ def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[
         *((x.wanted, partial(client.apply_client, tx, clients, x, now)) for x in prepared.clients),
         *((x, partial(group.assign_roles, tx, x, now)) for x in site.roles),
         *((x, partial(declarations.declare_claims, tx, x, settings, now)) for x in site.claims),
-        *((x.wanted, partial(webhook.apply_webhook, tx, hooks, x, now)) for x in prepared.webhooks),
+        *((x, partial(apply_object, tx, now)) for x, apply_object in prepared.of_features),
     ]
     for wanted, do in todo:
         try:

@@ -8,6 +8,15 @@ from msgspec import Struct
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.actions.user_input import changed_claims
 from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names, fresh_uid
+from valetkey.authorization.applying import (
+    Action,
+    Declared,
+    DeclaredEntry,
+    InvalidEntry,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+)
 from valetkey.authorization.authentication.password import (
     hash_password,
     password_problem,
@@ -22,15 +31,6 @@ from valetkey.authorization.model.account.user import (
 )
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import (
-    Action,
-    Declared,
-    InvalidEntry,
-    Step,
-    changed_or_kept,
-    invalid_entry,
-)
 from valetkey.cli.register.store import Opened
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from valetkey.authorization.applying import Action, Step
 from valetkey.authorization.model.event.event import by_apply
 from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, apply_plan, plan, prepare
-from valetkey.cli.applying.step import Action, Step
 from valetkey.cli.register.services import confirm, confirm_by_typing
 from valetkey.cli.register.store import Opened, with_store
 from valetkey.cli.say import Exit
@@ -44,15 +44,15 @@ def command(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Create or change the users, clients, groups, APIs and webhooks that FILE declares.
+    """Create or change the users, clients, groups, APIs and more that FILE declares.
 
     Shows the plan and asks. Anything that FILE does not name is left alone, and applying it twice
     changes nothing. Works with the servers running or stopped. Secrets that FILE does not give are
     generated and printed once; a user without a password in FILE has none.
 
-    With --prune, what FILE created or adopted and no longer declares is removed: users, clients,
-    APIs and webhooks are disabled, and enabled again when FILE declares them again; groups, their
-    members, roles, attributes and claims are deleted. A terminal asks for the name of FILE.
+    With --prune, what FILE created or adopted and no longer declares is removed. Groups, their
+    members, roles, attributes and claims are deleted; users, clients, APIs and all else are
+    disabled, and enabled again when FILE declares them again. A terminal asks for the name of FILE.
     Objects created by hand are never removed.
 
     Exit code 0 if everything is as FILE declares, 2 if the file has errors.
@@ -148,7 +148,7 @@ def _show_result(steps: Sequence[Step]) -> None:
     secrets = [step for step in steps if step.secret is not None]
     for step in secrets:
         if step.secret is not None:
-            kind = "webhook" if step.kind == "webhook" else "client_id"
+            kind = "client_id" if step.secret_name == "client_secret" else step.kind
             say.line(f"{kind} {step.name}  {step.secret_name} {step.secret.reveal()}")
     if secrets:
         say.note("Secrets are shown only now.")

@@ -9,6 +9,7 @@ from valetkey.authorization.actions.inspection.check import Finding as SharedFin
 from valetkey.authorization.actions.inspection.check import Site
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.authorization.actions.inspection.table import in_database
+from valetkey.authorization.features import CHECKS
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
@@ -57,7 +58,7 @@ async def _own(settings: Settings) -> Sequence[Finding]:
     foundation = foundation_without_setup(settings)
     try:
         site = Site(settings, foundation.keyring, foundation.roles, SYSTEM.now())
-        found = await foundation.store.scan(partial(in_database, site=site))
+        found = await foundation.store.scan(partial(in_database, site=site, more=CHECKS))
         return [
             *(from_shared(each) for each in found),
             *await usernames(foundation.store, settings),

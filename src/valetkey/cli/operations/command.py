@@ -10,10 +10,11 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.admin.clients import find_details as look_at_client
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import CURSOR, Button, Operation
 from valetkey.authorization.operations.records import Done
-from valetkey.authorization.operations.table import LOCAL, OPERATIONS
+from valetkey.authorization.operations.table import LOCAL
 from valetkey.cli import options, say
 from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option

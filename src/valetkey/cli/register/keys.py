@@ -1,16 +1,17 @@
 """Keys on the command line: the keyring, secrets encrypted with it, and the credential."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from valetkey.authorization.actions.inspection.keys import count_opened
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
+from valetkey.authorization.feature import Reseal
+from valetkey.authorization.features import FEATURES
 from valetkey.authorization.model.account.provider import secret_place as provider_place
 from valetkey.authorization.model.event.administration import KeyringRotated
-from valetkey.authorization.model.webhook import secret_place as webhook_place
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.signing_keys import place
@@ -100,22 +101,16 @@ async def rotate_sealing_key(opened: Opened) -> int:
         for provider in tx.providers.all():
             where, what = provider_place(provider.id), f"sign-in provider {provider.id}"
             tx.providers.reseal(provider.id, provider.sealed, reseal(provider.sealed, where, what))
-        _reseal_webhooks(tx, reseal)
+        _reseal_features(tx, reseal)
         tx.events.add(KeyringRotated(version), opened.now)
 
     await opened.store.write(reseal_all)
     return version
 
 
-def _reseal_webhooks(tx: Transaction, reseal: Callable[[str, str, str], str]) -> None:
-    for webhook in tx.webhooks.all():
-        where, what = webhook_place(webhook.id), f"webhook {webhook.id}"
-        previous = webhook.previous_sealed
-        tx.webhooks.reseal(
-            webhook,
-            reseal(webhook.sealed, where, what),
-            None if previous is None else reseal(previous, where, what),
-        )
+def _reseal_features(tx: Transaction, reseal: Reseal) -> None:
+    for feature in FEATURES:
+        feature.reseals(tx, reseal)
 
 
 async def rotate_credential(opened: Opened) -> Path:

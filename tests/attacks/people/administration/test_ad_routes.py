@@ -26,10 +26,10 @@ from valetkey.authorization.actions.admin.permissions import (
     permissions_of,
 )
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.register.client import Membership, TeamRole
 from valetkey.authorization.operations.operation import PREFIX
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 from valetkey.kernel.runtime import SYSTEM

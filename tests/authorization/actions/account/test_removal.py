@@ -10,7 +10,7 @@ from valetkey.authorization.email.message import RenderedEmail, write
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.email import EmailKind, MailKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import Instant, days
@@ -24,7 +24,7 @@ def removal(it: Harness, grace: int) -> Removal:
     return Removal("https://id.example", MailOutbox(MAIL, keyring, SYSTEM.random), days(grace))
 
 
-async def letters(it: Harness, deed: Removal) -> list[tuple[EmailKind, str, RenderedEmail]]:
+async def letters(it: Harness, deed: Removal) -> list[tuple[MailKind, str, RenderedEmail]]:
     """What waits to be sent."""
     mails = await it.write(lambda tx: tx.mails.lease(it.clock.now, Instant(it.clock.now + 60), 10))
     found = [deed.outbox.open(mail) for mail in mails]

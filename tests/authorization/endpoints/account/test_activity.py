@@ -6,10 +6,10 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.pages.reading import Reading
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, run
+from valetkey.authorization.features import EVENTS
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,

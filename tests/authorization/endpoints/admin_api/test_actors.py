@@ -9,6 +9,7 @@ import pytest
 
 from tests.authorization.endpoints.admin_api.programs import caller, person
 from tests.support.harness import ADA, Harness, run
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.clients import ClientEnabled
 from valetkey.authorization.model.event.event import (
@@ -19,7 +20,6 @@ from valetkey.authorization.model.event.event import (
     by_user,
 )
 from valetkey.authorization.model.event.users import UserChanged
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.storage.administration.client_search import END, Cursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord, NoActor

@@ -6,6 +6,7 @@ from typing import Any
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import Harness, run
 from valetkey.authorization.endpoints.admin_api.openapi import document
+from valetkey.authorization.features import TABLE
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.openapi import document as of_resources
 from valetkey.resource.objects import OBJECTS
@@ -13,7 +14,7 @@ from valetkey.resource.objects import OBJECTS
 
 def test_both_documents_describe_one_way_to_page() -> None:
     site = ApiIdentity("x", "https://api.example", "https://auth.example")
-    for whole in (document("https://auth.example", "x"), of_resources(site, OBJECTS)):
+    for whole in (document("https://auth.example", "x", TABLE), of_resources(site, OBJECTS)):
         paths: Any = whole["paths"]
         pages = [
             methods["get"]

@@ -8,9 +8,9 @@ from tests.support.cases import case
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.operation import Operation
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.kernel.moment import days
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret

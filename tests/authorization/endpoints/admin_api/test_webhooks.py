@@ -6,7 +6,8 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.cases import case
 from tests.support.harness import Harness, run
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
+from valetkey.authorization.webhooks.model import MOST_WEBHOOKS, WebhookAttempt
+from valetkey.authorization.webhooks.storage import Webhooks
 
 URL = "https://receiver.example/hook"
 
@@ -77,7 +78,7 @@ def test_address_and_responses_are_masked_for_auditors(tmp_path: Path) -> None:
             9,
             "s3cret",
         )
-        await it.write(lambda tx: tx.webhooks.log(attempt))
+        await it.write(lambda tx: Webhooks.of(tx).log(attempt))
         assert shown["url"] == "https://receiver.example/…"
         for path in ("/webhooks", at, f"{at}/attempts"):
             answer = await auditor.call("GET", path)

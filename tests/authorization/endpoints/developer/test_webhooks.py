@@ -11,15 +11,16 @@ from tests.authorization.endpoints.developer.developers import developer, join, 
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
 from tests.support.visitors import BOB, run
-from valetkey.authorization.background.webhook_delivery import WebhookDelivery, read_wanted
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.clients import ClientDisabled
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentGiven
 from valetkey.authorization.model.register.client import Client, TeamRole
-from valetkey.authorization.model.webhook import APP_EVENTS, MOST_WEBHOOKS_OF_APP
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.webhooks.jobs import WebhookDelivery, read_wanted
+from valetkey.authorization.webhooks.model import APP_EVENTS, MOST_WEBHOOKS_OF_APP
+from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -59,10 +60,10 @@ def test_app_receives_its_own_events_without_anything_else_about_users(
         assert await it.store.write(lambda tx: tx.clients.change(pairwise), done_by=SYSTEM)
         one, secret = await _create(alice, app)
         await _create(bob, other)
-        await read_wanted(it.store, it.store.wanted)
-        assert it.store.wanted.has("consent.given", app.id)
+        await read_wanted(it.store, it.store.listener(SubscribedEvents))
+        assert it.store.listener(SubscribedEvents).accepts("consent.given", app.id)
         for name, client_id in (("access_token.issued", app.id), ("consent.given", "web1")):
-            assert not it.store.wanted.has(name, client_id)
+            assert not it.store.listener(SubscribedEvents).accepts(name, client_id)
         await _happen(it, app.id, other.id, "web1")
         sent: list[tuple[Mapping[str, str], bytes]] = []
 
@@ -128,7 +129,9 @@ def test_developers_reach_no_webhook_and_no_event_of_another_app(
         for each in (*events, *hidden):
             form = {"csrf": token, "event": each.id}
             assert (await alice.post(f"{mine}/replay", form)).status == 404
-        assert {each.client_id for each in await it.store.read(lambda tx: tx.webhooks.all())} == {
+        assert {
+            each.client_id for each in await it.store.read(lambda tx: Webhooks.of(tx).all())
+        } == {
             app.id,
             other.id,
         }
@@ -150,7 +153,7 @@ def test_removed_owner_and_member_change_no_webhook(tmp_path: Path, database_url
         shown = (await bob.get(one)).body
         assert "https://receiver.example/…" in shown
         assert "s3cret" not in shown
-        webhook = await it.store.read(lambda tx: tx.webhooks.find(one.rpartition("/")[2]))
+        webhook = await it.store.read(lambda tx: Webhooks.of(tx).find(one.rpartition("/")[2]))
         assert webhook is not None
         assert webhook.previous_sealed is None
 
@@ -175,7 +178,7 @@ def test_webhook_of_app_is_not_sent_inside(url: str, tmp_path: Path) -> None:
         app, _ = await registered(it, alice)
         form = await alice.get(f"/developer/apps/{app.id}/webhooks/new")
         assert (await alice.submit(form, "do", url=url)).status == 400
-        assert not await it.store.read(lambda tx: tx.webhooks.all())
+        assert not await it.store.read(lambda tx: Webhooks.of(tx).all())
 
     run(tmp_path, story)
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import HEADINGS
 from valetkey.authorization.actions.admin.permissions import permissions_of
+from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.operations.api_records import ApiChange, ApiShown, ApiWanted
-from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.apis.api import ApiPage
 from valetkey.authorization.site.admin.apis.apis import (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.features import KINDS, TABLE
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.event.clients import ClientChanged
@@ -13,7 +14,7 @@ from valetkey.authorization.site.admin.events.events import (
     ExportPage,
     RefusalFacts,
 )
-from valetkey.authorization.site.admin.events.lines import KINDS, NONE, Actor, EventRow
+from valetkey.authorization.site.admin.events.lines import NONE, Actor, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.saved_filters import SavedLine, SavedPart
 from valetkey.authorization.site.admin.server.api import explained
@@ -178,5 +179,5 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             "2027-04-15 08:00:00 UTC",
             "https://auth.example",
         ),
-        "admin_api": explained("https://auth.example"),
+        "admin_api": explained("https://auth.example", TABLE),
     }

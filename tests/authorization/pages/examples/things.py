@@ -9,12 +9,12 @@ from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
 from valetkey.authorization.actions.admin.permissions import permissions_of
+from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
-from valetkey.authorization.operations.table import AREAS
 from valetkey.authorization.site.admin.clients.client import (
     ClientPage,
     Fact,

@@ -6,13 +6,15 @@ from tests.authorization.pages.examples.account import ago
 from tests.authorization.pages.examples.developer import HEAD
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.operations.server_records import WebhookWanted
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
-from valetkey.authorization.site.webhooks.area import BUTTONS, CONSOLE, PORTAL
-from valetkey.authorization.site.webhooks.webhooks import (
+from valetkey.authorization.webhooks.operations import WebhookWanted
+from valetkey.authorization.webhooks.pages import (
+    BUTTONS,
+    CONSOLE,
+    PORTAL,
     AttemptLine,
     WebhookPage,
     WebhookRow,

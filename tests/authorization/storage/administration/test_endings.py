@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.model.event.chain import EVENTS
+from valetkey.authorization.features import EVENTS
 from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
 from valetkey.authorization.storage.administration.restoration import LoggedRevocation, Restoration
 from valetkey.authorization.storage.revocation_log import RevocationLog

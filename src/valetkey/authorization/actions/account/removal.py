@@ -12,7 +12,7 @@ from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.account.user import Role, User
-from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.email import Email, EmailKind, MailKind
 from valetkey.authorization.model.event.users import RemovalPlanned, UserRemoved
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.storage.transaction import Transaction
@@ -89,7 +89,7 @@ class Removal(Struct, frozen=True):
         self._email_user(tx, EmailKind.REMOVED, user, now)
         return True
 
-    def _email_user(self, tx: Transaction, kind: EmailKind, user: User, now: Instant) -> None:
+    def _email_user(self, tx: Transaction, kind: MailKind, user: User, now: Instant) -> None:
         if not user.email:
             return
         days = max(1, self.grace // _DAY)

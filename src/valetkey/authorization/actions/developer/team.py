@@ -21,7 +21,9 @@ from valetkey.authorization.model.register.client import Client, Membership, Tea
 from valetkey.authorization.storage.register.members import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
+from valetkey.kernel.words import translatable
 
 LIFETIME = days(7)
 """How long an invitation can be answered."""
@@ -31,6 +33,12 @@ MOST_WAITING = 20
 
 MOST_MEMBERS = 50
 """Maximum number of members of an app's team, including those who are invited."""
+
+NOT_OWNER = Refusal(
+    ErrorCode.FORBIDDEN,
+    translatable("only an owner of this app can do this; contact an owner"),
+    "developer.owner",
+)
 
 _LONGEST = 254
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import Roles
-from valetkey.authorization.actions.inspection.check import Condition, Finding, Level, Site
+from valetkey.authorization.actions.inspection.check import Check, Condition, Finding, Level, Site
 from valetkey.authorization.actions.inspection.table import in_database, on_machine, over_network
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.settings import Settings
@@ -64,6 +64,8 @@ class Inspector:
     store: Store
     keyring: Keyring
     roles: Roles
+    checks: Sequence[Check] = ()
+    """Those of features."""
     _parts: dict[str, _Part] = field(
         default_factory=dict[str, _Part], repr=False, compare=False, hash=False
     )
@@ -72,7 +74,7 @@ class Inspector:
         """Return what needs attention, urgent findings first, in at most two seconds."""
         site = Site(self.settings, self.keyring, self.roles, now)
         evaluations: Mapping[str, Callable[[], Awaitable[Sequence[Finding]]]] = {
-            "database": lambda: self.store.scan(lambda tx: in_database(tx, site)),
+            "database": lambda: self.store.scan(lambda tx: in_database(tx, site, self.checks)),
             "machine": lambda: asyncio.to_thread(on_machine, self.settings, now),
             "mail": lambda: over_network(self.settings),
         }

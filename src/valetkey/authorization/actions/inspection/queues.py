@@ -1,6 +1,4 @@
-"""Checks of the mail server and the queues: email, sign-out notices, webhooks, log export."""
-
-from urllib.parse import urlsplit
+"""Checks of the mail server and the queues: email, sign-out notices, log export."""
 
 from valetkey.authorization.actions.inspection.check import (
     Condition,
@@ -22,8 +20,6 @@ from valetkey.kernel.words import translatable
 
 _STUCK = minutes(10)
 _AUDIT_BEHIND = minutes(30)
-_FAILING = minutes(1)
-_WEBHOOKS = "how-to/operate/webhooks"
 _AUDIT = "how-to/operate/audit-log"
 
 MAIL_STUCK = Condition(
@@ -42,33 +38,6 @@ SIGN_OUT_NOTICES_STUCK = Condition(
     translatable("Some apps do not respond to back-channel logout requests."),
     translatable("Delivery is retried for a day."),
     page="how-to/operate/alerts/outbox-stuck",
-)
-WEBHOOK_FAILING = Condition(
-    "webhook_failing",
-    Level.WARNING,
-    "webhook %(webhook)s",
-    translatable(
-        "The receiver %(host)s of a webhook has failed since %(at)s, last with %(outcome)s. "
-        "Waiting messages: %(count)s."
-    ),
-    translatable("Look at its responses:"),
-    "valetkey webhook attempts %(webhook)s",
-    page="how-to/operate/alerts/webhook-failing",
-    console=ADDRESSES["admin_webhooks"],
-)
-WEBHOOK_FAILED = WEBHOOK_FAILING.as_bad("webhook_failed")
-WEBHOOK_DISABLED = Condition(
-    "webhook_disabled",
-    Level.ERROR,
-    "webhook %(webhook)s",
-    translatable(
-        "A webhook was disabled (%(because)s): %(host)s has failed since %(at)s, last with "
-        "%(outcome)s. Waiting messages: %(count)s."
-    ),
-    translatable("Fix the receiver, then:"),
-    "valetkey webhook enable %(webhook)s",
-    page=_WEBHOOKS,
-    console=ADDRESSES["admin_webhooks"],
 )
 NOT_CHAINED = Condition(
     "audit_not_chained",
@@ -95,24 +64,6 @@ def outboxes(tx: Transaction, site: Site) -> Findings:
         yield MAIL_STUCK.found()
     if tx.deliveries.is_any_due(before):
         yield SIGN_OUT_NOTICES_STUCK.found()
-
-
-def webhooks(tx: Transaction, site: Site) -> Findings:
-    """Find the operator's webhooks whose deliveries fail, or that were disabled for that reason."""
-    for each in tx.webhooks.of_operator():
-        since = each.failing_since
-        if since is None:
-            continue
-        # Only the host: not every role may see the address.
-        host = urlsplit(each.url).hostname
-        outcome = next((it.outcome for it in tx.webhooks.attempts(each.id, 1)), "-")
-        told = {"webhook": each.id, "host": host, "at": moment(since), "outcome": outcome}
-        told["count"] = str(tx.webhooks.waiting(each.id))
-        if each.is_fault:
-            yield WEBHOOK_DISABLED.found(because=each.disabled_because, **told)
-        else:
-            judged = WEBHOOK_FAILED if site.now - since > _FAILING else WEBHOOK_FAILING
-            yield judged.found(**told)
 
 
 def audit(tx: Transaction, site: Site) -> Findings:
@@ -179,7 +130,6 @@ async def mail(settings: Settings) -> Finding:
 
 CHECKS = (
     DatabaseCheck("outboxes", outboxes, (MAIL_STUCK, SIGN_OUT_NOTICES_STUCK)),
-    DatabaseCheck("webhooks", webhooks, (WEBHOOK_FAILING, WEBHOOK_FAILED, WEBHOOK_DISABLED)),
     DatabaseCheck("audit", audit, (NOT_CHAINED, NOT_EXPORTED)),
     NetworkCheck("mail", mail, (MAIL_OFF, MAILBOX, MAIL_UNREACHABLE, MAIL_GOOD)),
 )

@@ -26,7 +26,7 @@ from valetkey.authorization.operations.operation import (
     Services,
 )
 from valetkey.authorization.operations.records import Upload, UploadedFile
-from valetkey.authorization.operations.table import MADE, OPERATIONS
+from valetkey.authorization.operations.table import Table
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.presentation import Renderer
@@ -96,7 +96,9 @@ _MEDIA = re.compile(r'([a-z0-9./+-]+)(?:[ \t]*;[ \t]*charset="?utf-8"?)?', re.IG
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 
-def read_body(operation: Operation, request: Request) -> tuple[object, Document]:
+def read_body(
+    operation: Operation, reader: Operation | None, request: Request
+) -> tuple[object, Document]:
     """Return the body with the operation's input type, and its members that the server sets.
 
     Refused if it is invalid.
@@ -107,7 +109,7 @@ def read_body(operation: Operation, request: Request) -> tuple[object, Document]
         if request.body:
             raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
         return None, {}
-    body, told = split(operation, whole(read_json(request.body)))
+    body, told = split(operation, reader, whole(read_json(request.body)))
     try:
         return msgspec.convert(body, type=operation.takes, strict=True), told
     except msgspec.ValidationError as error:
@@ -193,6 +195,10 @@ class OperationEndpoint(Struct, frozen=True):
     services: Services
     problems: Problems
     operation: Operation
+    reader: Operation | None
+    """What reads the record at the same path."""
+    object_argument: str
+    """The argument that names one object of this collection, "" if nothing is created here."""
 
     async def __call__(self, request: Request) -> Response:
         """Run the operation and return its response. Raises Refused."""
@@ -230,7 +236,7 @@ class OperationEndpoint(Struct, frozen=True):
             request.headers.all("if-match"), request.headers.all("if-none-match")
         )
         query = read_parameters(operation, request)
-        body, told = read_body(operation, request)
+        body, told = read_body(operation, self.reader, request)
         if operation.guarded and wanted.match is None:
             raise Refused(REQUIRED)
         entropy = self.services.random(ENTROPY)
@@ -246,7 +252,7 @@ class OperationEndpoint(Struct, frozen=True):
             wanted,
             by_program=True,
         )
-        await check_read_only(call, told)
+        await check_read_only(call, self.reader, told)
         result = await operation.run(call)
         return result.download or self._answer(result, request, call)
 
@@ -261,7 +267,9 @@ class OperationEndpoint(Struct, frozen=True):
         if result.next:
             headers.append(("link", _next_link(request.path, call.query, result.next)))
         if self.operation.status == HTTPStatus.CREATED:
-            headers.append(("location", _location(self.operation, request.path, result.value)))
+            headers.append(
+                ("location", _location(self.object_argument, request.path, result.value))
+            )
         if self.operation.gives is None:
             return Response(self.operation.status, b"", tuple(headers))
         return json_response(result.value, self.operation.status, tuple(headers))
@@ -272,7 +280,9 @@ _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _CACHED = (("cache-control", "public, max-age=300"),)
 
 
-def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
+def routes(
+    renderer: Renderer, services: Services, decisions: DecisionQueue, table: Table
+) -> tuple[Route, ...]:
     """Return the routes. Other paths below the prefix are not found."""
     issuer = services.settings.authorization.url
     problems = Problems(issuer, decisions)
@@ -280,33 +290,43 @@ def routes(renderer: Renderer, services: Services, decisions: DecisionQueue) -> 
     # A quarter of a megabyte that most processes are never asked for.
     @cache
     def described() -> Response:
-        return json_response(document(issuer, services.settings.brand.name), headers=_CACHED)
+        whole = document(issuer, services.settings.brand.name, table)
+        return json_response(whole, headers=_CACHED)
 
     async def openapi(_: Request) -> Response:
         return described()
 
     async def people(request: Request) -> Response:
-        return renderer.page(request, explained(issuer))
+        return renderer.page(request, explained(issuer, table))
 
     async def nothing(_: Request) -> Response:
         raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "http.path")
 
     paths: dict[str, list[Operation]] = {}
-    for operation in OPERATIONS:
+    for operation in table.operations:
         paths.setdefault(operation.path, []).append(operation)
     return (
         Route(OPENAPI, {"GET": openapi}, problems.at(OPENAPI)),
         Route(f"{PREFIX}/", {"GET": people}, problems.at(f"{PREFIX}/")),
-        *(_route(path, listed, services, problems) for path, listed in paths.items()),
+        *(
+            _route(path, listed, services, problems, table.object_arguments.get(path, ""))
+            for path, listed in paths.items()
+        ),
         Route("/admin/api/{+rest}", dict.fromkeys(_METHODS, nothing), problems.at("/admin/api/")),
     )
 
 
 def _route(
-    path: str, operations: Sequence[Operation], services: Services, problems: Problems
+    path: str,
+    operations: Sequence[Operation],
+    services: Services,
+    problems: Problems,
+    object_argument: str,
 ) -> Route:
+    reader = next((each for each in operations if each.method == "GET"), None)
     methods: dict[str, Endpoint] = {
-        each.method: OperationEndpoint(services, problems, each) for each in operations
+        each.method: OperationEndpoint(services, problems, each, reader, object_argument)
+        for each in operations
     }
     whole, refuse = f"{PREFIX}{path}", problems.at(f"{PREFIX}{path}")
     for each in operations:
@@ -316,10 +336,10 @@ def _route(
     return Route(whole, methods, refuse, Body.JSON)
 
 
-def _location(operation: Operation, path: str, value: object) -> str:
+def _location(object_argument: str, path: str, value: object) -> str:
     """Return the path of what was created; for a secret, of the client or API that has it."""
     record = getattr(value, "record", value)
-    for name in (MADE[operation.path], "id", "name"):
+    for name in (object_argument, "id", "name"):
         if (made := getattr(record, name, None)) is not None:
             return f"{path}/{quote(str(made), safe='')}"
     return path.rpartition("/")[0]

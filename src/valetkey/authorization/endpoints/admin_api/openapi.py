@@ -8,7 +8,7 @@ import msgspec
 
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.operations.operation import CURSOR, PREFIX, Operation
-from valetkey.authorization.operations.table import AREAS, OPERATIONS
+from valetkey.authorization.operations.table import Table
 from valetkey.kernel.shapes.shape import problem_schema
 
 Document = dict[str, object]
@@ -27,9 +27,9 @@ _SEGMENTS: dict[str, Document] = {
 }
 
 
-def document(issuer: str, name: str) -> Document:
+def document(issuer: str, name: str, table: Table) -> Document:
     """Return the OpenAPI document."""
-    _, components = _schemas()
+    _, components = _schemas(table)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -43,9 +43,9 @@ def document(issuer: str, name: str) -> Document:
             ),
         },
         "servers": [{"url": f"{issuer}{PREFIX}"}],
-        "tags": [{"name": name} for name in AREAS],
+        "tags": [{"name": name} for name in table.areas],
         "security": [{"token": []}],
-        "paths": _paths(),
+        "paths": _paths(table),
         "components": {
             "securitySchemes": {
                 "token": {
@@ -60,16 +60,16 @@ def document(issuer: str, name: str) -> Document:
 
 
 @cache
-def _paths() -> Document:
+def _paths(table: Table) -> Document:
     paths: dict[str, Document] = {}
-    for tag, operations in AREAS.items():
+    for tag, operations in table.areas.items():
         for operation in operations:
             methods = paths.setdefault(operation.path, {})
-            methods[operation.method.lower()] = _operation(tag, operation)
+            methods[operation.method.lower()] = _operation(tag, operation, table)
     return dict(paths)
 
 
-def _operation(tag: str, operation: Operation) -> Document:
+def _operation(tag: str, operation: Operation, table: Table) -> Document:
     needs = f"Needs the permission `{operation.permission.value}`."
     made: Document = {
         "operationId": operation.id,
@@ -77,13 +77,13 @@ def _operation(tag: str, operation: Operation) -> Document:
         "description": f"{operation.description} {needs}".strip(),
         "tags": [tag],
         "parameters": _parameters(operation),
-        "responses": {**_answer(operation), **_refusals(operation)},
+        "responses": {**_answer(operation, table), **_refusals(operation)},
         "x-permission": operation.permission.value,
     }
     if operation.takes is not None:
         made["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _ref(operation.takes)}},
+            "content": {"application/json": {"schema": _ref(operation.takes, table)}},
         }
     if operation.upload is not None:
         made["requestBody"] = {
@@ -126,7 +126,7 @@ def _parameters(operation: Operation) -> Sequence[Document]:
     return found
 
 
-def _answer(operation: Operation) -> Document:
+def _answer(operation: Operation, table: Table) -> Document:
     made: Document = {"description": HTTPStatus(operation.status).phrase}
     headers: Document = {}
     if operation.tagged:
@@ -147,7 +147,7 @@ def _answer(operation: Operation) -> Document:
             for media in operation.media
         }
     elif operation.gives is not None:
-        made["content"] = {"application/json": {"schema": _ref(operation.gives)}}
+        made["content"] = {"application/json": {"schema": _ref(operation.gives, table)}}
     return {str(operation.status): made}
 
 
@@ -170,14 +170,14 @@ def _refusals(operation: Operation) -> Mapping[str, object]:
     }
 
 
-def _ref(shape: object) -> object:
-    return _schemas()[0][shape]
+def _ref(shape: object, table: Table) -> object:
+    return _schemas(table)[0][shape]
 
 
 @cache
-def _schemas() -> tuple[Mapping[object, object], Mapping[str, object]]:
+def _schemas(table: Table) -> tuple[Mapping[object, object], Mapping[str, object]]:
     """Return a reference to each shape, and the shapes by name; computed once for all rows."""
-    named = [each for o in OPERATIONS for each in (o.takes, o.gives) if each is not None]
+    named = [each for o in table.operations for each in (o.takes, o.gives) if each is not None]
     shapes = tuple(dict.fromkeys(named))
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)
     return dict(zip(shapes, schemas, strict=True)), components

@@ -3,7 +3,6 @@
 So a program can send back what it read, with its changes.
 """
 
-from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import cast
@@ -11,7 +10,6 @@ from typing import cast
 import msgspec
 
 from valetkey.authorization.operations.operation import Call, InvalidInput, Operation
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes.shape import Document, is_shown
@@ -19,9 +17,13 @@ from valetkey.kernel.shapes.shape import Document, is_shown
 _NOTHING: Document = MappingProxyType({})
 
 
-def split(operation: Operation, body: object) -> tuple[object, Document]:
-    """Return the members of a body that can be written, and those that the server sets."""
-    names = _read_only().get(operation.id, frozenset())
+def split(operation: Operation, reader: Operation | None, body: object) -> tuple[object, Document]:
+    """Return the members of a body that can be written, and those that the server sets.
+
+    `reader` shows the record that the operation changes; None if there is none.
+    """
+    changes = operation.method in {"PUT", "PATCH"} and operation.takes is not None
+    names = _read_only(operation.takes, reader.gives) if changes and reader else frozenset[str]()
     if not isinstance(body, dict):
         return body, _NOTHING
     given = cast("dict[str, object]", body)
@@ -29,14 +31,13 @@ def split(operation: Operation, body: object) -> tuple[object, Document]:
     return {name: value for name, value in given.items() if name not in told}, told
 
 
-async def check_read_only(call: Call, told: Document) -> None:
+async def check_read_only(call: Call, reader: Operation | None, told: Document) -> None:
     """Raise InvalidInput for each member that the record shows with another value.
 
     Nothing is written from these members, so that they are read before the change.
     """
-    if not told:
+    if reader is None or not told:
         return
-    reader = _readers()[call.operation.path]
     result = await reader.run(replace(call, operation=reader, query={}, body=None))
     found = cast("Document", msgspec.to_builtins(result.value))
     shown = cast("Document", found.get("record", found))
@@ -46,19 +47,9 @@ async def check_read_only(call: Call, told: Document) -> None:
 
 
 @cache
-def _readers() -> Mapping[str, Operation]:
-    """Return the operation that reads the record at each path."""
-    return {each.path: each for each in OPERATIONS if each.method == "GET"}
-
-
-@cache
-def _read_only() -> Mapping[str, frozenset[str]]:
-    """Return the members that an operation cannot write but its record shows, by its id."""
-    return {
-        each.id: _names(_readers()[each.path].gives) - _names(each.takes)
-        for each in OPERATIONS
-        if each.method in {"PUT", "PATCH"} and each.takes and each.path in _readers()
-    }
+def _read_only(takes: type | None, gives: type | None) -> frozenset[str]:
+    """Return the members that cannot be written but are shown."""
+    return _names(gives) - _names(takes)
 
 
 def _names(kind: object) -> frozenset[str]:

@@ -5,7 +5,7 @@ block's time, the retention that applied, and the hash of the block before it. E
 be deleted at the end of their retention while the chain still verifies.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from types import ModuleType
 
@@ -86,7 +86,9 @@ class Retention(Struct, frozen=True):
         )
 
 
-def retention(usual: Lifetime, shorter: Mapping[str, Lifetime]) -> Retention:
+def retention(
+    usual: Lifetime, shorter: Mapping[str, Lifetime], kinds: Iterable[type[Event]] = EVENTS
+) -> Retention:
     """Return the retention by event name; a key of `shorter` is a name, or what its dot follows.
 
     Raises OperatorError for names that no event has, and for times longer than `usual`.
@@ -94,7 +96,7 @@ def retention(usual: Lifetime, shorter: Mapping[str, Lifetime]) -> Retention:
     of_name: dict[str, Lifetime] = {}
     # The longer key is the narrower one.
     for key, lifetime in sorted(shorter.items(), key=lambda each: len(each[0])):
-        names = [e.name for e in EVENTS if key in {e.name, e.name.partition(".")[0]}]
+        names = [e.name for e in kinds if key in {e.name, e.name.partition(".")[0]}]
         if not names:
             raise OperatorError(f'there is no event "{key}"', "log.keep_events_of")
         if lifetime > usual:

@@ -221,7 +221,12 @@ class Buttons(Struct, frozen=True):
     by_slug: Mapping[str, Confirmed]
 
     @staticmethod
-    def below(path: str, only: Collection[str] | None = None) -> "Buttons":
+    def below(
+        path: str,
+        only: Collection[str] | None = None,
+        *,
+        of: Sequence[Operation] = OPERATIONS,
+    ) -> "Buttons":
         """Return the buttons of operations whose path is this one or below it.
 
         `only` are the slugs of those to return, None for all.
@@ -229,7 +234,7 @@ class Buttons(Struct, frozen=True):
         return Buttons(
             {
                 button.slug: Confirmed(operation, button)
-                for operation in OPERATIONS
+                for operation in of
                 if operation.path == path or operation.path.startswith(f"{path}/")
                 for button in operation.buttons
                 if only is None or button.slug in only

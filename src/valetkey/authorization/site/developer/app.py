@@ -9,8 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import kind_of
 from valetkey.authorization.actions.developer.secrets import seen_in_url
-from valetkey.authorization.actions.developer.team import TeamApp, find_own
-from valetkey.authorization.actions.webhooks import NOT_OWNER
+from valetkey.authorization.actions.developer.team import NOT_OWNER, TeamApp, find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.register.client import Client

@@ -11,14 +11,13 @@ from valetkey.kernel.moment import Instant
 
 
 class AppliedKind(StrEnum):
-    """The kinds of what a file declares, in the order in which they are pruned."""
+    """The kinds of core objects that a file declares; features have others."""
 
     ROLE = "role"
     MEMBER = "member"
     CLAIM = "claim"
     ATTRIBUTE = "attribute"
     GROUP = "group"
-    WEBHOOK = "webhook"
     CLIENT = "client"
     API = "api"
     USER = "user"
@@ -58,11 +57,11 @@ class Applied(Struct, frozen=True):
             pruned_at=each.pruned_at,
         )
 
-    def release(self, kind: AppliedKind, object_id: str, part: str = "") -> None:
+    def release(self, kind: str, object_id: str, part: str = "") -> None:
         """Let the object belong to no file: it was deleted, and may be created by hand."""
         self.db.send(
             "DELETE FROM applied WHERE kind = :kind AND id = :id AND part = :part",
-            kind=kind.value,
+            kind=str(kind),
             id=object_id,
             part=part,
         )

@@ -198,7 +198,6 @@ class Clients(Struct, frozen=True):
         Raises ConstraintViolated if something new was just issued to it.
         """
         self.touch()
-        self.db.send("DELETE FROM webhooks WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)

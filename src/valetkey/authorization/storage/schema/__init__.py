@@ -1,1 +1,5 @@
-"""The authorization server's migrations: numbered files, applied once, in order."""
+"""The schema of the authorization server: files here, and in a folder `schema` of each feature."""
+
+from pathlib import Path
+
+FOLDERS = tuple(sorted(Path(__file__).parent.parent.parent.glob("*/schema")))

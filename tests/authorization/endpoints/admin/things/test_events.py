@@ -13,6 +13,7 @@ from tests.authorization.endpoints.developer.developers import text_of
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.events import escape_formula
+from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.clients import ClientDisabled, ClientRegistered
@@ -23,7 +24,6 @@ from valetkey.authorization.model.event.users import (
     RemovalPlanned,
     UserDisabled,
 )
-from valetkey.authorization.site.admin.events.lines import KINDS
 from valetkey.authorization.site.paging import pages_beside
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace

@@ -6,9 +6,10 @@ import pytest
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import ADA, Harness, run
+from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.operation import Button, Operation
-from valetkey.authorization.operations.table import OPERATIONS
 from valetkey.authorization.site.admin.confirm import Confirmed
+from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.web.form import Form
 
 BUTTONS = [(each, button) for each in OPERATIONS for button in each.buttons]
@@ -48,7 +49,7 @@ def test_key_token_and_webhook_end_only_when_their_name_is_typed(tmp_path: Path)
         await do(
             browser, "/admin/webhooks/new", url="https://hook.example/in", events="user.disabled"
         )
-        (webhook,) = await it.read(lambda tx: tx.webhooks.all())
+        (webhook,) = await it.read(lambda tx: Webhooks.of(tx).all())
         (token,) = await it.read(lambda tx: tx.api_tokens.live_of(ADA, it.clock.now))
         for path, name in (
             (f"/admin/keys/{kid}/withdraw", kid[:8]),

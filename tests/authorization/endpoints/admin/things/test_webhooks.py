@@ -6,14 +6,15 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import Harness, run
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.webhook import MOST_WEBHOOKS, WebhookAttempt
+from valetkey.authorization.webhooks.model import MOST_WEBHOOKS, WebhookAttempt
+from valetkey.authorization.webhooks.storage import Webhooks
 
 URL = "https://receiver.example/s3cret"
 NEW = "/admin/webhooks/new"
 
 
 async def _only(it: Harness) -> str:
-    (webhook,) = await it.read(lambda tx: tx.webhooks.all())
+    (webhook,) = await it.read(lambda tx: Webhooks.of(tx).all())
     return f"/admin/webhooks/{webhook.id}"
 
 
@@ -43,11 +44,11 @@ def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
         attempt = WebhookAttempt(
             "wa_1", one[16:], event.id, event.name, it.clock.now, 1, "500", 9, "s3cret"
         )
-        await it.write(lambda tx: tx.webhooks.log(attempt))
+        await it.write(lambda tx: Webhooks.of(tx).log(attempt))
         expired = WebhookAttempt(
             "wa_2", one[16:], "ev_gone", event.name, it.clock.now, 1, "event_expired", 0, ""
         )
-        await it.write(lambda tx: tx.webhooks.log(expired))
+        await it.write(lambda tx: Webhooks.of(tx).log(expired))
         shown = (await page(browser, one)).body
         assert "Mirror" in shown
         assert "ev_gone" in shown

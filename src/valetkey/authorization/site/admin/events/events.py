@@ -1,7 +1,7 @@
 """/admin/events: search, filter and export the audit log."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
@@ -27,7 +27,6 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.events.lines import (
-    KINDS,
     EventRow,
     Names,
     names_in,
@@ -125,7 +124,6 @@ SHOWN = 25
 MOST_COUNTED = 1_000
 """Events that are counted for the total."""
 
-_NAMES = tuple(sorted(KINDS))
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _UID = re.compile(r"(?:uid:)?([1-9][0-9]{0,15})", re.ASCII)
 _LONGEST = 200
@@ -188,7 +186,7 @@ class Events(Struct, frozen=True):
         def find_events(tx: Transaction) -> _Found:
             if reads_like_reference(query.person):
                 return _refused(tx, request, query.person)
-            wanted, faults = _filter(tx, query)
+            wanted, faults = _filter(tx, query, self.services.kinds)
             found = events.page(tx, actor, wanted, before, SHOWN + 1)
             count = len(events.page(tx, actor, wanted, END, MOST_COUNTED + 1))
             saved = saved_part(tx, request, "events", {} if faults else said)
@@ -200,8 +198,8 @@ class Events(Struct, frozen=True):
         page = EventsPage(
             action=EVENTS,
             query=query,
-            names=_NAMES,
-            listed=rows_of(it.listed[:SHOWN], it.names, request.now),
+            names=tuple(sorted(self.services.kinds)),
+            listed=rows_of(it.listed[:SHOWN], it.names, request.now, self.services.kinds),
             live_url="" if it.faults or it.refusal or "after" in form else with_query(LIVE, said),
             export_url=with_query(EXPORT, said) if it.listed else "",
             paging=pages_beside(EVENTS, said, form, after, total=at_most(it.count, MOST_COUNTED)),
@@ -224,7 +222,9 @@ class Events(Struct, frozen=True):
         services, query, said = self.services, _query(form), form.get("format")
         if said not in FORMATS:
             raise page_not_found()
-        wanted, faults = await services.store.read(lambda tx: _filter(tx, query))
+        wanted, faults = await services.store.read(
+            lambda tx: _filter(tx, query, self.services.kinds)
+        )
         if faults:
             raise page_not_found()
         kind: Literal["csv", "ndjson"] = "csv" if said == "csv" else "ndjson"
@@ -243,7 +243,9 @@ def _query(form: Form) -> EventQuery:
     return EventQuery(**said)
 
 
-def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
+def _filter(
+    tx: Transaction, query: EventQuery, kinds: Collection[str]
+) -> tuple[EventFilter, Faults]:
     faults: list[tuple[str, str]] = []
     uid = None
     if query.person:
@@ -251,7 +253,7 @@ def _filter(tx: Transaction, query: EventQuery) -> tuple[EventFilter, Faults]:
         uid = next(iter(meant), None)
         if len(meant) != 1:
             faults.append(("person", _SEVERAL if meant else _UNKNOWN_USER))
-    if query.name and query.name not in KINDS:
+    if query.name and query.name not in kinds:
         faults.append(("name", _NO_EVENT))
     days = {"since": _day(query.since), "until": _day(query.until)}
     for name, day in days.items():

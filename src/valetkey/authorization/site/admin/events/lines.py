@@ -1,7 +1,6 @@
 """Events as sentences, with their fields: for the event log and the page of a user."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -10,7 +9,6 @@ from valetkey.authorization.actions.admin.search import is_gone
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.email import label_of
-from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
 from valetkey.authorization.site.admin.clients.clients import client_address
@@ -19,9 +17,6 @@ from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-
-KINDS: Mapping[str, type[Event]] = MappingProxyType({kind.name: kind for kind in EVENTS})
-"""Every kind of event, by its name."""
 
 _EMPTY = "\u2013"
 _MOMENTS = ("_at", "_until")
@@ -104,13 +99,14 @@ def names_in(tx: Transaction, events: Sequence[EventRecord]) -> Names:
     )
 
 
-def rows_of(events: Sequence[EventRecord], names: Names, now: Instant) -> tuple[EventRow, ...]:
+def rows_of(
+    events: Sequence[EventRecord], names: Names, now: Instant, kinds: Mapping[str, type[Event]]
+) -> tuple[EventRow, ...]:
     """Return the events as the console shows them."""
-    return tuple(_row(each, names, now) for each in events)
+    return tuple(_row(each, names, now, kinds.get(each.name)) for each in events)
 
 
-def _row(event: EventRecord, names: Names, now: Instant) -> EventRow:
-    kind = KINDS.get(event.name)
+def _row(event: EventRecord, names: Names, now: Instant, kind: type[Event] | None) -> EventRow:
     data = msgspec.json.decode(event.data, type=dict[str, object])
     said = {word: _text(word, value, now) for word, value in data.items()}
     of_kind = () if kind is None else kind.__struct_fields__

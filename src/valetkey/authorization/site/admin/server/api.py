@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.operations.operation import PREFIX, Operation
-from valetkey.authorization.operations.table import AREAS
+from valetkey.authorization.operations.table import Table
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
 from valetkey.kernel.words import translatable
 
@@ -52,7 +52,7 @@ class ApiPage(Struct, frozen=True):
     areas: tuple[AreaShown, ...]
 
 
-def explained(issuer: str) -> ApiPage:
+def explained(issuer: str, table: Table) -> ApiPage:
     """Return the page, built from the operations table only."""
     return ApiPage(
         base=f"{issuer}{PREFIX}",
@@ -68,7 +68,7 @@ def explained(issuer: str) -> ApiPage:
         ),
         areas=tuple(
             AreaShown(name, tuple(_shown(each) for each in operations))
-            for name, operations in AREAS.items()
+            for name, operations in table.areas.items()
         ),
     )
 

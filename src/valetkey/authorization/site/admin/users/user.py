@@ -187,7 +187,8 @@ class UserPages(Struct, frozen=True):
         may_assign = request.permissions.allow(Permission.USERS, state.user)
         place = user_address(uid)
         page = replace(
-            _page(state, extras.names, request.permissions, now, message),
+            _page(state, request.permissions, now, message),
+            events=rows_of(state.details.events, extras.names, now, self.services.kinds),
             attributes=shown_attributes(state.user, extras.declared),
             groups=tuple(map(group_link, extras.groups)),
             disabled_by=extras.directory,
@@ -256,9 +257,7 @@ class UserPages(Struct, frozen=True):
         return self.services.outbox.is_on
 
 
-def _page(
-    state: UserState, names: Names, powers: ActorPermissions, now: Instant, done: str
-) -> UserPage:
+def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -> UserPage:
     details, user = state.details, state.user
     return UserPage(
         person=line_of(user, now),
@@ -285,7 +284,7 @@ def _page(
             for each in details.sessions
         ),
         apps=tuple(_app_line(app, user, powers, now) for app in details.apps),
-        events=rows_of(details.events, names, now),
+        events=(),
         events_url=f"{EVENTS}?person=uid:{user.uid}",
         ways=_BUTTONS.offers(state, powers, user_address(user.uid), user),
         done=done,

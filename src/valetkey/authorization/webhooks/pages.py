@@ -1,37 +1,51 @@
-"""Pages about webhooks: the list, one webhook with its delivery log, its form, its operations."""
+"""Pages about webhooks in the console and in the portal: list, log, forms, operations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.webhooks import app_of, require_access
+from valetkey.authorization.actions.admin.permissions import (
+    NOTHING,
+    Actor,
+    ActorPermissions,
+    Permission,
+)
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.webhook import EVENT_EXPIRED, TEST, Webhook, WebhookAttempt
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.operations.server_records import (
-    WebhookSecretShown,
-    WebhookShown,
-    masked,
-    webhook_tag,
+from valetkey.authorization.site.admin.administrator import (
+    SERVER,
+    AdminRequest,
+    administrator,
+    with_query,
 )
-from valetkey.authorization.operations.webhooks import (
-    CHANGE_WEBHOOK,
-    CREATE_WEBHOOK,
-    REMOVE_WEBHOOK,
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmation,
+    Confirmed,
+    Offer,
+    Subject,
 )
-from valetkey.authorization.site.admin.administrator import with_query
-from valetkey.authorization.site.admin.confirm import Confirmation, Confirmed, Offer, Subject
-from valetkey.authorization.site.admin.input_fields import as_text
+from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.developer.app import AppHead
+from valetkey.authorization.site.developer.app import (
+    APP,
+    CONFIGURATION,
+    AppHead,
+    AppRequest,
+    confirmed_at,
+    member_of_app,
+    owner_of_app,
+)
 from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    Requirement,
     SeeOther,
     Show,
+    Visit,
     VisitorRequest,
 )
 from valetkey.authorization.site.shown_once import (
@@ -42,11 +56,146 @@ from valetkey.authorization.site.shown_once import (
     NewSecretPage,
     Shown,
 )
-from valetkey.authorization.site.webhooks.area import BUTTONS, Area
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks.model import (
+    ADDRESS,
+    EVENT_EXPIRED,
+    MOST_WEBHOOKS,
+    MOST_WEBHOOKS_OF_APP,
+    TEST,
+    Webhook,
+    WebhookAttempt,
+)
+from valetkey.authorization.webhooks.operations import (
+    CHANGE_WEBHOOK,
+    CREATE_WEBHOOK,
+    REMOVE_WEBHOOK,
+    WEBHOOKS,
+    WebhookSecretShown,
+    WebhookShown,
+    masked,
+    webhook_tag,
+)
+from valetkey.authorization.webhooks.rules import (
+    TeamMember,
+    app_of,
+    no_such_webhook,
+    require_access,
+)
+from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
+
+_ID = 100
+
+R = TypeVar("R", bound=VisitorRequest)
+
+_URL = (
+    translatable("Address"),
+    translatable("The https address of the receiver, on port 443 of a public host."),
+)
+_DESCRIPTION = (translatable("Description"), translatable("What it is for."))
+_WORDS: Words = {
+    "url": _URL,
+    "events": (
+        translatable("Events"),
+        translatable("One name per line, as in the audit log. Leave empty for every event."),
+    ),
+    "description": _DESCRIPTION,
+}
+_APP_WORDS: Words = {
+    "url": _URL,
+    "events": (
+        translatable("Events"),
+        translatable(
+            "One name per line; empty for all of these: consent.given, consent.withdrawn, "
+            "grant.revoked, access_token.revoked, client_secret.issued, client_secret.ended, "
+            "client.disabled, client.enabled."
+        ),
+    ),
+    "description": _DESCRIPTION,
+}
+
+
+BUTTONS = Buttons.below("/webhooks/{webhook_id}", of=WEBHOOKS)
+
+
+class Area(Struct, Generic[R], frozen=True):
+    """The differences between console and portal.
+
+    `acts` is what an operation on a webhook requires. The operations check the `actor` again;
+    `powers` decide what a page offers.
+    """
+
+    path: str
+    frame: str
+    sees: Requirement[R]
+    changes: Requirement[R]
+    acts: Requirement[R]
+    words: Words
+    most: int
+    actor: Callable[[R], Actor]
+    permissions_of: Callable[[R], ActorPermissions]
+    head: Callable[[R], AppHead | None]
+    #: The heading of the navigation above it, "" for none.
+    section: str = ""
+
+    def may(self, request: R) -> bool:
+        """Return whether the user may change webhooks."""
+        return self.permissions_of(request).allow(Permission.SETTINGS)
+
+    def at(self, request: R, webhook_id: str = "") -> str:
+        """Return the address of the list or of a webhook."""
+        head = self.head(request)
+        place = self.path if head is None else head.path(self.path)
+        return f"{place}/{quote(webhook_id, safe='')}" if webhook_id else place
+
+    def found(self, tx: Transaction, request: R) -> Webhook:
+        """Return the webhook in the path. Raises Refused (not found), also for another owner's."""
+        actor, text = self.actor(request), request.arguments["webhook_id"]
+        require_access(tx, actor, changes=False)
+        fits = text.isascii() and text.isprintable() and len(text) <= _ID
+        webhook = Webhooks.of(tx).find(text) if fits else None
+        if webhook is None or webhook.client_id != app_of(actor):
+            raise no_such_webhook()
+        return webhook
+
+
+_OF_OWNER = ActorPermissions(None, frozenset({Permission.SETTINGS}))
+
+
+async def _owner(visit: Visit) -> AppRequest:
+    return await confirmed_at(visit, await owner_of_app(visit), "webhooks")
+
+
+CONSOLE: Area[AdminRequest] = Area(
+    ADDRESS,
+    "admin/frame.html",
+    administrator(),
+    administrator(Permission.SETTINGS, recent=True),
+    BUTTONS.requirement,
+    _WORDS,
+    MOST_WEBHOOKS,
+    lambda request: request.actor,
+    lambda request: request.permissions,
+    lambda _: None,
+    section=SERVER,
+)
+
+PORTAL: Area[AppRequest] = Area(
+    f"{APP}/webhooks",
+    "developer/frame.html",
+    member_of_app,
+    _owner,
+    _owner,
+    _APP_WORDS,
+    MOST_WEBHOOKS_OF_APP,
+    lambda request: TeamMember(request.user.uid, request.client.id),
+    lambda request: _OF_OWNER if request.app.membership.owns else NOTHING,
+    lambda request: request.head,
+    CONFIGURATION,
+)
 
 
 class WebhookRow(Struct, frozen=True):
@@ -160,8 +309,6 @@ SHOWN = 50
 _BAD_REQUEST = 400
 _DONE = {"edit": translatable("The webhook is changed.")}
 
-R = TypeVar("R", bound=VisitorRequest)
-
 
 class WebhookPages(Struct, Generic[R], frozen=True):
     """The pages about the webhooks of one area."""
@@ -228,7 +375,9 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         def read_state(tx: Transaction) -> Sequence[Webhook]:
             require_access(tx, actor, changes=False)
             return (
-                tx.webhooks.of_operator() if client_id is None else tx.webhooks.of_client(client_id)
+                Webhooks.of(tx).of_operator()
+                if client_id is None
+                else Webhooks.of(tx).of_client(client_id)
             )
 
         found = await self.services.store.read(read_state)
@@ -250,7 +399,11 @@ class WebhookPages(Struct, Generic[R], frozen=True):
 
         def read_state(tx: Transaction) -> tuple[Webhook, int, Sequence[WebhookAttempt]]:
             webhook = area.found(tx, request)
-            return webhook, tx.webhooks.waiting(webhook.id), tx.webhooks.attempts(webhook.id, SHOWN)
+            return (
+                webhook,
+                Webhooks.of(tx).waiting(webhook.id),
+                Webhooks.of(tx).attempts(webhook.id, SHOWN),
+            )
 
         webhook, waiting, attempts = await self.services.store.scan(read_state)
         enabled = webhook.disabled_at is None
@@ -341,3 +494,13 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         area = self.area
         back, head = area.at(request, made.webhook_id), area.head(request)
         return Show(secret_page(area.frame, head, back, masked(url), made.secret, rotated=rotated))
+
+
+def console_pages(services: Services) -> tuple[AnyPage, ...]:
+    """Return the pages about the operator's webhooks."""
+    return WebhookPages(services, CONSOLE).pages()
+
+
+def portal_pages(services: Services) -> tuple[AnyPage, ...]:
+    """Return the pages about the webhooks of an app."""
+    return WebhookPages(services, PORTAL).pages()

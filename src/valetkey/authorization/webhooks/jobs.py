@@ -7,17 +7,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
+from time import monotonic
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
-from valetkey.authorization.actions.webhooks import may_receive
+from valetkey.authorization.background.gauges import Gauges, set_queue
+from valetkey.authorization.background.maintenance import BATCH
 from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.feature import Job, Parts
+from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.administration import WebhookDisabled
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.webhook import (
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.webhooks.model import (
+    ADDRESS,
     APP_EVENTS,
     EVENT_EXPIRED,
     FULL,
@@ -29,17 +37,17 @@ from valetkey.authorization.model.webhook import (
     UNDELIVERED,
     Webhook,
     WebhookAttempt,
+    WebhookDisabled,
+    WebhookEmail,
     WebhookMessage,
     secret_place,
 )
-from valetkey.authorization.storage.administration.webhooks import SubscribedEvents
-from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.webhooks.rules import may_receive
+from valetkey.authorization.webhooks.storage import SubscribedEvents, WebhookQueue, Webhooks
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import Keyring
-from valetkey.kernel.moment import Instant, Lifetime, later, minutes, seconds
+from valetkey.kernel.moment import Instant, Lifetime, days, later, minutes, seconds
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.webhook import webhook_signature
@@ -60,6 +68,8 @@ _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _EXCERPT = 200
 _SEALED = "keyring"
 _MOST_TOLD = 50
+_ATTEMPT_MEMORY = days(7)
+"""How long attempts are listed."""
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Fetched]]
 """Posts JSON to a URL; raises Unfetchable."""
@@ -97,12 +107,17 @@ class WebhookDelivery:
         default_factory=dict[str, asyncio.Task[None]], repr=False, compare=False
     )
 
+    @property
+    def subscribed(self) -> SubscribedEvents:
+        """The events with webhooks, as this process last read them."""
+        return self.store.listener(SubscribedEvents)
+
     async def follow_webhooks(self) -> None:
         """Update the set of events with webhooks, within two seconds of a change.
 
         And once a minute, because servers of a version before this one do not announce changes.
         """
-        store, wanted = self.store, self.store.wanted
+        store, wanted = self.store, self.subscribed
         seen, until = -1, 0.0
         try:
             while True:
@@ -119,7 +134,7 @@ class WebhookDelivery:
         """Attempt due messages of any process, every second while there are webhooks."""
         try:
             while True:
-                if not self.store.wanted.none_exist:
+                if not self.subscribed.none_exist:
                     await self.begin()
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
@@ -132,14 +147,17 @@ class WebhookDelivery:
     async def keep_bounded(self) -> None:
         """Bound queues and logs, every ten seconds while there are webhooks."""
         while True:
-            if not self.store.wanted.none_exist:
+            if not self.subscribed.none_exist:
                 await self.bound()
             await asyncio.sleep(_BOUND_EVERY)
 
     async def bound(self) -> None:
         """Disable webhooks with too many queued messages, and shorten long logs."""
         full, long = await self.store.scan(
-            lambda tx: (tx.webhooks.with_full_queue(), tx.webhooks.logged_more(MOST_ATTEMPTS))
+            lambda tx: (
+                Webhooks.of(tx).with_full_queue(),
+                Webhooks.of(tx).logged_more(MOST_ATTEMPTS),
+            )
         )
         now = self.runtime.now()
         for each in full:
@@ -153,7 +171,7 @@ class WebhookDelivery:
     async def begin(self) -> None:
         """Start a task for each webhook that has due messages and no task here."""
         now = self.runtime.now()
-        for webhook_id in await self.store.read(lambda tx: tx.webhooks.due(now)):
+        for webhook_id in await self.store.read(lambda tx: Webhooks.of(tx).due(now)):
             if webhook_id not in self._under_way:
                 task = asyncio.create_task(self._deliver_to(webhook_id))
                 self._under_way[webhook_id] = task
@@ -215,13 +233,13 @@ class WebhookDelivery:
 
     def _give_up(self, tx: Transaction, webhook_id: str, because: str, now: Instant) -> bool:
         """Disable a webhook and notify those responsible; False if it was disabled."""
-        webhook = tx.webhooks.find(webhook_id)
-        if webhook is None or (because == FULL and not tx.webhooks.is_overfull(webhook_id)):
+        webhook = Webhooks.of(tx).find(webhook_id)
+        if webhook is None or (because == FULL and not Webhooks.of(tx).is_overfull(webhook_id)):
             return False
-        if not tx.webhooks.disable(webhook_id, because, now):
+        if not Webhooks.of(tx).disable(webhook_id, because, now):
             return False
         tx.events.add(WebhookDisabled(webhook_id, because, webhook.client_id), now)
-        self.notices.webhook_disabled(tx, webhook, because, _administrators(tx, webhook), now)
+        _notify(tx, self.notices, webhook, because, now)
         return True
 
     async def _send(self, webhook: Webhook, message: WebhookMessage, now: Instant) -> _Answer:
@@ -281,9 +299,43 @@ class WebhookDelivery:
         return Lifetime(max(int(longest * (1 - jitter / 2)), answer.retry_after))
 
 
+def sweep(tx: Transaction, now: Instant) -> int:
+    """Delete a batch of attempts that are no longer listed."""
+    return Webhooks.of(tx).sweep(Instant(now - _ATTEMPT_MEMORY), BATCH)
+
+
+def read_gauges(tx: Transaction, now: Instant) -> None:
+    """Set the metrics of the queue and of the operator's webhooks."""
+    queue = WebhookQueue.of(tx)
+    set_queue("webhook", queue.waiting(), queue.oldest(), now)
+    metrics.WEBHOOK_FAILING.replace(
+        {
+            (each.id,): 0 if each.failing_since is None else max(0, now - each.failing_since)
+            for each in Webhooks.of(tx).of_operator()
+        }
+    )
+
+
+GAUGES = Gauges((metrics.WEBHOOK_FAILING,), read_gauges)
+
+
+def jobs(parts: Parts) -> tuple[Job, ...]:
+    """Return what runs in the background of every worker."""
+    delivery = WebhookDelivery(
+        parts.store.acting(SYSTEM),
+        parts.keyring,
+        parts.outgoing.post_json,
+        parts.runtime,
+        monotonic,
+        Subjects(parts.keyring.fingerprint_key),
+        parts.notices,
+    )
+    return (delivery.follow_webhooks, delivery.deliver, delivery.keep_bounded)
+
+
 async def read_wanted(store: Store, wanted: SubscribedEvents) -> None:
     """Read the names of events that have webhooks; "" stands for every event."""
-    webhooks = await store.read(lambda tx: tx.webhooks.all())
+    webhooks = await store.read(lambda tx: Webhooks.of(tx).all())
     wanted.none_exist = not webhooks
     enabled = [each for each in webhooks if each.disabled_at is None]
     wanted.apps = frozenset(
@@ -312,11 +364,11 @@ def body_of(message: WebhookMessage, event: EventRecord | None, data: dict[str, 
 def _lease(
     tx: Transaction, webhook_id: str, now: Instant
 ) -> tuple[Webhook | None, Sequence[WebhookMessage]]:
-    webhook = tx.webhooks.find(webhook_id)
+    webhook = Webhooks.of(tx).find(webhook_id)
     if webhook is None or webhook.disabled_at is not None or webhook.retry_at > now:
         return None, ()
     limit = 1 if webhook.failures else AT_ONCE
-    return webhook, tx.webhooks.lease(webhook_id, now, later(now, LEASE), limit)
+    return webhook, Webhooks.of(tx).lease(webhook_id, now, later(now, LEASE), limit)
 
 
 def _finish(
@@ -328,22 +380,41 @@ def _finish(
     again: Instant,
 ) -> str:
     """Write the result of an attempt; return why the webhook is to be disabled, if it is."""
-    tx.webhooks.log(attempt)
+    Webhooks.of(tx).log(attempt)
     if answer.is_final:
-        tx.webhook_messages.finish(message.id)
+        WebhookQueue.of(tx).finish(message.id)
         if answer.is_accepted:
-            tx.webhooks.succeeded(message.webhook_id)
+            Webhooks.of(tx).succeeded(message.webhook_id)
         return ""
-    if not tx.webhook_messages.postpone(message, again):
+    if not WebhookQueue.of(tx).postpone(message, again):
         return ""
-    tx.webhooks.failed(message.webhook_id, now, again)
+    Webhooks.of(tx).failed(message.webhook_id, now, again)
     if answer.outcome == str(int(HTTPStatus.GONE)):
         return GONE
     return UNDELIVERED if again >= message.expires_at else ""
 
 
 def _trim(webhook_id: str, tx: Transaction) -> int:
-    return tx.webhooks.trim(webhook_id, MOST_ATTEMPTS, _BATCH)
+    return Webhooks.of(tx).trim(webhook_id, MOST_ATTEMPTS, _BATCH)
+
+
+def _notify(
+    tx: Transaction, notices: Notices, webhook: Webhook, because: str, now: Instant
+) -> None:
+    """Notify those responsible that a webhook was disabled.
+
+    The address may hold credentials: only its host is shown.
+    """
+    app = None if webhook.client_id is None else tx.clients.find(webhook.client_id)
+    place = ADDRESS if app is None else f"{DEVELOPER}/apps/{app.id}/webhooks"
+    values = {
+        "host": urlsplit(webhook.url).hostname or "",
+        "app": "" if app is None else app.name or app.id,
+        "because": because,
+        "link": f"{notices.issuer}{place}/{webhook.id}",
+    }
+    for user in _administrators(tx, webhook):
+        notices.notify(tx, user, WebhookEmail.DISABLED, values, now)
 
 
 def _administrators(tx: Transaction, webhook: Webhook) -> Sequence[User]:

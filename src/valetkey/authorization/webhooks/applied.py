@@ -1,79 +1,101 @@
 """Apply one webhook of the file: the operator's, identified by its URL."""
 
-import msgspec
-from msgspec import Struct
+from collections.abc import Callable, Iterator, Mapping
 
-from valetkey.authorization.actions.webhooks import (
+import msgspec
+
+from valetkey.authorization.applying import (
+    Action,
+    Declared,
+    DeclaredEntry,
+    DeclaredKind,
+    Step,
+    changed_or_kept,
+    invalid_entry,
+    read_boolean,
+    read_text,
+    read_texts,
+)
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks.model import Webhook
+from valetkey.authorization.webhooks.operations import WebhookWanted, changes_of, target_of
+from valetkey.authorization.webhooks.rules import (
     ENTROPY,
     WebhookChanges,
     disable_webhook,
     enable_webhook,
 )
-from valetkey.authorization.model.webhook import Webhook
-from valetkey.authorization.operations.server_records import WebhookWanted, target_of
-from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
-from valetkey.authorization.storage.register.applied import AppliedKind
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.file import DeclaredEntry
-from valetkey.cli.applying.step import Action, Declared, Step, changed_or_kept, invalid_entry
-from valetkey.cli.register.store import Opened
+from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.webhook import is_webhook_secret
 
+_KIND = "webhook"
 _FIELDS = ("url", "description", "events")
 
 
-class WantedWebhook(Struct, frozen=True):
-    """A webhook of the file, with random bytes for its id and its secret."""
-
-    wanted: DeclaredEntry
-    entropy: bytes
+def _prepare(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+    entropy, changes = services.random(ENTROPY), changes_of(services)
+    return lambda tx, now: _apply(tx, changes, wanted, entropy, now)
 
 
-def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedWebhook:
-    """Draw the random bytes for a webhook, outside any transaction."""
-    return WantedWebhook(wanted, opened.runtime.random(ENTROPY))
-
-
-def changes(opened: Opened) -> WebhookChanges:
-    """Return the service that creates and changes webhooks."""
-    return WebhookChanges(opened.settings, opened.keyring.sealer, opened.runtime.random)
-
-
-def apply_webhook(
-    tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant
+def _apply(
+    tx: Transaction, keeper: WebhookChanges, wanted: DeclaredEntry, entropy: bytes, now: Instant
 ) -> Step:
-    """Create or change the webhook. Raises InvalidEntry if the rules do not allow it."""
-    wanted, secret = webhook.wanted, webhook.wanted.secret
+    secret = wanted.secret
     if secret is not None and not is_webhook_secret(secret.reveal()):
         fault = MetadataError("secret", "whsec_ and base64 of 24 to 64 bytes")
         raise invalid_entry(wanted, [fault])
     there = _there(tx, wanted)
     if there is None:
-        return _create(tx, keeper, webhook, now)
+        return _create(tx, keeper, wanted, entropy, now)
     changed = keeper.change(tx, there, target_of(_declared_values(wanted, there)), now)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)
     names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
     if secret is not None and not keeper.has_secret(changed, secret.reveal()):
-        keeper.rotate(tx, changed, webhook.entropy, now, secret.reveal())
+        keeper.rotate(tx, changed, entropy, now, secret.reveal())
         names.append("secret (the one before also signs for a day)")
     if "disabled" in wanted.given:
         switch = disable_webhook if wanted.given["disabled"] is True else enable_webhook
         if switch(tx, changed, now):
             names.append("disabled")
-    owned = Declared(AppliedKind.WEBHOOK, changed.id)
-    return changed_or_kept("webhook", changed.url, names, owned)
+    owned = Declared(_KIND, changed.id)
+    return changed_or_kept(_KIND, changed.url, names, owned)
 
 
-def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now: Instant) -> Step:
-    wanted, secret = webhook.wanted, webhook.wanted.secret
+def _switch(
+    tx: Transaction, webhook_id: str, pruned_at: Instant | None, now: Instant
+) -> str | None:
+    """Disable an enabled webhook, or enable one that pruning disabled at this time.
+
+    Return its URL; None if nothing changed.
+    """
+    webhook = Webhooks.of(tx).find(webhook_id)
+    if webhook is None or webhook.disabled_at != pruned_at:
+        return None
+    done = (disable_webhook if pruned_at is None else enable_webhook)(tx, webhook, now)
+    return webhook.url if done else None
+
+
+def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
+    """Return the operator's webhooks as tables of a file that, applied, changes nothing."""
+    for each in Webhooks.of(tx).of_operator():
+        table = {"url": each.url, "events": each.events, "description": each.description}
+        yield {**table, "disabled": True} if each.disabled_at is not None else table
+
+
+def _create(
+    tx: Transaction, keeper: WebhookChanges, wanted: DeclaredEntry, entropy: bytes, now: Instant
+) -> Step:
+    secret = wanted.secret
     target = target_of(_declared_values(wanted, None))
     given = None if secret is None else secret.reveal()
     try:
-        made = keeper.create(tx, target, webhook.entropy, now, secret=given)
+        made = keeper.create(tx, target, entropy, now, secret=given)
     except Refused as refused:
         raise invalid_entry(wanted, [MetadataError("url", refused.refusal.description)]) from None
     if isinstance(made, tuple):
@@ -81,13 +103,15 @@ def _create(tx: Transaction, keeper: WebhookChanges, webhook: WantedWebhook, now
     if wanted.given.get("disabled") is True:
         disable_webhook(tx, made.webhook, now)
     shown = Secret(made.secret) if secret is None else None
-    owned = Declared(AppliedKind.WEBHOOK, made.webhook.id, is_new=True)
-    return Step(Action.CREATE, "webhook", target.url, secret=shown, declares=(owned,))
+    owned = Declared(_KIND, made.webhook.id, is_new=True)
+    return Step(
+        Action.CREATE, _KIND, target.url, secret=shown, secret_name="secret", declares=(owned,)
+    )
 
 
 def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
     """Return the operator's webhook with this URL, or with its previous one; None without one."""
-    known = tx.webhooks.of_operator()
+    known = Webhooks.of(tx).of_operator()
     url, earlier = wanted.text("url"), wanted.text("moved_from")
     found = [each for each in known if each.url == url]
     before = [each for each in known if earlier and each.url == earlier]
@@ -114,3 +138,24 @@ def _declared_values(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWan
         said.events if there is None or "events" in given else list(there.events),
         said.description if there is None or "description" in given else there.description,
     )
+
+
+DECLARED = DeclaredKind(
+    name=_KIND,
+    table="webhooks",
+    readers={
+        "url": read_text,
+        "moved_from": read_text,
+        "events": read_texts,
+        "description": read_text,
+        "secret": read_text,
+        "disabled": read_boolean,
+    },
+    key="url",
+    example="https://…",
+    secret_key="secret",
+    hold=lambda tx: Webhooks.of(tx).hold_all(),
+    prepare=_prepare,
+    switch=_switch,
+    exported=_exported,
+)

@@ -3,7 +3,7 @@
 The functions run inside a transaction. Callers first check with `require_access` who may do it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
 
@@ -14,19 +14,14 @@ from valetkey.authorization.actions.admin.permissions import (
     Permission,
     require,
 )
+from valetkey.authorization.actions.developer.team import NOT_OWNER
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.administration import (
-    WebhookChanged,
-    WebhookCreated,
-    WebhookDisabled,
-    WebhookEnabled,
-    WebhookMessageRequested,
-    WebhookRemoved,
-    WebhookSecretIssued,
-)
-from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.event import DoneBy, by_user
-from valetkey.authorization.model.webhook import (
+from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.links import fetch_fault
+from valetkey.authorization.storage.records import subject_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks.model import (
     APP_EVENTS,
     MOST_WAITING,
     MOST_WAITING_OF_APP,
@@ -36,12 +31,16 @@ from valetkey.authorization.model.webhook import (
     OVERLAP,
     TEST,
     Webhook,
+    WebhookChanged,
+    WebhookCreated,
+    WebhookDisabled,
+    WebhookEnabled,
+    WebhookMessageRequested,
+    WebhookRemoved,
+    WebhookSecretIssued,
     secret_place,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.links import fetch_fault
-from valetkey.authorization.storage.records import subject_of
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -49,15 +48,8 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import fresh_id, same
 from valetkey.kernel.webhook import fresh_webhook_secret
-from valetkey.kernel.words import translatable
 
-NOT_OWNER = Refusal(
-    ErrorCode.FORBIDDEN,
-    translatable("only an owner of this app can do this; contact an owner"),
-    "developer.owner",
-)
 _NO_APP = Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "account.app")
-_NAMES = frozenset(event.name for event in EVENTS)
 _ID = 16
 
 ENTROPY = 48
@@ -126,6 +118,8 @@ class WebhookChanges(Struct, frozen=True):
     settings: Settings
     sealer: Sealer
     random: Callable[[int], bytes]
+    kinds: Collection[str]
+    """The names of all events."""
 
     def create(
         self,
@@ -140,7 +134,7 @@ class WebhookChanges(Struct, frozen=True):
 
         Without `secret` one is generated.
         """
-        tx.webhooks.hold_all()
+        Webhooks.of(tx).hold_all()
         if faults := self._faults(target, client_id):
             return faults
         webhook_id = fresh_id("wh", lambda size: entropy[:size])
@@ -162,7 +156,7 @@ class WebhookChanges(Struct, frozen=True):
             client_id=client_id,
         )
         most = MOST_WEBHOOKS if client_id is None else MOST_WEBHOOKS_OF_APP
-        if not tx.webhooks.add(webhook, most):
+        if not Webhooks.of(tx).add(webhook, most):
             raise _conflict(f"there are {most} webhooks already", "webhook.most")
         tx.events.add(WebhookCreated(webhook_id, webhook.events, client_id), now)
         return NewWebhook(webhook, secret)
@@ -179,7 +173,7 @@ class WebhookChanges(Struct, frozen=True):
             description=target.description,
             events=_chosen(target, webhook.client_id),
         )
-        if changed != webhook and tx.webhooks.change(changed):
+        if changed != webhook and Webhooks.of(tx).change(changed):
             fields = tuple(
                 name
                 for name in ("url", "description", "events")
@@ -198,13 +192,13 @@ class WebhookChanges(Struct, frozen=True):
     ) -> str:
         """Replace the secret and return the new one. The old one also signs for a day."""
         secret, sealed = self._secret(webhook.id, entropy, secret)
-        if not tx.webhooks.rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
+        if not Webhooks.of(tx).rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
             raise _conflict("the secret was just changed", "webhook.secret")
         tx.events.add(WebhookSecretIssued(webhook.id, webhook.client_id), now)
         return secret
 
     def _faults(self, target: WebhookTarget, client_id: str | None) -> tuple[MetadataError, ...]:
-        known = _NAMES if client_id is None else APP_EVENTS.keys()
+        known = self.kinds if client_id is None else APP_EVENTS.keys()
         faults = [
             MetadataError(f"events/{place}", f"the name of an event, which {name} is not")
             for place, name in enumerate(target.events)
@@ -225,9 +219,21 @@ class WebhookChanges(Struct, frozen=True):
         return secret, self.sealer.seal(secret.encode(), secret_place(webhook_id), self.random)
 
 
+def reseal_all(tx: Transaction, reseal: Callable[[str, str, str], str]) -> None:
+    """Seal the secrets again, after a change of the keyring."""
+    for webhook in Webhooks.of(tx).all():
+        where, what = secret_place(webhook.id), f"webhook {webhook.id}"
+        previous = webhook.previous_sealed
+        Webhooks.of(tx).reseal(
+            webhook,
+            reseal(webhook.sealed, where, what),
+            None if previous is None else reseal(previous, where, what),
+        )
+
+
 def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
     """Delete a webhook with its queued messages. False if it has been deleted."""
-    removed = tx.webhooks.remove(webhook.id)
+    removed = Webhooks.of(tx).remove(webhook.id)
     if removed:
         tx.events.add(WebhookRemoved(webhook.id, webhook.client_id), now)
     return removed
@@ -235,7 +241,7 @@ def remove_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
 
 def enable_webhook(tx: Transaction, webhook: Webhook, now: Instant) -> bool:
     """Enable a webhook; queued messages are sent. False if it was enabled."""
-    enabled = tx.webhooks.enable(webhook.id, _most_waiting(webhook.client_id))
+    enabled = Webhooks.of(tx).enable(webhook.id, _most_waiting(webhook.client_id))
     if enabled:
         tx.events.add(WebhookEnabled(webhook.id, webhook.client_id), now)
     return enabled
@@ -245,7 +251,7 @@ def disable_webhook(
     tx: Transaction, webhook: Webhook, now: Instant, because: str = OPERATOR
 ) -> bool:
     """Disable a webhook; it receives nothing until it is enabled. False if it was disabled."""
-    disabled = tx.webhooks.disable(webhook.id, because, now)
+    disabled = Webhooks.of(tx).disable(webhook.id, because, now)
     if disabled:
         tx.events.add(WebhookDisabled(webhook.id, because, webhook.client_id), now)
     return disabled
@@ -282,9 +288,9 @@ def _queue(
 ) -> bool:
     if webhook.disabled_at is not None:
         raise _conflict("this webhook is disabled: enable it first", "webhook.disabled")
-    if tx.webhooks.is_overfull(webhook.id):
+    if Webhooks.of(tx).is_overfull(webhook.id):
         raise _conflict("too many messages wait for this webhook", "webhook.full")
-    queued = tx.webhooks.queue_one(webhook.id, event_id, name, subject, now)
+    queued = Webhooks.of(tx).queue_one(webhook.id, event_id, name, subject, now)
     if queued:
         tx.events.add(WebhookMessageRequested(webhook.id, event_id, webhook.client_id), now)
     return queued

@@ -1,17 +1,30 @@
-"""A step of a plan: one object of the file, and the change that is made to it."""
+"""The file of `valetkey apply`: an entry of it, and the step of a plan that is made for it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import cast
 
 from msgspec import Struct
 
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.register.applied import AppliedKind
-from valetkey.cli.applying.file import DeclaredEntry
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.agreement import Problem
 from valetkey.config.rules import quoted
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Secret
+
+
+class DeclaredEntry(Struct, frozen=True):
+    """An entry of the file: its position, its values, and its secret separately."""
+
+    place: str
+    given: Mapping[str, object]
+    secret: Secret | None
+
+    def text(self, key: str) -> str:
+        """Return the value of `key` as text, "" if it is absent."""
+        return str(self.given.get(key, ""))
 
 
 class Action(StrEnum):
@@ -26,7 +39,7 @@ class Action(StrEnum):
 class Declared(Struct, frozen=True):
     """An object, a membership or a role that the file declares, and whether it was created now."""
 
-    kind: AppliedKind
+    kind: str
     id: str
     part: str = ""
     is_new: bool = False
@@ -40,6 +53,7 @@ class Step(Struct, frozen=True):
     name: str
     fields: tuple[str, ...] = ()
     secret: Secret | None = None
+    secret_name: str = "client_secret"
     costs: tuple[str, ...] = ()
     """Warnings: risky legacy features that the step newly allows, and what is still missing."""
     declares: tuple[Declared, ...] = ()
@@ -53,11 +67,6 @@ class Step(Struct, frozen=True):
         changed = f": {', '.join(self.fields)}" if shown else ""
         return f"{sign} {self.kind} {self.name}{changed}"
 
-    @property
-    def secret_name(self) -> str:
-        """Return the name of the generated secret, such as client secret."""
-        return "secret" if self.kind == "webhook" else "client_secret"
-
     def as_json(self) -> dict[str, object]:
         """Return the step as JSON for scripts, including the secret."""
         made = {self.secret_name: self.secret.reveal()} if self.secret else {}
@@ -69,6 +78,63 @@ class Step(Struct, frozen=True):
             "costs": list(self.costs),
             **made,
         }
+
+
+Reader = Callable[[object], object]
+"""Returns a value of the file as the server takes it. Raises InvalidValue."""
+
+
+class InvalidValue(Exception):
+    """A value has the wrong type or format; carries a description of the correct value."""
+
+
+def read_text(value: object) -> str:
+    """Return a string."""
+    if not isinstance(value, str):
+        raise InvalidValue("write a string")
+    return value
+
+
+def read_texts(value: object) -> tuple[str, ...]:
+    """Return a list of strings."""
+    if not isinstance(value, list):
+        raise InvalidValue("write a list of strings")
+    return tuple(read_text(item) for item in cast("list[object]", value))
+
+
+def read_boolean(value: object) -> bool:
+    """Return a boolean."""
+    if not isinstance(value, bool):
+        raise InvalidValue("write true or false")
+    return value
+
+
+class DeclaredKind(Struct, frozen=True):
+    """A kind of objects that a feature adds to the file."""
+
+    name: str
+    """The name of one: in plans, and stored beside its id."""
+    table: str
+    """The name of its tables in the file."""
+    readers: Mapping[str, Reader]
+    """Read the values of a table, by key."""
+    key: str
+    """The key that identifies an object; no two tables have the same value of it."""
+    example: str
+    """A value of that key."""
+    secret_key: str
+    """The key of the secret, "" if there is none."""
+    hold: Callable[[Transaction], None]
+    """Locks what other transactions could change meanwhile, before any row is read."""
+    prepare: Callable[[Services, DeclaredEntry], Callable[[Transaction, Instant], Step]]
+    """Draws random values outside the transaction; what it returns raises InvalidEntry."""
+    switch: Callable[[Transaction, str, Instant | None, Instant], str | None]
+    """Disables an enabled object by id, or enables one that pruning disabled at that time.
+
+    Returns its name, None if nothing changed.
+    """
+    exported: Callable[[Transaction], Iterator[Mapping[str, object]]]
+    """Return all as tables that, applied, change nothing."""
 
 
 class InvalidEntry(Exception):

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.webhook import (
+from valetkey.authorization.storage.outbox import Queue
+from valetkey.authorization.storage.records import RecordedEvent
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks.model import (
     LIFETIME,
     OPERATOR,
     OWNER,
@@ -12,14 +15,13 @@ from valetkey.authorization.model.webhook import (
     WebhookAttempt,
     WebhookMessage,
 )
-from valetkey.authorization.storage.outbox import WEBHOOK_MESSAGES
-from valetkey.authorization.storage.revision import change_webhooks
 from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, later
 
 _WEBHOOKS = Record(Webhook, "webhooks")
 _ATTEMPTS = Record(WebhookAttempt, "webhook_attempts")
+_MESSAGES = Record(WebhookMessage, "outbox")
 
 
 class SubscribedEvents(Struct):
@@ -34,18 +36,32 @@ class SubscribedEvents(Struct):
     apps: frozenset[tuple[str | None, str]] = frozenset()
     none_exist: bool = False
 
-    def has(self, name: str, client_id: str | None) -> bool:
+    def accepts(self, name: str, client_id: str | None) -> bool:
         """Return whether there may be a webhook for an event of this name, about this client."""
         known = self.names
         if known is None or name in known or "" in known:
             return True
         return bool(self.apps) and (client_id, name) in self.apps
 
+    def handle(self, db: Connection, event: RecordedEvent) -> None:
+        """Queue the event for each webhook that wants it."""
+        Webhooks(db).queue(event.id, event.name, event.client_id, event.subject, event.at)
+
+
+def delete_of_client(db: Connection, client_id: str) -> None:
+    """Delete the webhooks of an app, with it."""
+    db.send("DELETE FROM webhooks WHERE client_id = :id", id=client_id)
+
 
 class Webhooks(Struct, frozen=True):
     """A row for each webhook, and a row for each attempt."""
 
     db: Connection
+
+    @staticmethod
+    def of(tx: Transaction) -> "Webhooks":
+        """Return the store in this transaction."""
+        return Webhooks(tx.db)
 
     def hold_all(self) -> None:
         """Block other changes of webhooks until the transaction ends, before any other lock."""
@@ -63,7 +79,7 @@ class Webhooks(Struct, frozen=True):
         )
         if row is not None and int(row[0]) >= most:
             return False
-        change_webhooks(self.db)
+        _change(self.db)
         return _WEBHOOKS.run(self.db, "INSERT INTO webhooks (*) VALUES (*)", webhook) == 1
 
     def all(self) -> Sequence[Webhook]:
@@ -89,7 +105,7 @@ class Webhooks(Struct, frozen=True):
 
         False if there is no such webhook.
         """
-        change_webhooks(self.db)
+        _change(self.db)
         changed = self.db.run(
             "UPDATE webhooks SET failures = CASE WHEN url = :url THEN failures ELSE 0 END,"
             " retry_at = CASE WHEN url = :url THEN retry_at ELSE 0 END,"
@@ -111,12 +127,12 @@ class Webhooks(Struct, frozen=True):
 
         What waits for it is never sent; sweeps delete it and the log, a batch at a time.
         """
-        change_webhooks(self.db)
+        _change(self.db)
         return self.db.run("DELETE FROM webhooks WHERE id = :id", id=webhook_id) == 1
 
     def disable(self, webhook_id: str, because: str, now: Instant) -> bool:
         """Disable a webhook. Exactly one concurrent caller gets True."""
-        change_webhooks(self.db)
+        _change(self.db)
         disabled = self.db.run(
             "UPDATE webhooks SET disabled_at = :now, disabled_because = :because,"
             " failing_since = CASE WHEN :decided = 1 THEN NULL"
@@ -134,7 +150,7 @@ class Webhooks(Struct, frozen=True):
 
         `most` further messages may wait.
         """
-        change_webhooks(self.db)
+        _change(self.db)
         enabled = self.db.run(
             "UPDATE webhooks SET disabled_at = NULL, disabled_because = '', failures = 0,"
             " retry_at = 0, failing_since = NULL, most_waiting = :most +"
@@ -229,7 +245,7 @@ class Webhooks(Struct, frozen=True):
         Messages of a subject are claimed in order, one at a time across workers. Passes
         over those that wait for one not due: a limit on them would hide a postponed first one.
         """
-        return WEBHOOK_MESSAGES.all(
+        return _MESSAGES.all(
             self.db,
             "UPDATE outbox SET due_at = :until, attempts = attempts + 1"
             " WHERE due_at <= :now AND id IN (SELECT due.id FROM outbox AS due"
@@ -329,3 +345,23 @@ class Webhooks(Struct, frozen=True):
             before=before,
             limit=limit,
         )
+
+
+class WebhookQueue(Queue[WebhookMessage], frozen=True):
+    """Events to send to webhooks; `Webhooks` queues and leases them."""
+
+    name: str = "webhook"
+    record: Record[WebhookMessage] = _MESSAGES
+
+    @staticmethod
+    def of(tx: Transaction) -> "WebhookQueue":
+        """Return the queue in this transaction."""
+        return WebhookQueue(tx.db)
+
+
+def _change(db: Connection) -> None:
+    """Make every process read again for which events there are webhooks."""
+    db.at_commit(
+        "INSERT INTO revision (name, number) VALUES ('webhooks', 1)"
+        " ON CONFLICT (name) DO UPDATE SET number = revision.number + 1"
+    )

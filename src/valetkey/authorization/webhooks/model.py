@@ -5,12 +5,14 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from valetkey.authorization.model.email import MailKind
 from valetkey.authorization.model.event.clients import (
     ClientDisabled,
     ClientEnabled,
     ClientSecretEnded,
     ClientSecretIssued,
 )
+from valetkey.authorization.model.event.event import BySystem, Event
 from valetkey.authorization.model.event.grants import (
     AccessTokenRevoked,
     ConsentGiven,
@@ -18,6 +20,7 @@ from valetkey.authorization.model.event.grants import (
     GrantRevoked,
 )
 from valetkey.kernel.moment import Instant, days, minutes, seconds
+from valetkey.kernel.words import translatable
 
 LEASE = seconds(30)
 """How long one process may hold a message: six times the longest attempt."""
@@ -36,6 +39,9 @@ TEST = "webhook.test"
 
 EVENT_EXPIRED = "event_expired"
 """The outcome for an event that was deleted before it was delivered: it cannot be sent again."""
+
+ADDRESS = "/admin/webhooks"
+"""The path of the list in the console."""
 
 MOST_WEBHOOKS = 20
 MOST_EVENTS = 200
@@ -74,6 +80,12 @@ APP_EVENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 Nothing that an app does not know of its users anyway: no uid, no actor and no reason, which could
 be a changed password.
 """
+
+
+class WebhookEmail(MailKind):
+    """The messages about webhooks."""
+
+    DISABLED = "webhook_disabled", translatable("Webhook disabled"), "webhooks/"
 
 
 class Webhook(Struct, frozen=True):
@@ -142,3 +154,81 @@ class WebhookAttempt(Struct, frozen=True):
 def secret_place(webhook_id: str) -> str:
     """Return the context that a webhook's secrets are sealed for."""
     return f"webhooks.sealed:{webhook_id}"
+
+
+class WebhookCreated(Event, frozen=True):
+    """A webhook was created for these events; none means every event."""
+
+    sentence = translatable("A webhook was created.")
+
+    webhook_id: str
+    events: tuple[str, ...]
+    client_id: str | None = None
+
+
+class WebhookChanged(Event, frozen=True):
+    """Address, events or description of a webhook were changed."""
+
+    sentence = translatable("A webhook was changed: %(fields)s.")
+
+    webhook_id: str
+    fields: tuple[str, ...]
+    client_id: str | None = None
+
+
+class WebhookRemoved(Event, frozen=True):
+    """A webhook was deleted; what waited for it is not sent."""
+
+    sentence = translatable("A webhook was deleted.")
+
+    webhook_id: str
+    client_id: str | None = None
+
+
+class WebhookEnabled(Event, frozen=True):
+    """A webhook was enabled again."""
+
+    sentence = translatable("A webhook was enabled.")
+
+    webhook_id: str
+    client_id: str | None = None
+
+
+class WebhookDisabled(BySystem, frozen=True):
+    """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
+
+    sentence = translatable("A webhook was disabled: %(because)s.")
+
+    webhook_id: str
+    because: str
+    client_id: str | None = None
+
+
+class WebhookSecretIssued(Event, frozen=True):
+    """A webhook got a new signing secret; the one before also signs for another day."""
+
+    sentence = translatable("A webhook got a new signing secret.")
+
+    webhook_id: str
+    client_id: str | None = None
+
+
+class WebhookMessageRequested(Event, frozen=True):
+    """An operator had a test message or an earlier event sent to a webhook."""
+
+    sentence = translatable("A test message or an earlier event was sent to a webhook.")
+
+    webhook_id: str
+    event_id: str
+    client_id: str | None = None
+
+
+EVENTS = (
+    WebhookCreated,
+    WebhookChanged,
+    WebhookRemoved,
+    WebhookEnabled,
+    WebhookDisabled,
+    WebhookSecretIssued,
+    WebhookMessageRequested,
+)

@@ -1,12 +1,13 @@
-"""Operations on webhooks, which receive chosen events."""
+"""Operations on webhooks, which receive chosen events, and their input and output."""
 
 from collections.abc import Callable
+from typing import Annotated
+from urllib.parse import urlsplit
 
-from valetkey.authorization.actions import webhooks
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.webhooks import WebhookChanges, app_of, require_access
-from valetkey.authorization.model.event import administration as events
-from valetkey.authorization.model.webhook import OPERATOR, OWNER, Webhook
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
@@ -15,28 +16,180 @@ from valetkey.authorization.operations.operation import (
     Parameter,
     Result,
     Run,
+    Services,
     on,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done
-from valetkey.authorization.operations.server_records import (
-    AttemptList,
-    MessageQueued,
-    WebhookChange,
-    WebhookList,
-    WebhookSecretShown,
-    WebhookShown,
-    WebhookWanted,
-    attempt_shown,
-    changed_target,
-    target_of,
-    webhook_shown,
-    webhook_tag,
-)
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.operations.records import Done, Moment, tag_of
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.webhooks import rules as webhooks
+from valetkey.authorization.webhooks.model import (
+    MOST_EVENTS,
+    OPERATOR,
+    OWNER,
+    Webhook,
+    WebhookAttempt,
+    WebhookChanged,
+    WebhookCreated,
+    WebhookDisabled,
+    WebhookEnabled,
+    WebhookMessageRequested,
+    WebhookRemoved,
+    WebhookSecretIssued,
+)
+from valetkey.authorization.webhooks.rules import (
+    WebhookChanges,
+    WebhookTarget,
+    app_of,
+    require_access,
+)
+from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.kernel.words import translatable
+
+_Url = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^[!-~]{1,500}$", description="The https address of the receiver."),
+]
+_Description = Annotated[
+    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200, description="What it is for.")
+]
+_EventNames = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=r"^[a-z_.]{1,60}$")]],
+    msgspec.Meta(max_length=MOST_EVENTS, description="Names of events; none for every event."),
+]
+
+
+class WebhookWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A webhook to be created."""
+
+    url: _Url
+    events: _EventNames = []
+    description: _Description = ""
+
+
+class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of a webhook."""
+
+    url: _Url | UnsetType = UNSET
+    events: _EventNames | UnsetType = UNSET
+    description: _Description | UnsetType = UNSET
+
+
+class WebhookShown(msgspec.Struct, frozen=True):
+    """A webhook, without its secret; `failures` counts those since the last success.
+
+    Callers without permission to change webhooks see only the host of the address. `client_id` is
+    the app whose team owns the webhook.
+    """
+
+    webhook_id: str
+    url: str
+    events: list[str]
+    description: str
+    failures: int
+    disabled_because: str
+    disabled_at: Moment | None
+    created_at: Moment
+    failing_since: Moment | None = None
+    client_id: str | None = None
+
+
+class WebhookList(msgspec.Struct, frozen=True):
+    """Webhooks, oldest first."""
+
+    items: list[WebhookShown]
+    next: str | None = None
+
+
+class WebhookSecretShown(msgspec.Struct, frozen=True):
+    """A new signing secret, shown once."""
+
+    webhook_id: str
+    secret: str
+
+
+class AttemptShown(msgspec.Struct, frozen=True):
+    """An attempt; `outcome` is the status of the response, or the check that failed."""
+
+    event_id: str
+    name: str
+    at: Moment
+    attempt: int
+    outcome: str
+    milliseconds: int
+    excerpt: str
+
+
+class AttemptList(msgspec.Struct, frozen=True):
+    """The newest attempts."""
+
+    items: list[AttemptShown]
+    next: str | None = None
+
+
+class MessageQueued(msgspec.Struct, frozen=True):
+    """A message that was queued; `event_id` is its webhook-id."""
+
+    changed: bool
+    event_id: str
+
+
+def webhook_shown(webhook: Webhook, *, whole: bool = True) -> WebhookShown:
+    """Return the webhook as interfaces show it; not `whole` without path and query of its URL."""
+    return WebhookShown(
+        webhook.id,
+        webhook.url if whole else masked(webhook.url),
+        list(webhook.events),
+        webhook.description,
+        webhook.failures,
+        webhook.disabled_because,
+        webhook.disabled_at,
+        webhook.created_at,
+        webhook.failing_since,
+        webhook.client_id,
+    )
+
+
+def masked(url: str) -> str:
+    """Return an address without its path and query, which may hold credentials."""
+    parts = urlsplit(url)
+    bare = f"{parts.scheme}://{parts.netloc}/"
+    return bare if url in {bare, bare[:-1]} else f"{bare}…"
+
+
+def target_of(wanted: WebhookWanted) -> WebhookTarget:
+    """Return the target that this input describes."""
+    return WebhookTarget(wanted.url, wanted.events, wanted.description)
+
+
+def webhook_tag(webhook: Webhook) -> str:
+    """Return the entity tag of what is chosen about a webhook; attempts do not change it."""
+    return tag_of(WebhookWanted(webhook.url, list(webhook.events), webhook.description))
+
+
+def changed_target(webhook: Webhook, change: WebhookChange) -> WebhookTarget:
+    """Return the target of a webhook after a change; omitted members are kept."""
+    return WebhookTarget(
+        webhook.url if change.url is UNSET else change.url,
+        webhook.events if change.events is UNSET else change.events,
+        webhook.description if change.description is UNSET else change.description,
+    )
+
+
+def attempt_shown(attempt: WebhookAttempt, *, whole: bool = True) -> AttemptShown:
+    """Return the attempt as interfaces show it; not `whole` without the response."""
+    return AttemptShown(
+        attempt.event_id,
+        attempt.name,
+        attempt.at,
+        attempt.attempt,
+        attempt.outcome,
+        attempt.milliseconds,
+        attempt.excerpt if whole else "",
+    )
+
 
 _ALL = "/webhooks"
 _ONE = "/webhooks/{webhook_id}"
@@ -46,7 +199,7 @@ _SHOWN = 100
 def list_webhooks(tx: Transaction, call: Call) -> Result:
     """List the operator's webhooks or those of an app, oldest first."""
     client_id = call.query.get("client_id")
-    found = tx.webhooks.of_client(client_id) if client_id else tx.webhooks.of_operator()
+    found = Webhooks.of(tx).of_client(client_id) if client_id else Webhooks.of(tx).of_operator()
     whole = _may_change(tx, call)
     return Result(WebhookList([webhook_shown(each, whole=whole) for each in found]))
 
@@ -60,7 +213,7 @@ def read(tx: Transaction, call: Call) -> Result:
 
 def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a webhook and show its secret, once. Refused: too many."""
-    tx.webhooks.hold_all()
+    Webhooks.of(tx).hold_all()
     require_access(tx, call.actor, changes=True)
     target = target_of(call.input(WebhookWanted))
     made = _changes(call).create(tx, target, call.entropy, call.now, app_of(call.actor))
@@ -87,7 +240,7 @@ def issue_secret(tx: Transaction, call: Call, webhook: Webhook) -> WebhookSecret
 
 def list_attempts(tx: Transaction, call: Call) -> Result:
     """List the newest attempts of a webhook. Refused: not found."""
-    found, whole = tx.webhooks.attempts(_found(tx, call).id, _SHOWN), _may_change(tx, call)
+    found, whole = Webhooks.of(tx).attempts(_found(tx, call).id, _SHOWN), _may_change(tx, call)
     return Result(AttemptList([attempt_shown(each, whole=whole) for each in found]))
 
 
@@ -112,7 +265,7 @@ def replay(tx: Transaction, call: Call, webhook: Webhook) -> MessageQueued:
 def _on_webhook(function: Callable[[Transaction, Call, Webhook], object]) -> Run:
     def checked(tx: Transaction, call: Call) -> object:
         # First: the role is checked with the actor's own account locked.
-        tx.webhooks.hold_all()
+        Webhooks.of(tx).hold_all()
         require_access(tx, call.actor, changes=True)
         return function(tx, call, _found(tx, call))
 
@@ -120,7 +273,7 @@ def _on_webhook(function: Callable[[Transaction, Call, Webhook], object]) -> Run
 
 
 def _found(tx: Transaction, call: Call) -> Webhook:
-    webhook, app = tx.webhooks.find(call.named("webhook_id")), app_of(call.actor)
+    webhook, app = Webhooks.of(tx).find(call.named("webhook_id")), app_of(call.actor)
     if webhook is None or (app is not None and webhook.client_id != app):
         raise webhooks.no_such_webhook()
     return webhook
@@ -131,8 +284,13 @@ def _may_change(tx: Transaction, call: Call) -> bool:
 
 
 def _changes(call: Call) -> WebhookChanges:
-    services = call.services
-    return WebhookChanges(services.settings, services.outbox.keyring.sealer, services.random)
+    return changes_of(call.services)
+
+
+def changes_of(services: Services) -> WebhookChanges:
+    """Return the service that creates and changes webhooks."""
+    keyring, random = services.outbox.keyring, services.random
+    return WebhookChanges(services.settings, keyring.sealer, random, services.kinds.keys())
 
 
 LIST_WEBHOOKS = Operation(
@@ -176,7 +334,7 @@ CREATE_WEBHOOK = Operation(
     gives=WebhookSecretShown,
     status=201,
     refuses=(409,),
-    event=events.WebhookCreated,
+    event=WebhookCreated,
     recent=True,
     commands=(
         Command(
@@ -208,7 +366,7 @@ CHANGE_WEBHOOK = Operation(
     gives=WebhookShown,
     guarded=True,
     tagged=True,
-    event=events.WebhookChanged,
+    event=WebhookChanged,
     recent=True,
 )
 
@@ -220,7 +378,7 @@ REMOVE_WEBHOOK = Operation(
     "Delete a webhook; waiting messages are not sent",
     _on_webhook(lambda tx, call, it: webhooks.remove_webhook(tx, it, call.now)),
     gives=Done,
-    event=events.WebhookRemoved,
+    event=WebhookRemoved,
     recent=True,
     buttons=(
         Button(
@@ -252,7 +410,7 @@ ENABLE_WEBHOOK = Operation(
     "Enable a webhook; waiting messages are sent",
     _on_webhook(lambda tx, call, it: webhooks.enable_webhook(tx, it, call.now)),
     gives=Done,
-    event=events.WebhookEnabled,
+    event=WebhookEnabled,
     recent=True,
     buttons=(
         Button(
@@ -274,7 +432,7 @@ DISABLE_WEBHOOK = Operation(
     "Disable a webhook; events are not sent to it until it is enabled",
     _on_webhook(disable),
     gives=Done,
-    event=events.WebhookDisabled,
+    event=WebhookDisabled,
     recent=True,
     buttons=(
         Button(
@@ -297,7 +455,7 @@ ISSUE_WEBHOOK_SECRET = Operation(
     "Issue a new signing secret; the previous one also signs for a day",
     _on_webhook(issue_secret),
     gives=WebhookSecretShown,
-    event=events.WebhookSecretIssued,
+    event=WebhookSecretIssued,
     recent=True,
     buttons=(
         Button(
@@ -344,7 +502,7 @@ TEST_WEBHOOK = Operation(
     _on_webhook(test),
     gives=MessageQueued,
     refuses=(409,),
-    event=events.WebhookMessageRequested,
+    event=WebhookMessageRequested,
     recent=True,
     buttons=(
         Button(
@@ -367,7 +525,7 @@ REPLAY_WEBHOOK_EVENT = Operation(
     _on_webhook(replay),
     gives=MessageQueued,
     refuses=(409,),
-    event=events.WebhookMessageRequested,
+    event=WebhookMessageRequested,
     recent=True,
     buttons=(
         Button(

@@ -1,0 +1,73 @@
+"""What a feature gives to the server: one record for each, which the composition root reads."""
+
+from collections.abc import Callable, Coroutine
+
+from msgspec import Struct
+
+from valetkey.authorization.actions.inspection.check import Check
+from valetkey.authorization.applying import DeclaredKind
+from valetkey.authorization.background.gauges import Gauges
+from valetkey.authorization.background.maintenance import Sweep
+from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.operations.operation import Operation, Services
+from valetkey.authorization.site.page import AnyPage
+from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
+from valetkey.fetch.outbound import OutboundHttp
+from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.runtime import Runtime
+
+Job = Callable[[], Coroutine[object, object, None]]
+"""Runs in the background of every worker until it is cancelled."""
+
+Reseal = Callable[[str, str, str], str]
+"""Seals again what was sealed, in this context; the third is what to call it in a message."""
+
+
+class Parts(Struct, frozen=True):
+    """What jobs are built from."""
+
+    store: Store
+    keyring: Keyring
+    outgoing: OutboundHttp
+    runtime: Runtime
+    notices: Notices
+
+
+def _no_pages(services: Services) -> tuple[AnyPage, ...]:
+    del services
+    return ()
+
+
+def _no_jobs(parts: Parts) -> tuple[Job, ...]:
+    del parts
+    return ()
+
+
+def _nothing_sealed(tx: Transaction, reseal: Reseal) -> None:
+    del tx, reseal
+
+
+class Feature(Struct, frozen=True):
+    """A feature; `needs` are the names of those that it imports."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    events: tuple[type[Event], ...] = ()
+    operations: tuple[Operation, ...] = ()
+    tag: str = ""
+    """The tag of its operations in the OpenAPI document; its name if empty."""
+    hooks: Callable[[], Hooks] = Hooks
+    """Makes what it does in transactions of others; each store has its own."""
+    console: Callable[[Services], tuple[AnyPage, ...]] = _no_pages
+    console_after: str = ""
+    """The path of the page, itself or above others, that they follow in the navigation."""
+    portal: Callable[[Services], tuple[AnyPage, ...]] = _no_pages
+    jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
+    sweeps: tuple[Sweep, ...] = ()
+    gauges: tuple[Gauges, ...] = ()
+    checks: tuple[Check, ...] = ()
+    declared: tuple[DeclaredKind, ...] = ()
+    """Its objects in the file of `valetkey apply`."""
+    reseals: Callable[[Transaction, Reseal], None] = _nothing_sealed
+    """Seals again what it keeps sealed, after a change of the keyring."""

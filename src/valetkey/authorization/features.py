@@ -1,0 +1,46 @@
+"""The features of the server, one line for each. Without its line, a feature does not exist."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+from valetkey.authorization.feature import Feature
+from valetkey.authorization.model.event import chain
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.operations.events import event_operations
+from valetkey.authorization.operations.table import CORE, Table
+from valetkey.authorization.storage.transaction import Hooks
+
+NAMES = (
+    # Each imports only the core and those above it.
+    "webhooks",
+)
+"""The packages of the features, beside this module."""
+
+FEATURES: tuple[Feature, ...] = tuple(
+    import_module(f"valetkey.authorization.{name}.feature").FEATURE for name in NAMES
+)
+
+EVENTS = (*chain.EVENTS, *(event for each in FEATURES for event in each.events))
+KINDS: Mapping[str, type[Event]] = MappingProxyType({kind.name: kind for kind in EVENTS})
+"""Every kind of event, by its name."""
+
+TABLE = Table(
+    [
+        *CORE.items(),
+        ("events", event_operations(KINDS)),
+        *((each.tag or each.name, each.operations) for each in FEATURES),
+    ]
+)
+AREAS, OPERATIONS = TABLE.areas, TABLE.operations
+DECLARED_KINDS = tuple(kind for each in FEATURES for kind in each.declared)
+CHECKS = tuple(check for each in FEATURES for check in each.checks)
+
+
+def hooks() -> Hooks:
+    """Return what the features do in transactions of a new store."""
+    made = [each.hooks() for each in FEATURES]
+    return Hooks(
+        tuple(one for each in made for one in each.listeners),
+        tuple(one for each in made for one in each.client_deleted),
+    )

@@ -1,1 +1,0 @@
-"""Webhooks: the same pages in the console and, for each app, in the portal."""

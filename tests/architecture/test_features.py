@@ -1,0 +1,179 @@
+"""Features: what imports them, what they import, and that each can be taken out.
+
+A feature is a package beside the layers of the authorization server. It has only those of these
+modules that it needs, each a file or a folder, and a folder `schema`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import pytest
+from grimp import build_graph
+
+from tests.architecture.tree import ROOT
+from valetkey.authorization.feature import Feature
+from valetkey.authorization.features import FEATURES, NAMES
+
+_AUTHORIZATION = "valetkey.authorization"
+_LAYERS = (
+    {"feature"},
+    {"applied", "doctor", "endpoints", "jobs", "pages"},
+    {"operations"},
+    {"rules"},
+    {"storage"},
+    {"model"},
+)
+_FACES = _LAYERS[1]
+"""Nobody but the module `feature` imports them."""
+
+_WITHOUT = """
+import json, sys
+from pathlib import Path
+from types import ModuleType
+
+name, folder = sys.argv[1], Path(sys.argv[2])
+blocked = f"valetkey.authorization.{name}"
+
+
+class Gone:
+    def find_spec(self, module, path=None, target=None):
+        if module == blocked or module.startswith(blocked + "."):
+            raise ModuleNotFoundError(f"{module} was taken out")
+
+
+sys.meta_path.insert(0, Gone())
+import valetkey.authorization as package
+
+source = Path(package.__file__).with_name("features.py").read_text()
+line = f'    "{name}",\\n'
+assert source.count(line) == 1
+module = ModuleType("valetkey.authorization.features")
+sys.modules[module.__name__] = package.features = module
+exec(compile(source.replace(line, ""), "features.py", "exec"), vars(module))
+# From here on it is the server without the feature.
+from click.testing import CliRunner
+from tests.support.live import PASSWORD, live_servers
+from valetkey.authorization.layout.render import TREES
+from valetkey.authorization.model.account.user import Role
+from valetkey.cli.main import valetkey
+from valetkey.testing.browser import UserAgent
+
+TREES.pop(f"{name}/", None)
+
+
+def make_owner(world):
+    def change(tx):
+        user = tx.users.find_by_name("alice")
+        tx.user_directory.set_role(user.uid, Role.OWNER, world.servers.clock.now())
+
+    world.servers.write(change)
+
+
+found = {}
+with live_servers(folder) as world:
+    make_owner(world)
+    tokens = world.tokens()
+    assert world.call(tokens["access_token"]).status == 200
+    assert world.refresh(tokens["refresh_token"]).status == 200
+    assert world.introspect(tokens["access_token"], "web1")["active"]
+    person = UserAgent(world.auth)
+    person.sign_in(person.open(f"{world.auth}/oauth/sign-in"), "alice", PASSWORD)
+    for path in (
+        "/.well-known/openid-configuration",
+        "/.well-known/oauth-authorization-server",
+        "/admin/api/v1/openapi.json",
+        "/account",
+        "/admin",
+    ):
+        answer = person.open(world.auth + path)
+        assert answer.status == 200, (path, answer.status)
+        found[path] = answer.text
+for arguments in ((), ("apply",), ("doctor",)):
+    answer = CliRunner().invoke(valetkey, [*arguments, "--help"])
+    assert answer.exit_code == 0, answer.output
+    found[" ".join(arguments)] = answer.output
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def imports() -> Mapping[str, AbstractSet[str]]:
+    """The modules that each module imports."""
+    graph = build_graph("valetkey", exclude_type_checking_imports=True)
+    return {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+
+
+def _place(module: str) -> tuple[str, str]:
+    """Return the feature that a module is in and its part of it; "" for one of the core."""
+    feature, _, inside = module.removeprefix(f"{_AUTHORIZATION}.").partition(".")
+    if not module.startswith(f"{_AUTHORIZATION}.") or feature not in NAMES:
+        return "", ""
+    return feature, inside.partition(".")[0]
+
+
+def test_core_imports_no_feature_and_a_feature_only_those_above_its_line(
+    imports: Mapping[str, AbstractSet[str]],
+) -> None:
+    order = ("", *NAMES)
+    wrong = {
+        (module, each)
+        for module, imported in imports.items()
+        for each in imported
+        if order.index(_place(each)[0]) > order.index(_place(module)[0])
+    }
+    assert not wrong
+
+
+def test_modules_of_a_feature_import_only_those_below_them(
+    imports: Mapping[str, AbstractSet[str]],
+) -> None:
+    level = {name: number for number, names in enumerate(_LAYERS) for name in names}
+    unknown = {
+        module for module in imports if (at := _place(module))[0] and at[1] not in {"", *level}
+    }
+    assert not unknown
+    wrong = set[tuple[str, str]]()
+    for module, imported in imports.items():
+        feature, name = _place(module)
+        for each in imported:
+            other, part = _place(each)
+            if not other or not part:
+                continue
+            if feature == other and name not in {"", part} and level[part] <= level[name]:
+                wrong.add((module, each))
+            if feature != other and part in _FACES:
+                wrong.add((module, each))
+    assert not wrong
+
+
+def test_every_package_beside_the_layers_has_its_line() -> None:
+    found = {
+        each.parent.name for each in (ROOT / "src/valetkey/authorization").glob("*/feature.py")
+    }
+    assert found == set(NAMES)
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=NAMES)
+def test_server_runs_without_the_feature_and_does_not_mention_it(
+    feature: Feature, tmp_path: Path
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, feature.name, str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    shown = json.loads(run.stdout)
+    words = {operation.path.split("/")[1] for operation in feature.operations}
+    assert words
+    named = {(where, word) for where, text in shown.items() for word in words if word in text}
+    assert not named
