@@ -21,7 +21,7 @@ from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
-from valetkey.authorization.model.account.email_address import ascii_email
+from valetkey.authorization.model.account.email_address import LABEL, ascii_email
 from valetkey.authorization.model.email import Email
 from valetkey.kernel.moment import Instant
 
@@ -133,7 +133,7 @@ def _receiver(to: str) -> Address:
     local, _, domain = ascii_email(to).rpartition("@")
     if not local or not domain:
         raise ValueError("half of the address is missing")
-    if not all(map(_LABEL.fullmatch, domain.split("."))):
+    if not all(map(LABEL.fullmatch, domain.split("."))):
         raise ValueError("the domain of the address is invalid")
     return Address(username=local, domain=domain)
 
@@ -182,22 +182,3 @@ def _environment(language: Language) -> Environment:
         words, newstyle=True
     )
     return environment
-
-
-LONGEST = 200
-"""Maximum length of an email address in characters."""
-
-_LOCAL = re.compile(r"[^\s()<>\[\]:;@\\,\"\x00-\x1f\x7f]{1,64}")
-_LABEL = re.compile(r"[A-Za-z0-9](?:[\w-]{0,61}[A-Za-z0-9])?", re.ASCII)
-
-
-def is_mailable(text: str) -> bool:
-    """Return whether the address is well-formed, so that email to it could arrive."""
-    text = ascii_email(text)
-    local, at, domain = text.rpartition("@")
-    if not at or len(text) > LONGEST or not text.isprintable() or ".." in local:
-        return False
-    if not _LOCAL.fullmatch(local) or local.startswith(".") or local.endswith("."):
-        return False
-    labels = domain.split(".")
-    return len(labels) > 1 and all(map(_LABEL.fullmatch, labels)) and not labels[-1].isdigit()

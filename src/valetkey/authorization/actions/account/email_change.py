@@ -21,10 +21,9 @@ from valetkey.authorization.email.links import (
     Links,
     ValidLink,
 )
-from valetkey.authorization.email.message import is_mailable
 from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.email_address import ascii_email
+from valetkey.authorization.model.account.email_address import ascii_email, is_mailable
 from valetkey.authorization.model.account.user import Uid, User, fold
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR

@@ -26,10 +26,10 @@ from valetkey.authorization.email.links import (
     Links,
     ValidLink,
 )
-from valetkey.authorization.email.message import LONGEST, is_mailable
 from valetkey.authorization.email.notices import email_to
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.addresses import SIGN_IN
+from valetkey.authorization.model.account.email_address import LONGEST, is_mailable
 from valetkey.authorization.model.account.user import StandardClaims, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR
