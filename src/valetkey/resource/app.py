@@ -37,6 +37,7 @@ from valetkey.resource.resource_object import Backend, ResourceObject
 from valetkey.resource.scopes import scopes_of
 from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.maintenance import UNAVAILABLE, Maintenance, tolerate_outage
+from valetkey.resource.storage.revocations import Revocations
 from valetkey.resource.storage.values import KEY_SET, PAGE_KEY, StoredValues
 from valetkey.sdk import (
     Credential,
@@ -231,11 +232,11 @@ def _remember(db: Connection, engine: Engine, now: Instant) -> tuple[bytes, Memo
         raise OperatorError(message, "resource.database")
     return key, Memory(
         keys=kept.find(KEY_SET).encode(),
-        revocations=kept.revocations(now),
+        revocations=Revocations(db).read(now),
         keep_keys=tolerate_outage(
             engine, lambda db, document: StoredValues(db).set(KEY_SET, document.decode())
         ),
-        keep_revocations=tolerate_outage(engine, lambda db, page: StoredValues(db).save_page(page)),
+        keep_revocations=tolerate_outage(engine, lambda db, page: Revocations(db).save(page)),
     )
 
 

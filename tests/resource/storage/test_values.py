@@ -7,6 +7,7 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.resource.storage.objects import IdempotencyKey, IdempotencyKeys, Owner
+from valetkey.resource.storage.revocations import Revocations
 from valetkey.resource.storage.values import PAGE_KEY, StoredValues, Sweep
 from valetkey.sdk.upstream.revocations import Kind, Page, Revocation
 
@@ -29,7 +30,7 @@ def test_revocations_are_a_set_and_the_later_end_stays(engine: Engine) -> None:
         )
         for page in pages:
             await engine.write(_learning(page))
-        known = await engine.read(lambda db: StoredValues(db).revocations(Instant(50)))
+        known = await engine.read(lambda db: Revocations(db).read(Instant(50)))
         assert known.cursor == "3"
         assert set(known.revocations) == {
             _ended("a", 20, 120),
@@ -40,7 +41,7 @@ def test_revocations_are_a_set_and_the_later_end_stays(engine: Engine) -> None:
 
 
 def _learning(page: Page) -> Callable[[Connection], None]:
-    return lambda db: StoredValues(db).save_page(page)
+    return lambda db: Revocations(db).save(page)
 
 
 def test_of_two_processes_one_makes_the_key(engine: Engine) -> None:
@@ -66,7 +67,7 @@ def test_only_what_expired_is_swept_and_never_too_much_at_once(engine: Engine) -
             keys = IdempotencyKeys(db, "notes", _ADA)
             for n in range(5):
                 assert keys.claim(IdempotencyKey("c", str(n), "p"), "id", "{}", Instant(10 + n))
-            StoredValues(db).save_page(Page("x", (_ended("a", 1, 11), _ended("b", 1, 99))))
+            Revocations(db).save(Page("x", (_ended("a", 1, 11), _ended("b", 1, 99))))
 
         def look(db: Connection) -> list[bool]:
             keys = IdempotencyKeys(db, "notes", _ADA)
@@ -78,7 +79,7 @@ def test_only_what_expired_is_swept_and_never_too_much_at_once(engine: Engine) -
         ]
         assert counts == [3, 1, 0]
         assert await engine.read(look) == [False, False, False, True, True]
-        left = await engine.read(lambda db: StoredValues(db).revocations(Instant(0)))
+        left = await engine.read(lambda db: Revocations(db).read(Instant(0)))
         assert left.revocations == (_ended("b", 1, 99),)
 
     asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Single values and revocations kept while the authorization server is unreachable."""
+"""Single values by name, and the sweep of rows that expired."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,14 @@ from msgspec import Struct
 
 from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
-from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
-from valetkey.sdk.upstream.revocations import Page, Revocation
 
 KEY_SET = "key_set"
-CURSOR = "revocations_cursor"
 PAGE_KEY = "page_key"
 
 
 class StoredValues(Struct, frozen=True):
-    """Single values by name, and the revocations that still matter."""
+    """Single values by name."""
 
     db: Connection
 
@@ -42,29 +39,6 @@ class StoredValues(Struct, frozen=True):
             value=value,
         )
         return written == 1
-
-    def revocations(self, now: Instant) -> Page:
-        """Return all revocations that still matter, and the feed position to continue from."""
-        known = _REVOCATIONS.all(
-            self.db, "SELECT * FROM revocations WHERE expires_at > :now", now=now
-        )
-        return Page(self.find(CURSOR), tuple(known))
-
-    def save_page(self, page: Page) -> None:
-        """Store one page of the feed; entries may repeat."""
-        for entry in page.revocations:
-            _REVOCATIONS.send(
-                self.db,
-                "INSERT INTO revocations (*) VALUES (*)"
-                " ON CONFLICT (kind, id) DO UPDATE SET"
-                " revoked_at = excluded.revoked_at, expires_at = excluded.expires_at"
-                " WHERE revocations.revoked_at < excluded.revoked_at",
-                entry,
-            )
-        self.set(CURSOR, page.cursor)
-
-
-_REVOCATIONS = Record(Revocation, "revocations")
 
 
 class Sweep(Struct, frozen=True):
