@@ -12,6 +12,7 @@ from typing import get_type_hints
 import click
 
 from docs.badges import badges
+from docs.catalogue import catalogue as commands_catalogue
 from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.developer.presets import PRESETS
@@ -25,6 +26,7 @@ from valetkey.authorization.model.register.fields import FieldRule, Kind
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
+from valetkey.cli.catalogue import FILE
 from valetkey.cli.main import valetkey
 from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
@@ -355,3 +357,4 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, text in rendered().items():
         (FOLDER / name).write_text(text)
+    FILE.write_text(commands_catalogue())

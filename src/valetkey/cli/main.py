@@ -1,5 +1,6 @@
 """The command line: its commands, each imported only when it is called."""
 
+import gc
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from keyword import iskeyword
 import click
 from msgspec import Struct
 
-from valetkey.cli import interrupts, say
+from valetkey.cli import catalogue, interrupts, say
 from valetkey.cli.say import Exit
 from valetkey.config.environment import environment
 from valetkey.database.engine import DatabaseUnavailable
@@ -39,6 +40,10 @@ class Listed(Struct, frozen=True):
             # A module cannot have the name of a keyword.
             module = f"{self.name}_" if iskeyword(self.name) else self.name
             made = import_module(f"{_COMMANDS}.{module}").command
+        if not gc.isenabled():
+            # What was imported stays: a collection, also that at the exit, need not look at it.
+            gc.freeze()
+            gc.enable()
         return made
 
 
@@ -84,24 +89,34 @@ COMMANDS = (
 )
 
 
+def _listed(name: str) -> Listed | None:
+    # The plural is accepted: `valetkey users import` as well as `valetkey user import`.
+    names = (name, name.removesuffix("s"))
+    return next((each for name in names for each in COMMANDS if each.name == name), None)
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [listed.name for listed in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        # The plural is accepted: `valetkey users import` as well as `valetkey user import`.
-        names = (cmd_name, cmd_name.removesuffix("s"))
-        listed = next((each for name in names for each in COMMANDS if each.name == name), None)
-        return None if listed is None else listed.command()
+        listed = _listed(cmd_name)
+        if listed is None:
+            return None
+        # A shell that completes words waits for each of them.
+        found = catalogue.described(listed.name) if ctx.resilient_parsing else None
+        return found or listed.command()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        names = self.list_commands(ctx)
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            close = get_close_matches(args[0], names, 1)
+        listed = _listed(args[0])
+        if listed is None and not args[0].startswith("-"):
+            close = get_close_matches(args[0], self.list_commands(ctx), 1)
             right = f"did you mean `valetkey {close[0]}`?" if close else "see `valetkey --help`"
             raise click.UsageError(f"there is no command {args[0]!r}; {right}")
+        if listed is not None and not ctx.resilient_parsing:
+            catalogue.print_help(ctx, listed.name, args)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -136,6 +151,8 @@ def valetkey(context: click.Context) -> None:
 
 def main() -> None:
     """Run the program `valetkey`."""
+    # Until the command is imported: that leaves no garbage, and looking for some takes long.
+    gc.disable()
     # Under nohup(1), SIGHUP is ignored, and stays so.
     ignored = {each for each in interrupts.ENDINGS if signal.getsignal(each) is signal.SIG_IGN}
     interrupts.raise_once(numbers=set(interrupts.ENDINGS) - ignored)

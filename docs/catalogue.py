@@ -1,0 +1,70 @@
+"""Describe every command for `src/valetkey/cli/catalogue.json`: see `cli/catalogue.py`."""
+
+from collections.abc import Iterator
+from inspect import cleandoc
+
+import click
+from msgspec import json
+
+from valetkey.cli.catalogue import Described, Parameter
+from valetkey.cli.main import COMMANDS, valetkey
+
+
+def catalogue() -> str:
+    """Return the catalogue of all commands: one on each line, so that changes of two merge."""
+    root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
+    lines = [
+        f"{json.encode(path).decode()}:{json.encode(entry).decode()}"
+        for listed in COMMANDS
+        for path, entry in _entries(listed.command(), root, listed.name)
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _entries(
+    command: click.Command, parent: click.Context, path: str
+) -> Iterator[tuple[str, Described]]:
+    context = click.Context(command, parent=parent, info_name=path.rpartition(" ")[2])
+    group = command if isinstance(command, click.Group) else None
+    yield (
+        path,
+        Described(
+            cleandoc(command.help or ""),
+            tuple(_parameter(each, context) for each in command.params),
+            is_group=group is not None,
+            runs=group is not None and group.invoke_without_command,
+            ignores_unknown_options=bool(command.context_settings.get("ignore_unknown_options")),
+        ),
+    )
+    for name, below in () if group is None else group.commands.items():
+        yield from _entries(below, context, f"{path} {name}")
+
+
+def _parameter(parameter: click.Parameter, context: click.Context) -> Parameter:
+    metavar = parameter.make_metavar(context)
+    values, completes = parameter.nargs, _completes(parameter.type)
+    if not isinstance(parameter, click.Option):
+        return Parameter(
+            (parameter.name,), metavar, is_argument=True, values=values, completes=completes
+        )
+    *others, last = parameter.opts
+    names = (*others, "/".join((last, *parameter.secondary_opts)), parameter.name)
+    _, text = parameter.get_help_record(context) or ("", "")
+    if parameter.is_flag:
+        return Parameter(names, help=text, is_flag=True, multiple=parameter.multiple)
+    return Parameter(
+        names,
+        metavar,
+        text,
+        multiple=parameter.multiple,
+        values=values,
+        completes=completes,
+    )
+
+
+def _completes(kind: click.ParamType[object]) -> tuple[str, ...]:
+    if isinstance(kind, click.Choice):
+        return tuple(str(each) for each in kind.choices)
+    if isinstance(kind, click.Path):
+        return ("file",) if kind.file_okay else ("dir",)
+    return ("file",) if isinstance(kind, click.File) else ()
