@@ -346,13 +346,7 @@ def check_nonce(draft: Draft) -> None:
             expected="a nonce",
             received="nothing",
         )
-    if len(text) > LONGEST_NONCE or _CONTROL.search(text):
-        _refuse(
-            f"nonce must have at most {LONGEST_NONCE} characters and no control characters",
-            "nonce.malformed",
-            received=_size(text),
-        )
-    draft.nonce = text
+    draft.nonce = _bounded("nonce", text, LONGEST_NONCE)
 
 
 def check_pkce(draft: Draft) -> None:
@@ -396,13 +390,7 @@ def check_max_age(draft: Draft) -> None:
 def check_login_hint(draft: Draft) -> None:
     """Bound what the sign-in page is filled in with (Core section 3.1.2.1)."""
     text = draft.parameters.get("login_hint", "")
-    if len(text) > _LONGEST_HINT or _CONTROL.search(text):
-        _refuse(
-            f"login_hint must have at most {_LONGEST_HINT} characters and no control characters",
-            "login_hint.malformed",
-            received=_size(text),
-        )
-    draft.login_hint = text
+    draft.login_hint = _bounded("login_hint", text, _LONGEST_HINT)
 
 
 def check_id_token_hint(draft: Draft) -> None:
@@ -461,6 +449,16 @@ def _refuse(
     received: str = "",
 ) -> NoReturn:
     raise Refused.because(code, description, check, expected, received)
+
+
+def _bounded(name: str, text: str, longest: int) -> str:
+    if len(text) > longest or _CONTROL.search(text):
+        _refuse(
+            f"{name} must have at most {longest} characters and no control characters",
+            f"{name}.malformed",
+            received=_size(text),
+        )
+    return text
 
 
 def _size(text: str) -> str:

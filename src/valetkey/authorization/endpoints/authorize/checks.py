@@ -167,16 +167,15 @@ def judge_again(
             authorization = judge_parameters(draft)
         except Refused as refused:
             return ClientError(authorization, refused.refusal)
-    session = user = None
+    session, user = None, None
     if pending.signed_in is not None:
         tx.users.hold(pending.signed_in.user.uid)
         session_id = pending.signed_in.session.id
         session = find_still_present(tx, session_id, client.id, server.sessions, now)
     if session is not None:
-        user = _signed_in_user(server, session, client, pending.subjects)
-        if required := required_groups(client, authorization.apis):
-            admitted = tx.groups.admits(session.signed_in.user.uid, *required)
-            user = replace(user, is_admitted=admitted)
+        required = required_groups(client, authorization.apis)
+        admitted = not required or tx.groups.admits(session.signed_in.user.uid, *required)
+        user = _signed_in_user(server, session, client, pending.subjects, admitted=admitted)
     state = state_of(pending.interaction, authorization, client, user, issuer=server.issuer)
     step = next_step(authorization, state, now)
     return Judgement(server, pending, authorization, client, session, step, now)
@@ -301,11 +300,11 @@ async def check_interaction(server: Server, request: Request, interaction: Inter
         raise Interrupt(response) from None
     session, user = await server.present(request, client.id), None
     if session is not None:
-        user = _signed_in_user(server, session, client, subjects)
-        if required := required_groups(client, authorization.apis):
-            uid = session.signed_in.user.uid
-            admitted = await server.store.read(lambda tx: tx.groups.admits(uid, *required))
-            user = replace(user, is_admitted=admitted)
+        required, uid = required_groups(client, authorization.apis), session.signed_in.user.uid
+        admitted = not required or await server.store.read(
+            lambda tx: tx.groups.admits(uid, *required)
+        )
+        user = _signed_in_user(server, session, client, subjects, admitted=admitted)
     state = state_of(interaction, authorization, client, user, issuer=server.issuer)
     return Pending(
         interaction,
@@ -322,12 +321,14 @@ async def check_interaction(server: Server, request: Request, interaction: Inter
 
 
 def _signed_in_user(
-    server: Server, live: LiveSession, client: Client, subjects: frozenset[str]
+    server: Server, live: LiveSession, client: Client, subjects: frozenset[str], *, admitted: bool
 ) -> SignedInUser:
     """Return the signed-in user in the form that the protocol rules use."""
     session = live.signed_in.session
     is_meant = not subjects or subjects <= {server.subjects.of(live.signed_in.user, client)}
-    return SignedInUser(session.id, session.auth_time, live.consent, session.methods, is_meant)
+    return SignedInUser(
+        session.id, session.auth_time, live.consent, session.methods, is_meant, admitted
+    )
 
 
 def _again(server: Server, interaction: Interaction, client: Client, now: Instant) -> Interaction:
