@@ -36,7 +36,7 @@ def _entries(
             ignores_unknown_options=bool(command.context_settings.get("ignore_unknown_options")),
         ),
     )
-    for name, below in () if group is None else group.commands.items():
+    for name, below in () if group is None else sorted(group.commands.items()):
         yield from _entries(below, context, f"{path} {name}")
 
 

@@ -1,6 +1,10 @@
-"""What a feature gives to the server: one record for each, which the composition root reads."""
+"""What a feature gives to the server: one record for each, which the composition root reads.
+
+Commands read it, too: it imports no pages, which load templates.
+"""
 
 from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -11,11 +15,13 @@ from valetkey.authorization.background.maintenance import Sweep
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.operations.operation import Operation, Services
-from valetkey.authorization.site.page import AnyPage
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.runtime import Runtime
+
+if TYPE_CHECKING:
+    from valetkey.authorization.site.page import AnyPage
 
 Job = Callable[[], Coroutine[object, object, None]]
 """Runs in the background of every worker until it is cancelled."""
@@ -34,7 +40,7 @@ class Parts(Struct, frozen=True):
     notices: Notices
 
 
-def _no_pages(services: Services) -> tuple[AnyPage, ...]:
+def _no_pages(services: Services) -> "tuple[AnyPage, ...]":
     del services
     return ()
 
@@ -59,10 +65,10 @@ class Feature(Struct, frozen=True):
     """The tag of its operations in the OpenAPI document; its name if empty."""
     hooks: Callable[[], Hooks] = Hooks
     """Makes what it does in transactions of others; each store has its own."""
-    console: Callable[[Services], tuple[AnyPage, ...]] = _no_pages
+    console: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
     console_after: str = ""
     """The path of the page, itself or above others, that they follow in the navigation."""
-    portal: Callable[[Services], tuple[AnyPage, ...]] = _no_pages
+    portal: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
     jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
     sweeps: tuple[Sweep, ...] = ()
     gauges: tuple[Gauges, ...] = ()

@@ -1,15 +1,33 @@
 """Webhooks as a feature: what the server takes from this room."""
 
+from typing import TYPE_CHECKING
+
 from valetkey.authorization.feature import Feature
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.storage.transaction import Hooks
 from valetkey.authorization.webhooks.applied import DECLARED
 from valetkey.authorization.webhooks.doctor import CHECKS
 from valetkey.authorization.webhooks.jobs import GAUGES, jobs, sweep
 from valetkey.authorization.webhooks.model import EVENTS
 from valetkey.authorization.webhooks.operations import WEBHOOKS
-from valetkey.authorization.webhooks.pages import console_pages, portal_pages
 from valetkey.authorization.webhooks.rules import reseal_all
 from valetkey.authorization.webhooks.storage import SubscribedEvents, delete_of_client
+
+if TYPE_CHECKING:
+    from valetkey.authorization.site.page import AnyPage
+
+
+def _console(services: Services) -> "tuple[AnyPage, ...]":
+    from valetkey.authorization.webhooks.pages import console_pages  # noqa: PLC0415 - see `feature`
+
+    return console_pages(services)
+
+
+def _portal(services: Services) -> "tuple[AnyPage, ...]":
+    from valetkey.authorization.webhooks.pages import portal_pages  # noqa: PLC0415 - see `feature`
+
+    return portal_pages(services)
+
 
 FEATURE = Feature(
     "webhooks",
@@ -17,9 +35,9 @@ FEATURE = Feature(
     events=EVENTS,
     operations=WEBHOOKS,
     hooks=lambda: Hooks((SubscribedEvents(),), (delete_of_client,)),
-    console=console_pages,
+    console=_console,
     console_after="/admin/events",
-    portal=portal_pages,
+    portal=_portal,
     jobs=jobs,
     sweeps=(sweep,),
     gauges=(GAUGES,),
