@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     if not options.build_only:
         for target in ("check", "test"):
             _run("make", target)
-    write(ROOT, OUT)
+    write(ROOT, OUT, needs_image=options.build_only)
     if not options.build_only and (code := attempt(OUT)):
         return code
     sums = OUT / SUMS

@@ -43,7 +43,7 @@ _BUILDERS = {
 
 
 class Unavailable(Exception):
-    """No image can be built here; the message says what each container builder lacks."""
+    """No image can be built here; the message says what is missing."""
 
 
 def main(arguments: list[str]) -> int:
@@ -64,8 +64,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def write(root: Path, out: Path, *, base: str | None = None) -> list[Path]:
-    """Replace the content of `out` by the files of HEAD and their checksums; return the files."""
+def write(
+    root: Path, out: Path, *, base: str | None = None, needs_image: bool = False
+) -> list[Path]:
+    """Replace the content of `out` by the files of HEAD and their checksums; return the files.
+
+    Raises Unavailable if it `needs_image` and cannot build it.
+    """
     shutil.rmtree(out, ignore_errors=True)
     _say("Building both wheels, the source distribution, the chart and the documentation …")
     files = build(root, out)
@@ -75,6 +80,8 @@ def write(root: Path, out: Path, *, base: str | None = None) -> list[Path]:
     try:
         files.append(image(root, out, base))
     except Unavailable as reason:
+        if needs_image:
+            raise
         _say(f"No image: {reason}")
     (out / SUMS).write_text(checksums(files))
     return sorted(files)
@@ -135,7 +142,8 @@ def bill_of_materials(root: Path, out: Path) -> Path:
     project = ("--pyproject", str(root / "pyproject.toml"), "--mc-type", "application")
     kind = ("--output-reproducible", "--spec-version", "1.6", "--output-format", "JSON")
     command = ("-m", "uv", *tool, "cyclonedx-py", *source, *project, *kind)
-    _run(sys.executable, *command, "--output-file", str(path))
+    # It warns that a list of requirements does not tell what depends on what.
+    _run(sys.executable, *command, "--output-file", str(path), PYTHONWARNINGS="ignore")
     return path
 
 
@@ -150,7 +158,11 @@ def image(root: Path, out: Path, base: str | None = None) -> Path:
         _export(root, Path(name))
         based = ("--build-arg", f"BASE={base}") if base else ()
         tagged = ("--file", f"{name}/{_CONTAINERFILE}", "--tag", named["tag"])
-        _run(program, *build_words, *based, *tagged, name)
+        try:
+            _run(program, *build_words, *based, *tagged, name)
+        except subprocess.CalledProcessError:
+            advice = "is its base image within reach? BASE names another"
+            raise Unavailable(f"{program} could not build it; {advice}") from None
     _run(program, *(word.format_map(named) for word in save_words))
     if run_words:
         _run(program, *(word.format_map(named) for word in run_words), "--version")
