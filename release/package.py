@@ -109,7 +109,7 @@ def build(root: Path, out: Path) -> list[Path]:
         for what in ((name,), ("--wheel", f"{name}/release/sdk")):
             _run(*uv, "--out-dir", str(made), *what, SOURCE_DATE_EPOCH=clock)
         packages = [path for path in made.iterdir() if path.suffix in {".whl", ".gz"}]
-        files = [path.replace(out / path.name) for path in packages]
+        files = [Path(shutil.move(path, out / path.name)) for path in packages]
         documentation = out / f"valetkey-docs-{version}.zip"
         shutil.copyfile(folder / ARCHIVE.relative_to(ROOT), documentation)
         chart = out / f"valetkey-chart-{version}.tgz"
