@@ -342,6 +342,10 @@ def test_second_factor_is_not_passed_by(chain: Chain) -> None:
     assertion = chain.forge()
     chain.present(assertion).refused(400, "invalid_grant")
     chain.api.servers.write(lambda tx: tx.credentials.remove_authenticator(uid))
+    now = chain.api.servers.clock.now()
+    chain.api.servers.write(lambda tx: tx.users.require_factor(uid, now))
+    chain.present(assertion).refused(400, "invalid_grant")
+    chain.api.servers.write(lambda tx: tx.users.waive_factor(uid))
     chain.present(assertion).ok()
 
 

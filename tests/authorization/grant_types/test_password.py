@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.asgi import Answer
-from tests.support.harness import Harness, run
+from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.register.client import ClientType
+from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
+from valetkey.authorization.operations.user_records import AccountSecured, PasswordLink
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
 from valetkey.kernel.replace import replace
@@ -111,3 +113,19 @@ def test_user_disabled_meanwhile_gets_no_token(tmp_path: Path) -> None:
         (await _ask(it)).refused(400, "invalid_grant")
 
     run(tmp_path, story)
+
+
+def test_user_who_must_add_a_second_factor_signs_in_at_the_page(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("own", grant_types=("password",))
+        ada = {"uid": str(ADA)}
+        await it.perform(SECURE, ada, AccountSecured(PasswordLink.SHOW))
+        await it.password(_WORD)
+        (await _ask(it)).refused(400, "invalid_grant")
+        await it.perform(WAIVE_FACTOR, ada)
+        assert (await _ask(it)).status == 200
+        assert (await it.events()).count("second_factor.waived") == 1
+
+    run(tmp_path, story, database_url)

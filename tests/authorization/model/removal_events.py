@@ -7,7 +7,7 @@ from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.operations.accounts.user_access import SECURE
+from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import AccountSecured, PasswordLink
 from valetkey.authorization.storage.transaction import Transaction
@@ -43,3 +43,5 @@ async def ends(it: Harness) -> None:
     body = AccountSecured(PasswordLink.SHOW)
     call = call_of(it.foundation.services, SECURE, CommandLine(), now, {"uid": str(SECURED)}, body)
     await SECURE.run(call)
+    call = call_of(it.foundation.services, WAIVE_FACTOR, CommandLine(), now, {"uid": str(SECURED)})
+    await WAIVE_FACTOR.run(call)

@@ -406,6 +406,20 @@ def test_a_second_factor_is_asked_for_all_the_same(tmp_path: Path) -> None:
         assert "/oauth/sign-in" in home.url
 
 
+def test_required_second_factor_is_added_after_a_sign_in_elsewhere(tmp_path: Path) -> None:
+    with two(tmp_path) as it:
+        home = f"{it.ours.auth_url}/oauth/sign-in?to=/account/sessions"
+        it.here.submit(it.travel(it.here.open(home)), "make", {"username": "ada"})
+        user, now = it.ours.write(lambda tx: tx.users.find_by_name("ada")), it.ours.clock.now()
+        assert user is not None
+        it.ours.write(lambda tx: tx.users.require_factor(user.uid, now))
+        assert "Add a second factor" in it.here.open(f"{it.ours.auth_url}/account/connections").text
+        again = Two(it.ours, it.other)
+        again.there = it.there
+        page = again.travel(again.here.open(home))
+        assert page.url.endswith("/account/security/second-factor?to=/account/sessions")
+
+
 def test_a_disabled_account_stays_closed(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))

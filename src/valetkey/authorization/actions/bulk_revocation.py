@@ -83,6 +83,12 @@ def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, beca
 def end_all_apps_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
     """End every consent, code, grant and token of the user, and no session."""
     end_grants_of_user(tx, uid, now, because)
+    end_consents_of_user(tx, uid, now, because)
+
+
+def end_consents_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
+    """End every consent of the user."""
+    tx.users.hold_alone(uid)
     tx.consents.begin_generation(uid)
     ending = BulkRevocation(BulkRevocationKind.CONSENTS, str(uid), because, tx.done_by or SYSTEM)
     if _write(tx, ending, now) >= BATCH:

@@ -41,6 +41,7 @@ from valetkey.authorization.site.account.security.confirm import Confirm
 from valetkey.authorization.site.account.security.overview import Security
 from valetkey.authorization.site.account.security.passkeys import Passkeys
 from valetkey.authorization.site.account.security.password import Password
+from valetkey.authorization.site.account.security.required_factor import RequiredFactor
 from valetkey.authorization.site.account.sessions import Sessions
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import SELECTED_APIS, Apis
@@ -277,6 +278,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *Password(store, server, change).pages(),
         *Passkeys(store, server, factors, notices).pages(),
         *AuthenticatorApp(store, server, factors, notices).pages(),
+        *RequiredFactor(factors).pages(),
         *RecoveryCodes(store, server, factors).pages(),
         *Confirm(store, server, factors, notices, change.passwords).pages(),
         *Activity(store).pages(),

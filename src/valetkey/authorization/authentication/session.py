@@ -83,6 +83,11 @@ class SignedIn(Struct, frozen=True):
     session: Session
     user: User
 
+    @property
+    def must_add_factor(self) -> bool:
+        """Whether the user must add a second factor before anything else."""
+        return self.user.factor_required_at is not None
+
     def is_stale(self, now: Instant) -> bool:
         """Return whether its last use should be recorded again; at most once a minute."""
         return self.session.last_seen_at + _SEEN_EVERY <= now

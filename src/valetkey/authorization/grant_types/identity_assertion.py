@@ -211,6 +211,10 @@ def accept(
         return problem
     if tx.users.has_second_factor(user.uid):
         return not_accepted("second_factor", "an account without a second factor", "one with it")
+    if user.factor_required_at is not None:
+        return not_accepted(
+            "factor_required", "an account without a second factor", "one that must add it"
+        )
     api = _target(tx, request, assertion)
     if isinstance(api, Refusal):
         return api

@@ -44,7 +44,10 @@ async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenReq
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
-    """Create a grant for the authenticated user, unless a second factor protects the account."""
+    """Create a grant for the authenticated user.
+
+    Refused for an account that has a second factor, or must add one.
+    """
     client, now = request.client, request.now
     if request.user is None:
         return _refused("password.wrong")
@@ -61,6 +64,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         return problem
     if tx.users.has_second_factor(user.uid):
         return _refused("password.second_factor")
+    if user.factor_required_at is not None:
+        return _refused("password.factor_required")
     allowed = grantable(client, (api,)) - request.policy.own_scope
     default = (client.default_scope & allowed) or allowed if api.is_default else allowed
     scope = with_access(wanted_at(request.wanted_scope(), (api,)) or default, (api,))

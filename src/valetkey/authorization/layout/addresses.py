@@ -21,6 +21,7 @@ END_APP = "/account/apps/end"
 END_APPS = "/account/apps/end-all"
 SESSIONS = "/account/sessions"
 SECURITY = "/account/security"
+REQUIRED_FACTOR = "/account/security/second-factor"
 ACTIVITY = "/account/activity"
 DEVELOPER = "/developer"
 NEW_APP = "/developer/new"
@@ -78,13 +79,21 @@ _OWN_AREA = re.compile(
     r"(?:\?[A-Za-z0-9_.~=&+%-]*)?",
     re.ASCII,
 )
+# Pages that keep where a user was going: to another of these paths, or to an app.
+_ADDS_FACTOR = re.compile(
+    r"/account/security/(?:second-factor|passkeys/new|authenticator/new)"
+    r"\?(?:interaction|to)=[A-Za-z0-9_.~%/-]{1,7200}",
+    re.ASCII,
+)
 
 
 def safe_return_path(text: str | None) -> str:
     """Return the path, with its query, if it is in an area for signed-in users; otherwise ""."""
-    if text is None or len(text) > _LONGEST_PATH:
+    if text is None:
         return ""
-    return text if _OWN_AREA.fullmatch(text) else ""
+    if len(text) <= _LONGEST_PATH and _OWN_AREA.fullmatch(text):
+        return text
+    return text if _ADDS_FACTOR.fullmatch(text) else ""
 
 
 def returning_to(path: str, to: str) -> str:

@@ -47,6 +47,7 @@ class UserShown(Profile, frozen=True, kw_only=True):
     created_at: Moment
     changed_at: Moment
     disabled_at: Moment | None
+    factor_required_at: Moment | None
 
 
 class UserList(msgspec.Struct, frozen=True):
@@ -238,6 +239,7 @@ def shown(user: User) -> UserShown:
         created_at=user.created_at,
         changed_at=user.changed_at,
         disabled_at=user.disabled_at,
+        factor_required_at=user.factor_required_at,
     )
 
 

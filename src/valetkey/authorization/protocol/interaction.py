@@ -93,7 +93,8 @@ class SignedInUser(Struct, frozen=True):
 
     `methods` is how they signed in. `is_meant` is False if the request names another user by
     `id_token_hint` or by a `sub` in `claims`, `is_admitted` if they are in none of the groups that
-    the client, or one of the APIs, requires.
+    the client, or one of the APIs, requires. With `must_add_factor` they add a second factor before
+    anything else.
     """
 
     session_id: str
@@ -102,6 +103,7 @@ class SignedInUser(Struct, frozen=True):
     methods: tuple[str, ...] = ()
     is_meant: bool = True
     is_admitted: bool = True
+    must_add_factor: bool = False
 
 
 class InteractionState(Struct, frozen=True):
@@ -129,6 +131,15 @@ class SignUp(Struct, frozen=True):
     """Show the sign-up page."""
 
 
+class AddFactor(Struct, frozen=True):
+    """Show the page on which a required second factor is added.
+
+    `signs_in_again` says that the request needs more than this sign-in proved.
+    """
+
+    signs_in_again: bool = False
+
+
 class Ask(Struct, frozen=True):
     """Show the consent page. `changed` says that the client changed since the last consent."""
 
@@ -152,7 +163,7 @@ class Refuse(Struct, frozen=True):
     refusal: Refusal
 
 
-Step = SignIn | SignUp | Ask | Respond | Refuse
+Step = SignIn | SignUp | AddFactor | Ask | Respond | Refuse
 
 
 def state_of(
@@ -239,6 +250,9 @@ def check_acr(at: Progress) -> Step | None:
     needed = at.request.needed_acrs
     if not needed or set(needed).intersection(acrs_of(at.user.methods)):
         return None
+    # With a second factor the next sign-in may reach the acr that this one does not.
+    if at.user.must_add_factor and at.request.may_interact and at.state.signed_in_here:
+        return AddFactor(signs_in_again=True)
     return at.sign_in_or(_UNMET)
 
 
@@ -247,6 +261,13 @@ def check_sign_in_age(at: Progress) -> Step | None:
     if at.state.signed_in_here or not at.request.wants_fresh_sign_in(at.user.auth_time, at.now):
         return None
     return at.sign_in_or(_LOGIN_REQUIRED)
+
+
+def check_required_factor(at: Progress) -> Step | None:
+    """Require a second factor of whom an administrator requires one (Core section 3.1.2.6)."""
+    if not at.user.must_add_factor:
+        return None
+    return AddFactor() if at.request.may_interact else Refuse(_FACTOR_REQUIRED)
 
 
 def check_groups(at: Progress) -> Step | None:
@@ -411,6 +432,11 @@ _INTERACTION_REQUIRED = Refusal(
     ErrorCode.INTERACTION_REQUIRED,
     "an app at such an address is confirmed each time, and prompt=none forbids to ask",
     "interaction.interaction_required",
+)
+_FACTOR_REQUIRED = Refusal(
+    ErrorCode.INTERACTION_REQUIRED,
+    "the user must add a second factor first, and the request has prompt=none",
+    "interaction.factor_required",
 )
 _CONSENT_REQUIRED = Refusal(
     ErrorCode.CONSENT_REQUIRED,

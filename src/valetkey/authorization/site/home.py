@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.links import SIGN_UP
-from valetkey.authorization.layout.addresses import HOME, SIGN_IN
+from valetkey.authorization.layout.addresses import HOME, REQUIRED_FACTOR, SIGN_IN
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.account.overview import Overview
 from valetkey.authorization.site.page import (
@@ -22,6 +22,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
 from valetkey.config.sections.accounts import SignUp
 from valetkey.kernel.words import translatable
+from valetkey.web.exchange import Interrupt, see_other
 
 
 class HomePage(Struct, frozen=True):
@@ -74,6 +75,8 @@ async def _visitor(visit: Visit) -> HomeRequest:
     found = await browsers.signed_in(request)
     if found is None:
         return HomeRequest(request, signed_in=None)
+    if found.must_add_factor:
+        raise Interrupt(see_other(REQUIRED_FACTOR))
     browser, headers = browsers.browser(request)
     csrf = csrf_to_sign_out(browsers, browser, found)
     return HomeRequest(request, browser, csrf, headers, signed_in=found)

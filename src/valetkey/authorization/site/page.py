@@ -12,7 +12,12 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import Browsers, coming_from
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.layout.addresses import SIGN_IN, returning_to, safe_return_path
+from valetkey.authorization.layout.addresses import (
+    REQUIRED_FACTOR,
+    SIGN_IN,
+    returning_to,
+    safe_return_path,
+)
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.viewer import Declared, Menu, Navigation
 from valetkey.authorization.model.account.user import User
@@ -285,17 +290,32 @@ def visitor_request(
 
 
 async def signed_in(visit: Visit) -> SignedInRequest:
-    """Require that the user is signed in."""
+    """Require that the user is signed in, and has a second factor if one is required of them."""
     return signed_in_request(visit, await visit.browsers.signed_in(visit.request))
 
 
-def signed_in_request(visit: Visit, found: SignedIn | None) -> SignedInRequest:
-    """Return the request of a signed-in user. Raises Interrupt for a visitor who has to sign in."""
+async def signed_in_to_add_factor(visit: Visit) -> SignedInRequest:
+    """Require that the user is signed in: for the pages on which they add a required factor."""
+    found = await visit.browsers.signed_in(visit.request)
+    return signed_in_request(visit, found, adds_factor=True)
+
+
+def signed_in_request(
+    visit: Visit, found: SignedIn | None, *, adds_factor: bool = False
+) -> SignedInRequest:
+    """Return the request of a signed-in user.
+
+    Raises Interrupt for a visitor who has to sign in, and for a user who has to add a second factor
+    unless the page `adds_factor`.
+    """
     form = visit.form()
     if found is None:
         # The form of a signed-out user is lost; a page is shown once they have signed in.
         to = _here(visit.request) if form is None else ""
         raise Interrupt(see_other(returning_to(SIGN_IN, to)))
+    if found.must_add_factor and not adds_factor:
+        to = _here(visit.request) if form is None else ""
+        raise Interrupt(see_other(returning_to(REQUIRED_FACTOR, to)))
     # A token counts in its own area only: one of the account does nothing in the console.
     area = visit.request.path.split("/")[1]
     it = visitor_request(visit, form, area, found.session.id)
@@ -305,6 +325,11 @@ def signed_in_request(visit: Visit, found: SignedIn | None) -> SignedInRequest:
 async def confirmed(visit: Visit) -> SignedInRequest:
     """Require that the user proved who they are within ten minutes, by the strongest factor."""
     return await require_confirmed(visit.browsers, await signed_in(visit), "")
+
+
+async def confirmed_to_add_factor(visit: Visit) -> SignedInRequest:
+    """Require the same on the pages on which a user adds a required factor."""
+    return await require_confirmed(visit.browsers, await signed_in_to_add_factor(visit), "")
 
 
 def confirmed_before(path: str) -> Requirement[SignedInRequest]:

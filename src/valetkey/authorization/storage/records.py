@@ -258,7 +258,7 @@ class Events(Struct, frozen=True):
             " AND name IN ('password.changed', 'password.removed', 'passkey.added',"
             " 'passkey.renamed', 'passkey.removed', 'passkey_counter.fallen',"
             " 'authenticator.added', 'authenticator.removed', 'recovery_codes.issued',"
-            " 'factors.removed', 'identity.linked', 'identity.unlinked',"
+            " 'factors.removed', 'second_factor.waived', 'identity.linked', 'identity.unlinked',"
             " 'password_reset.requested', 'set_password_link.issued', 'email.restored',"
             " 'user.secured',"
             " 'api_token.issued', 'api_token.ended'))"

@@ -296,6 +296,21 @@ class Users(Struct, frozen=True):
 
         return read
 
+    def require_factor(self, uid: Uid, now: Instant) -> None:
+        """Require that the user adds a second factor before anything else."""
+        self.db.send(
+            "UPDATE users SET factor_required_at = :now WHERE uid = :uid", uid=uid, now=now
+        )
+
+    def waive_factor(self, uid: Uid) -> bool:
+        """Require no second factor of the user any more. False if none was required."""
+        waived = self.db.run(
+            "UPDATE users SET factor_required_at = NULL"
+            " WHERE uid = :uid AND factor_required_at IS NOT NULL",
+            uid=uid,
+        )
+        return waived == 1
+
     def has_second_factor(self, uid: Uid) -> bool:
         """Return whether the user needs more than a password to sign in."""
         row = self.db.row(

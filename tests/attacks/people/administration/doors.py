@@ -297,6 +297,7 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "POST /users/{uid}/reset-factors": Permission.RESET,
     "POST /users/{uid}/send-reset": Permission.RESET,
     "POST /users/{uid}/secure": Permission.USERS,
+    "DELETE /users/{uid}/required-factor": Permission.USERS,
     "POST /users/{uid}/export": Permission.USERS,
     "POST /users/{uid}/password-link": Permission.USERS,
     "POST /users/{uid}/verify-email": Permission.USERS,

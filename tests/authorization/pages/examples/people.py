@@ -260,6 +260,7 @@ def people_examples() -> Mapping[str, PageContext]:
         ),
         "admin_users_hostile": UsersPage("/admin/users", HOSTILE.name, "all", (HOSTILE,)),
         "admin_user": USER,
+        "admin_user_factor_required": replace(USER, factor_required=True),
         "admin_user_done": replace(USER, done=_BUTTONS["sign-out"].done, sessions=()),
         "admin_user_bare": replace(
             USER,

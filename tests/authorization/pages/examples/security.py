@@ -23,6 +23,7 @@ from valetkey.authorization.site.account.security.passkeys import (
     NewPasskeyPage,
     PasskeyPage,
 )
+from valetkey.authorization.site.account.security.required_factor import RequiredFactorPage
 from valetkey.authorization.site.sign_in.second_factor import SecondFactorPage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.kernel.replace import replace
@@ -66,6 +67,8 @@ def security_examples(person: CurrentUser, app: AskingApp) -> Mapping[str, PageC
     setup = f"{_SECURITY}/authenticator/new"
     new_app = NewAuthenticatorPage(setup, "v1.sealed", picture, size, _KEY)
     codes = tuple(f"ABCD-EFGH-JK{number}" for number in ("2M", "3M", "4M", "5M", "6M"))
+    new_codes = RecoveryCodesPage(f"{_SECURITY}/recovery-codes/download", "v1.sealed", codes * 2)
+    required = RequiredFactorPage(person, setup, f"{_SECURITY}/passkeys/new")
     remove = RemovePage(f"{_SECURITY}/x/remove", Removed.PASSKEY, name=_PHONE.name)
     return {
         "security_bare": bare,
@@ -100,11 +103,14 @@ def security_examples(person: CurrentUser, app: AskingApp) -> Mapping[str, PageC
         "passkey_new": replace(key, last_used=None, synced=False, wrong_name=True, name=""),
         "new_authenticator": new_app,
         "new_authenticator_wrong": replace(new_app, wrong=True),
+        "required_factor": required,
+        "required_factor_no_passkeys": replace(required, passkey_url=""),
+        "new_passkey_required": replace(new_key, back="/account/security/second-factor"),
+        "new_authenticator_required": replace(new_app, back="/account/security/second-factor"),
+        "recovery_codes_required": replace(new_codes, continue_url="/account/sessions"),
         "recovery": RecoveryPage(f"{_SECURITY}/recovery-codes", 7, ago(90_000)),
         "recovery_none": RecoveryPage(f"{_SECURITY}/recovery-codes", 0),
-        "recovery_codes": RecoveryCodesPage(
-            f"{_SECURITY}/recovery-codes/download", "v1.sealed", codes * 2
-        ),
+        "recovery_codes": new_codes,
         "remove_passkey": remove,
         "remove_passkey_last": replace(remove, last=True),
         "remove_passkey_only": replace(remove, impossible=True),

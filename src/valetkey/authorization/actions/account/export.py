@@ -136,6 +136,7 @@ def _profile(user: User) -> Said:
         "role": user.role,
         "created_at": _moment(user.created_at),
         "changed_at": _moment(user.changed_at),
+        "factor_required_at": _moment(user.factor_required_at),
     }
 
 

@@ -75,6 +75,7 @@ def add_passkey(
     )
     if not tx.credentials.add_passkey(passkey):
         return None
+    tx.users.waive_factor(user.uid)
     tx.events.add(PasskeyAdded(user.uid, passkey_id), now)
     return _first_codes(tx, user, fresh, key, now)
 
@@ -122,6 +123,7 @@ def add_authenticator(
     held = tx.users.find_to_change(user.uid)
     if held is None or not tx.credentials.add_authenticator(authenticator, step):
         return None
+    tx.users.waive_factor(user.uid)
     tx.events.add(AuthenticatorAdded(user.uid), now)
     return _first_codes(tx, user, fresh, key, now)
 

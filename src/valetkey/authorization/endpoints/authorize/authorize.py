@@ -20,7 +20,7 @@ from valetkey.authorization.endpoints.authorize.checks import (
 )
 from valetkey.authorization.endpoints.authorize.pending import Pending, address, decides_again
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.layout.addresses import CONSENT, SIGN_IN
+from valetkey.authorization.layout.addresses import CONSENT, REQUIRED_FACTOR, SIGN_IN
 from valetkey.authorization.layout.language_choice import requested_languages_cookie
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.authorization_request import (
@@ -31,6 +31,7 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.authorization_response import ResponseType
 from valetkey.authorization.protocol.interaction import (
     LONGEST,
+    AddFactor,
     Interaction,
     Refuse,
     Respond,
@@ -53,7 +54,9 @@ _NO_BODY = Form({})
 # Checked one by one, so that the error can be reported to the client.
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 _MULTIPLE = (RESOURCE,)
-_PAGES: Mapping[type[Step], str] = MappingProxyType({SignIn: SIGN_IN, SignUp: SIGN_UP})
+_PAGES: Mapping[type[Step], str] = MappingProxyType(
+    {SignIn: SIGN_IN, SignUp: SIGN_UP, AddFactor: REQUIRED_FACTOR}
+)
 
 
 class Authorize(Struct, frozen=True):
@@ -123,6 +126,8 @@ class Authorize(Struct, frozen=True):
             browser=self.server.cookies.browser_fingerprint(browser) or "",
             client_generation=pending.client.generation,
         )
+        if isinstance(step, AddFactor) and step.signs_in_again:
+            interaction = replace(interaction, signed_in="")
         url = address(self.server, _PAGES.get(type(step), CONSENT), interaction)
         if len(url) > LONGEST:
             return self._refuse(request, pending, _TOO_LONG)

@@ -102,6 +102,7 @@ STEP_CHECKS: tuple[Callable[[Progress], Step | None], ...] = (
     steps.check_named_user,
     steps.check_acr,
     steps.check_sign_in_age,
+    steps.check_required_factor,
     steps.check_groups,
     steps.check_decision,
     steps.check_consent,
@@ -327,7 +328,13 @@ def _signed_in_user(
     session = live.signed_in.session
     is_meant = not subjects or subjects <= {server.subjects.of(live.signed_in.user, client)}
     return SignedInUser(
-        session.id, session.auth_time, live.consent, session.methods, is_meant, admitted
+        session.id,
+        session.auth_time,
+        live.consent,
+        session.methods,
+        is_meant,
+        admitted,
+        live.signed_in.must_add_factor,
     )
 
 

@@ -165,6 +165,8 @@ class User(Struct, frozen=True):
     attributes: UserAttributes = UserAttributes.NOTHING
     disabled_by: str = ""
     """The SCIM credential whose directory disabled the account; "" for an administrator."""
+    factor_required_at: Instant | None = None
+    """Since when a second factor must be added before anything else; None for not at all."""
 
     @property
     def subject(self) -> str:

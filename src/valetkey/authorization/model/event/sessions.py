@@ -206,6 +206,14 @@ class DeviceStolen(ByAnonymous, frozen=True):
     device_id: str
 
 
+class SecondFactorWaived(Event, frozen=True):
+    """The second factor that a user had to add is no longer required."""
+
+    sentence = translatable("%(uid)s no longer has to add a second factor.")
+
+    uid: int
+
+
 class FactorsRemoved(Event, frozen=True):
     """All second factors of an account were removed by an administrator."""
 

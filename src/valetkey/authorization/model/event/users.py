@@ -55,7 +55,7 @@ class UserDisabled(Event, frozen=True):
 
 
 class UserSecured(Event, frozen=True):
-    """An account was secured: sign-in methods, sessions, grants and consents ended."""
+    """An account was secured: all access ended, and a second factor is required."""
 
     sentence = translatable("The account %(uid)s was secured.")
 

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.account.email_change import remove_sign_in_m
 from valetkey.authorization.actions.account.export import Origin, export
 from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.bulk_revocation import end_all_apps_of_user
+from valetkey.authorization.actions.bulk_revocation import end_consents_of_user
 from valetkey.authorization.actions.users import end_everything, sign_out_everywhere
 from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
@@ -15,7 +15,11 @@ from valetkey.authorization.model.account.email_address import ascii_email
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.sessions import FactorsRemoved, SessionEnded
+from valetkey.authorization.model.event.sessions import (
+    FactorsRemoved,
+    SecondFactorWaived,
+    SessionEnded,
+)
 from valetkey.authorization.model.event.users import (
     DataExported,
     PasswordResetRequested,
@@ -254,9 +258,10 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
     """End all access that someone else may have, and issue a set-password link.
 
     Sessions, grants, consents, remembered browsers, API tokens and open links end, a planned
-    deletion is cancelled, and every sign-in method is removed. Refused (conflict) for a disabled
-    account, and where no email can be sent; invalid without an address while a change of it can be
-    undone, because either address may be the attacker's.
+    deletion is cancelled, and every sign-in method is removed. After the next sign-in the user must
+    add a second factor before anything else. Refused (conflict) for a disabled account, and where
+    no email can be sent; invalid without an address while a change of it can be undone, because
+    either address may be the attacker's.
     """
     wanted, now = call.input(AccountSecured), call.now
     if user.disabled_at is not None:
@@ -271,10 +276,12 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
         _correct_email(tx, call, user, wanted.email)
     # Also where the address stays: the link that undoes its last change may be the attacker's.
     tx.users.release_email(user.uid)
-    end_all_apps_of_user(tx, user.uid, now, "account_secured")
     end_everything(tx, user, now, "account_secured")
+    end_consents_of_user(tx, user.uid, now, "account_secured")
     tx.users.drop_password(user.uid)
     remove_sign_in_methods(tx, user.uid, Instant(0), "account_secured", now)
+    # Possible for everyone: no setting or address of a server rules out authenticator apps.
+    tx.users.require_factor(user.uid, now)
     if tx.account_removals.cancel(user.uid):
         tx.events.add(RemovalCancelled(user.uid), now)
     tx.events.add(UserSecured(user.uid), now)
@@ -297,11 +304,12 @@ SECURE = Operation(
     "POST",
     f"{_ONE}/secure",
     Permission.USERS,
-    "Secure a compromised account: end all access, require a new password",
+    "Secure a compromised account: end all access, require a new password and a second factor",
     on_user(secure_account, but_oneself=True),
     description="Ends sessions, app access, consents, remembered browsers and API tokens. Removes "
     "the password, passkeys, authenticator app, recovery codes and linked accounts. The link sets "
-    "a new password once, within 7 days.",
+    "a new password once, within 7 days. After the next sign-in the user must add a passkey or an "
+    "authenticator app before anything else.",
     takes=AccountSecured,
     gives=PasswordLinkIssued,
     refuses=(409,),
@@ -325,6 +333,10 @@ SECURE = Operation(
                 ),
                 translatable("API tokens and invitations that the user issued are revoked."),
                 translatable(
+                    "After the next sign-in, the user must add a passkey or an authenticator app "
+                    "before anything else."
+                ),
+                translatable(
                     "Check the email address. If someone else changed it, enter the right one: "
                     "the old address is not notified, and its links stop working."
                 ),
@@ -347,6 +359,42 @@ SECURE = Operation(
             example="--password-link email",
             help="The link sets a new password once, within 7 days. Give --email if someone else "
             "changed the address.",
+        ),
+    ),
+)
+
+
+def waive_factor(tx: Transaction, call: Call, user: User) -> bool:
+    """Require no second factor of the user any more. False if none was required."""
+    waived = tx.users.waive_factor(user.uid)
+    if waived:
+        tx.events.add(SecondFactorWaived(user.uid), call.now)
+    return waived
+
+
+WAIVE_FACTOR = Operation(
+    "waive_user_factor",
+    "DELETE",
+    f"{_ONE}/required-factor",
+    Permission.USERS,
+    "Stop requiring a second factor of a user whose account was secured",
+    on_user(waive_factor, but_oneself=True),
+    description="The user can sign in with the new password alone.",
+    gives=Done,
+    refuses=(409,),
+    event=SecondFactorWaived,
+    recent=True,
+    buttons=(
+        Button(
+            "waive-factor",
+            translatable("Stop requiring a second factor"),
+            translatable(
+                "The account was secured. Without a second factor, its password alone protects it "
+                "again."
+            ),
+            translatable("A second factor is no longer required."),
+            offered=on(UserState, lambda it: it.user.factor_required_at is not None),
+            danger=True,
         ),
     ),
 )
@@ -390,4 +438,13 @@ EXPORT_DATA = Operation(
 )
 
 
-USER_ACCESS = (SIGN_OUT, SEND_RESET, RESET_FACTORS, VERIFY_EMAIL, SECURE, EXPORT_DATA, END_APP)
+USER_ACCESS = (
+    SIGN_OUT,
+    SEND_RESET,
+    RESET_FACTORS,
+    VERIFY_EMAIL,
+    SECURE,
+    WAIVE_FACTOR,
+    EXPORT_DATA,
+    END_APP,
+)

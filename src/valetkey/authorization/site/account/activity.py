@@ -72,6 +72,7 @@ _TOLD = {
         "authenticator.removed",
         "recovery_codes.issued",
         "factors.removed",
+        "second_factor.waived",
         "identity.linked",
         "identity.unlinked",
         "password_reset.requested",

@@ -1,5 +1,6 @@
 """Steps after the first factor: second factor, session, redirect."""
 
+import hashlib
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -315,7 +316,8 @@ class SignInFlow(Struct, frozen=True):
 
 
 def _name(target: ReturnTarget) -> str:
-    return target.about or f"to {target.to}"
+    # Hashed: a cookie would not hold the longest path.
+    return target.about or f"to {hashlib.sha256(target.to.encode()).hexdigest()}"
 
 
 def _insists_on_more(target: ReturnTarget, methods: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors import typed_codes
 from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.email.notices import Notices, SignInMethod
-from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
+from valetkey.authorization.layout.addresses import ADDRESSES, HOME, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
@@ -25,6 +25,11 @@ from valetkey.authorization.site.account.security.confirm import (
     RemovePage,
     require_still_signed_in,
 )
+from valetkey.authorization.site.account.security.required_factor import (
+    address_after,
+    back_of,
+    target_of,
+)
 from valetkey.authorization.site.page import (
     Act,
     Download,
@@ -34,6 +39,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed,
+    confirmed_to_add_factor,
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -79,6 +85,8 @@ class RecoveryCodesPage(Struct, frozen=True):
     download: str
     sealed: str
     codes: tuple[str, ...]
+    #: Where the user was going when a second factor was required; "" for the overview of security.
+    continue_url: str = ""
 
 
 class RecoveryCodes(Struct, frozen=True):
@@ -144,7 +152,9 @@ def show_codes(factors: Factors, request: SignedInRequest, codes: tuple[str, ...
         uid=request.user.uid, browser="", expires_at=later(request.now, _SHOWN), codes=codes
     )
     sealed = seal_ticket(shown, _RECOVERY_CODES, factors.keyring.sealer, factors.random)
-    return Show(RecoveryCodesPage(DOWNLOAD, sealed, codes))
+    required = request.signed_in.must_add_factor
+    way = address_after(target_of(request.request)) or (HOME if required else "")
+    return Show(RecoveryCodesPage(DOWNLOAD, sealed, codes, way))
 
 
 NEW = ADDRESSES["new_authenticator"]
@@ -180,6 +190,8 @@ class NewAuthenticatorPage(Struct, frozen=True):
     #: The same as text.
     key: str
     wrong: bool = False
+    #: The page that requires a second factor; "" if none is required.
+    back: str = ""
 
 
 class AuthenticatorApp(Struct, frozen=True):
@@ -193,7 +205,7 @@ class AuthenticatorApp(Struct, frozen=True):
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the set-up, and the confirmation before it is removed."""
         return (
-            Page(NEW, confirmed, self.show, Act(self.add, opaque=("code", "setup"))),
+            Page(NEW, confirmed_to_add_factor, self.show, Act(self.add, opaque=("code", "setup"))),
             Page(REMOVE, confirmed, self.ask_to_remove, Act(self.remove)),
         )
 
@@ -219,7 +231,7 @@ class AuthenticatorApp(Struct, frozen=True):
         setup = open_ticket(sealed, _Setup, _PURPOSE, self.browsers.keyring.sealer, _SETUP, now)
         if setup is None or setup.uid != user.uid or setup.session != request.session.id:
             # Expired, or of another user: start again.
-            return SeeOther(NEW)
+            return SeeOther(target_of(request.request).address_of(NEW))
         step = typed_codes.step_of(setup.key, request.form.get("code") or "", now)
         if step is None:
             return self._form(request, setup, wrong=True)
@@ -274,11 +286,12 @@ class AuthenticatorApp(Struct, frozen=True):
         address = typed_codes.address(setup.key, self.factors.name(), request.user.username)
         picture, size = qr_code(address)
         context = NewAuthenticatorPage(
-            action=NEW,
+            action=target_of(request.request).address_of(NEW),
             setup=seal_ticket(setup, _PURPOSE, self.browsers.keyring.sealer, self.browsers.random),
             picture=picture,
             size=size,
             key=typed_codes.written(setup.key),
             wrong=wrong,
+            back=back_of(request),
         )
         return Show(context, _BAD_REQUEST if wrong else 200)

@@ -33,7 +33,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
-    signed_in,
+    signed_in_to_add_factor,
 )
 from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -160,7 +160,8 @@ class Confirm(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the page of this feature."""
-        return (Page(CONFIRM, signed_in, self.show, Act(self.verify_factor, opaque=_OPAQUE)),)
+        act = Act(self.verify_factor, opaque=_OPAQUE)
+        return (Page(CONFIRM, signed_in_to_add_factor, self.show, act),)
 
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the form that asks for the password or another proof."""

@@ -26,6 +26,7 @@ from valetkey.authorization.site.account.security.confirm import (
     RemovePage,
     require_still_signed_in,
 )
+from valetkey.authorization.site.account.security.required_factor import back_of, target_of
 from valetkey.authorization.site.page import (
     Act,
     Outcome,
@@ -34,6 +35,7 @@ from valetkey.authorization.site.page import (
     Show,
     SignedInRequest,
     confirmed,
+    confirmed_to_add_factor,
     not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -63,6 +65,8 @@ class NewPasskeyPage(Struct, frozen=True):
     name: str
     wrong_name: bool = False
     failed: bool = False
+    #: The page that requires a second factor; "" if none is required.
+    back: str = ""
 
 
 class PasskeyPage(Struct, frozen=True):
@@ -94,7 +98,7 @@ class Passkeys(Struct, frozen=True):
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the pages of this feature."""
         return (
-            Page(NEW, confirmed, self.show_new, Act(self.add, opaque=_OPAQUE)),
+            Page(NEW, confirmed_to_add_factor, self.show_new, Act(self.add, opaque=_OPAQUE)),
             Page(PASSKEY, confirmed, self.show, Act(self.rename, opaque=_OPAQUE)),
             Page(REMOVE, confirmed, self.ask_to_remove, Act(self.remove)),
         )
@@ -223,11 +227,12 @@ class Passkeys(Struct, frozen=True):
         present = await self.store.read(lambda tx: tx.credentials.passkeys_of(user.uid))
         bound = self.browsers.cookies.browser_fingerprint(request.browser) or ""
         context = NewPasskeyPage(
-            action=NEW,
+            action=target_of(request.request).address_of(NEW),
             options=self.factors.passkeys.ask_to_register(user, present, bound, request.now),
             name=name,
             wrong_name=wrong_name,
             failed=failed,
+            back=back_of(request),
         )
         return Show(context, _BAD_REQUEST if wrong_name or failed else 200)
 

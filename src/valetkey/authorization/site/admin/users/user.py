@@ -115,6 +115,8 @@ class UserPage(Struct, frozen=True):
     preview_url: str = ""
     #: The directory that disabled the user by SCIM; "" for none.
     disabled_by: str = ""
+    #: Whether the user must add a second factor.
+    factor_required: bool = False
     api_roles: RolesPart = NO_ROLES
 
 
@@ -288,6 +290,7 @@ def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -
         events_url=f"{EVENTS}?person=uid:{user.uid}",
         ways=_BUTTONS.offers(state, powers, user_address(user.uid), user),
         done=done,
+        factor_required=user.factor_required_at is not None,
     )
 
 
