@@ -43,9 +43,9 @@ _LOCKS = (
 
 _PID = b"SELECT pg_backend_pid()"
 _IS_BLOCKED = b"SELECT ($1::bigint::int4 = ANY (pg_blocking_pids($2::bigint::int4)))::int4"
+# The time of its start, in microseconds, tells a server from others, and every role may see it.
 _SERVER = b"""
     SELECT pg_is_in_recovery()::int4,
-           (SELECT system_identifier FROM pg_control_system())::text,
            extract(epoch FROM pg_postmaster_start_time())::text,
            current_setting('synchronous_commit'),
            current_setting('fsync'),
@@ -266,13 +266,13 @@ def _server(pair: _Pair) -> tuple[str, ...]:
             side.begin(kind)
             found.append(_of_primary(side.ask(_SERVER)))
             side.end()
-    if len({row[1:3] for row in found}) > 1:
+    if len({row[1] for row in found}) > 1:
         raise DatabaseUnavailable(
             "PostgreSQL: two connections reached two servers; name an address in the setting "
             "database that leads to the primary only"
         )
     # The last one was asked in a transaction that writes, with its settings.
-    values = zip(_DURABLE.items(), found[-1][3:], strict=True)
+    values = zip(_DURABLE.items(), found[-1][2:], strict=True)
     return tuple(f"{name} = {value}" for (name, good), value in values if value not in good)
 
 

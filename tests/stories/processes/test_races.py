@@ -5,7 +5,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,18 +15,24 @@ import requests
 
 from tests.stories.processes.races import Outcome, Round, administrator, register
 from tests.stories.processes.serving import serving
+from tests.support.pgbouncer import pooling_transactions
 from tests.support.wait import CEILING
 from valetkey.testing.browser import UserAgent
 
 _ROUNDS = int(os.environ.get("VALETKEY_RACES", "1"))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=["sqlite", "postgres", "pooler"])
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "sqlite":
-        return "sqlite:///authorization.db"
+        yield "sqlite:///authorization.db"
+        return
     url: str = request.getfixturevalue("postgres_url")
-    return url
+    if request.param == "postgres":
+        yield url
+        return
+    with pooling_transactions(url) as pooled:
+        yield pooled
 
 
 def _deadlocks(database: str) -> int:
