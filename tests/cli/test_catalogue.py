@@ -14,7 +14,7 @@ from tests.cli.site import begin
 from valetkey.cli.catalogue import FILE, described, print_help
 from valetkey.cli.main import COMMANDS, valetkey
 
-_MOST_MODULES = 24
+_MOST_MODULES = 16
 """Of this package, for a help. One operation of administration needs hundreds."""
 
 _HEAVY = {
