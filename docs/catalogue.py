@@ -6,8 +6,11 @@ from inspect import cleandoc
 import click
 from msgspec import json
 
+from valetkey.authorization.features import FEATURES
 from valetkey.cli.catalogue import Described, Parameter
-from valetkey.cli.main import COMMANDS, valetkey
+from valetkey.cli.commands.groups import group_of
+from valetkey.cli.main import CORE_COMMANDS, valetkey
+from valetkey.kernel.replace import replace
 
 
 def catalogue() -> str:
@@ -15,9 +18,14 @@ def catalogue() -> str:
     root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
     lines = [
         f"{json.encode(path).decode()}:{json.encode(entry).decode()}"
-        for listed in COMMANDS
+        for listed in CORE_COMMANDS
         for path, entry in _entries(listed.command(), root, listed.name)
     ]
+    for group in (group for each in FEATURES for group in each.commands):
+        for path, entry in _entries(group_of(group.name), root, group.name):
+            told = replace(entry, purpose=group.purpose, guide=group.guide)
+            whole = told if path == group.name else entry
+            lines.append(f"{json.encode(path).decode()}:{json.encode(whole).decode()}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

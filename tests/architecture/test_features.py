@@ -32,7 +32,7 @@ _FACES = _LAYERS[1]
 """Nobody but the module `feature` imports them."""
 
 _WITHOUT = """
-import json, sys
+import importlib, json, sys
 from pathlib import Path
 from types import ModuleType
 
@@ -57,13 +57,20 @@ sys.modules[module.__name__] = package.features = module
 exec(compile(source.replace(line, ""), "features.py", "exec"), vars(module))
 # From here on it is the server without the feature.
 from click.testing import CliRunner
+from docs.catalogue import catalogue as every_command
 from tests.support.live import PASSWORD, live_servers
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.model.account.user import Role
-from valetkey.cli.main import valetkey
+from valetkey.cli import catalogue, main
 from valetkey.testing.browser import UserAgent
 
 TREES.pop(f"{name}/", None)
+# As `make docs` writes it.
+described = folder / "catalogue.json"
+described.write_text(every_command())
+catalogue.FILE = described
+catalogue._entries.cache_clear()
+importlib.reload(main)
 
 
 def make_owner(world):
@@ -94,7 +101,7 @@ with live_servers(folder) as world:
         assert answer.status == 200, (path, answer.status)
         found[path] = answer.text
 for arguments in ((), ("apply",), ("doctor",)):
-    answer = CliRunner().invoke(valetkey, [*arguments, "--help"])
+    answer = CliRunner().invoke(main.valetkey, [*arguments, "--help"])
     assert answer.exit_code == 0, answer.output
     found[" ".join(arguments)] = answer.output
 print(json.dumps(found))
@@ -174,6 +181,7 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     assert run.returncode == 0, run.stderr
     shown = json.loads(run.stdout)
     words = {operation.path.split("/")[1] for operation in feature.operations}
+    words |= {group.name for group in feature.commands}
     assert words
     named = {(where, word) for where, text in shown.items() for word in words if word in text}
     assert not named

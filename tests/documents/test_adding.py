@@ -37,7 +37,9 @@ from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.cli import options
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.commands.client import create
+from valetkey.cli.commands.groups import group_of
 from valetkey.cli.main import run
+from valetkey.cli.operations.command import names
 from valetkey.cli.register.clients import as_json
 from valetkey.config.catalogue import explain
 from valetkey.config.sections.portal import PortalSettings, Registrants
@@ -155,6 +157,8 @@ def feature(servers, grace):
     return {
         "page": text in page.text,
         "navigation": 'href="/admin/announcements"' in page.body,
+        "command": "announcement publish" in names(),
+        "group": group_of("announcement").help == "Publish and list announcements.",
         "event": "announcement.published" in [event.name for event in EVENTS],
         "admin API": "/announcements" in api["paths"],
     }

@@ -3,7 +3,7 @@
 Commands read it, too: it imports no pages, which load templates.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -54,6 +54,19 @@ def _nothing_sealed(tx: Transaction, reseal: Reseal) -> None:
     del tx, reseal
 
 
+class CommandGroup(Struct, frozen=True):
+    """A group of commands that follow from operations; the paths of these begin with its plural."""
+
+    name: str
+    purpose: str
+    """Its summary in the list of all commands."""
+    help: str
+    guide: str
+    """The page of the documentation that helps with an error of it."""
+    examples: Mapping[str, str]
+    """A value of each argument, for the examples in the help."""
+
+
 class Feature(Struct, frozen=True):
     """A feature; `needs` are the names of those that it imports."""
 
@@ -63,6 +76,7 @@ class Feature(Struct, frozen=True):
     operations: tuple[Operation, ...] = ()
     tag: str = ""
     """The tag of its operations in the OpenAPI document; its name if empty."""
+    commands: tuple[CommandGroup, ...] = ()
     hooks: Callable[[], Hooks] = Hooks
     """Makes what it does in transactions of others; each store has its own."""
     console: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages

@@ -5,7 +5,7 @@ completes, come from `catalogue.json`, which `make docs` writes from the command
 command that is not in it yet answers on its own. Everything else is done by the command.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -56,13 +56,18 @@ class Parameter(Struct, frozen=True, omit_defaults=True):
 
 
 class Described(Struct, frozen=True, omit_defaults=True):
-    """A command or a group; `runs` is true for a group that does something without a command."""
+    """A command or a group; `runs` is true for a group that does something without a command.
+
+    `purpose` is the summary of a feature's group, and `guide` the page that helps with its errors.
+    """
 
     help: str
     parameters: tuple[Parameter, ...] = ()
     is_group: bool = False
     runs: bool = False
     ignores_unknown_options: bool = False
+    purpose: str = ""
+    guide: str = ""
 
 
 def print_help(context: click.Context, name: str, words: Sequence[str]) -> None:
@@ -88,6 +93,13 @@ def described(name: str) -> click.Command | None:
     """Return the command as the catalogue describes it, or None. It does nothing when invoked."""
     found = _entries().get(name)
     return None if found is None else _built(name, json.decode(found, type=Described))
+
+
+def feature_groups() -> Iterator[tuple[str, Described]]:
+    """Return the groups of features, by name."""
+    for path, text in _entries().items():
+        if " " not in path and (found := json.decode(text, type=Described)).purpose:
+            yield path, found
 
 
 @cache

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.site.documentation import address_of, in_checkout
 from valetkey.cli import options
+from valetkey.cli.catalogue import feature_groups
 from valetkey.config.paths import supervisor_of
 from valetkey.kernel.refusal import OperatorError
 
@@ -48,7 +49,6 @@ GUIDES = (
     Guide(f"{_OPERATE}/automate-administration", ("admin-token",)),
     Guide(f"{_OPERATE}/make-it-look-like-yours", ("brand",), ("brand",)),
     Guide(f"{_OPERATE}/send-mail", (), ("mail",)),
-    Guide(f"{_OPERATE}/webhooks", ("webhook",)),
     Guide(f"{_OPERATE}/audit-log", ("events",), ("audit", "privacy")),
     Guide(f"{_OPERATE}/monitor", ("doctor",), ("log", "metrics", "traces")),
     Guide(
@@ -78,6 +78,7 @@ GUIDES = (
     Guide(f"{_USERS}/provision-by-scim", ("scim",), ("scim",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
     Guide(f"{_USERS}/sign-in-from-elsewhere", ("provider",), ("federation",)),
+    *(Guide(each.guide, (name,)) for name, each in feature_groups()),
 )
 """The guide with the longest match is used; the setting of the error comes before the command."""
 

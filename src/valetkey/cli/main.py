@@ -47,7 +47,7 @@ class Listed(Struct, frozen=True):
         return made
 
 
-COMMANDS = (
+CORE_COMMANDS = (
     Listed("demo", "run both servers with an example app", "Run"),
     Listed("init", "write a configuration for production, interactively", "Run"),
     Listed("serve", "run both servers, or one of them", "Run"),
@@ -62,7 +62,6 @@ COMMANDS = (
     Listed("group", "manage groups and their members", "Manage", derived=True),
     Listed("settings", "change settings while the servers run", "Manage", derived=True),
     Listed("provider", "let users sign in with other servers", "Manage", derived=True),
-    Listed("webhook", "send chosen events to other servers", "Manage", derived=True),
     Listed(
         "attribute",
         "declare attributes of accounts, such as a department",
@@ -86,6 +85,13 @@ COMMANDS = (
     Listed("config", "check the configuration, explain each setting", "Maintain"),
     Listed("database", "migrate, check, back up and copy the databases", "Maintain"),
     Listed("key", "show, rotate, back up and restore keys", "Maintain"),
+)
+COMMANDS = (
+    *CORE_COMMANDS,
+    *(
+        Listed(name, each.purpose, "Manage", derived=True)
+        for name, each in catalogue.feature_groups()
+    ),
 )
 
 

@@ -1,8 +1,8 @@
-"""Webhooks as a feature: what the server takes from this room."""
+"""Webhooks as a feature: what the server takes from them."""
 
 from typing import TYPE_CHECKING
 
-from valetkey.authorization.feature import Feature
+from valetkey.authorization.feature import CommandGroup, Feature
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.storage.transaction import Hooks
 from valetkey.authorization.webhooks.applied import DECLARED
@@ -29,11 +29,29 @@ def _portal(services: Services) -> "tuple[AnyPage, ...]":
     return portal_pages(services)
 
 
+_COMMANDS = CommandGroup(
+    "webhook",
+    purpose="send chosen events to other servers",
+    help="""
+    Send chosen events to other servers, with the servers running or stopped.
+
+    Receivers check the signature, as https://www.standardwebhooks.com describes.
+
+    Example: valetkey webhook create https://example.com/hook --event user.disabled
+    """,
+    guide="how-to/operate/webhooks",
+    examples={
+        "webhook_id": "wh_aLK10lrmv1k2fsuxsIlNQs",
+        "event_id": "ev_AGkvY2wN8jBqcf0a2kQ3Zw",
+    },
+)
+
 FEATURE = Feature(
     "webhooks",
     needs=("users", "clients", "audit", "mail", "portal"),
     events=EVENTS,
     operations=WEBHOOKS,
+    commands=(_COMMANDS,),
     hooks=lambda: Hooks((SubscribedEvents(),), (delete_of_client,)),
     console=_console,
     console_after="/admin/events",

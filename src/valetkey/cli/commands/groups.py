@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from valetkey.authorization.features import FEATURES
 from valetkey.authorization.model.account.email_address import is_mailable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
@@ -103,13 +104,6 @@ _HELP = {
 
     Example: valetkey provider test google
     """,
-    "webhook": """
-    Send chosen events to other servers, with the servers running or stopped.
-
-    Receivers check the signature, as https://www.standardwebhooks.com describes.
-
-    Example: valetkey webhook create https://example.com/hook --event user.disabled
-    """,
     "attribute": """
     Declare attributes of accounts, with the servers running or stopped.
 
@@ -128,6 +122,7 @@ _HELP = {
 
     Example: valetkey scim create Okta
     """,
+    **{group.name: group.help for each in FEATURES for group in each.commands},
 }
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.admin.clients import find_details as look_at_client
-from valetkey.authorization.features import OPERATIONS
+from valetkey.authorization.features import FEATURES, OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import CURSOR, Button, Operation
 from valetkey.authorization.operations.records import Done
@@ -48,14 +48,18 @@ _EXAMPLES = {
     "group": "engineering",
     "setting": "tokens.access_token_lifetime",
     "provider": "google",
-    "webhook_id": "wh_aLK10lrmv1k2fsuxsIlNQs",
-    "event_id": "ev_AGkvY2wN8jBqcf0a2kQ3Zw",
     "attribute": "department",
     "claim": "department",
     "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
     "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
     "credential_id": "sc_aLK10lrmv1k2fsuxsIlNQs",
     "invitation_id": "in_3q2-7wEjRWeJ1xDVZnQ0tA",
+    **{
+        argument: value
+        for each in FEATURES
+        for group in each.commands
+        for argument, value in group.examples.items()
+    },
 }
 
 
