@@ -139,7 +139,7 @@ REMOVE_OWNER = Operation(
     Permission.CLIENTS,
     "Remove a user from the team of a client",
     on_client(with_notices(AppChange.MEMBER_REMOVED, remove_owner)),
-    description="Webhooks and invitations that the user issued for it end. It may have no owner "
+    description="Invitations and all else that the user issued for it end. It may have no owner "
     "then: administrators manage it.",
     gives=Done,
     event=TeamMemberRemoved,

@@ -1,4 +1,4 @@
-"""Events of this server: keys, administration, webhooks."""
+"""Events of this server: keys, administration."""
 
 from typing import ClassVar
 
