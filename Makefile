@@ -24,6 +24,9 @@ $(NARROW): ; @:
 endif
 endif
 
+# Three workers for two cores: a test of whole processes waits as long as it computes.
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+
 .PHONY: $(KNOWN)
 
 words:
@@ -52,7 +55,7 @@ demo: .venv/.runtime
 	@PATH='$(TYPED)' $(BIN)/valetkey demo --walk --stay
 
 test: .venv/.dev tests/clients/node_modules/.stamp
-	@$(BIN)/python -m $(if $(NARROW),tests.subject $(NARROW),pytest -n 2 --dist loadfile --no-loadscope-reorder)
+	@$(BIN)/python -m $(if $(NARROW),tests.subject $(NARROW),pytest $(PARALLEL))
 
 interop: .venv/.dev
 	@$(BIN)/python -m pytest tests/clients/interop/*.py
@@ -80,7 +83,7 @@ format: .venv/.dev
 
 coverage: .venv/.dev tests/clients/node_modules/.stamp
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/coverage run -m pytest $(PARALLEL)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

@@ -25,6 +25,8 @@ from tests.reliability.shifted import ShiftedClock
 from tests.support import postgres
 from tests.support.wait import wait_until
 
+_OFTEN = 0.2
+"""Seconds between two questions to Prometheus, which scrapes every two seconds."""
 _TIMEOUTS = (
     '[database]\nanswer_timeout = "2s"\nstatement_timeout = "1s"\nlock_timeout = "1s"\n'
     'connect_timeout = "2s"\n'
@@ -66,7 +68,7 @@ class Site:
             found = asked(f"{self.api}/alerts")["alerts"]
             return any(each["labels"]["alertname"] == name for each in found)
 
-        wait_until(fires, f"no alert: {name}")
+        wait_until(fires, f"no alert: {name}", every=_OFTEN)
 
     def restarts(self) -> int:
         """Return how many starts of the worker Prometheus has seen, but for the first."""
@@ -83,7 +85,7 @@ class Site:
             told = [f"{each['found']} {each['next']}" for each in bad]
             return all(any(text in each for each in told) for text in texts)
 
-        wait_until(found, f"doctor does not say: {texts}")
+        wait_until(found, f"doctor does not say: {texts}", every=_OFTEN)
 
 
 @contextmanager
@@ -105,7 +107,7 @@ def _site(
         node.environment = clock.environment
     with stopped_in_the_end(node), prometheus(here / "prometheus", metrics, _rules()) as api:
         node.start()
-        with asking(address, address, clients=2) as load:
+        with asking(address, address, clients=2, pause=0.1) as load:
             wait_until(lambda: load.answers["200"] > 10)
             # What changed before the first scrape is no increase.
             wait_until(lambda: asked(f"{api}/query?query=valetkey_clock_steps_total")["result"])
@@ -153,7 +155,7 @@ def test_worker_that_is_killed_again_and_again(tmp_path: Path) -> None:
             os.kill(worker, signal.SIGKILL)
             wait_until(lambda worker=worker: it.node.workers() not in ([], [worker]))  # type: ignore[misc]
             # Prometheus does not see a worker that is killed before it was scraped.
-            wait_until(lambda kills=kills: it.restarts() == kills)  # type: ignore[misc]
+            wait_until(lambda kills=kills: it.restarts() == kills, every=_OFTEN)  # type: ignore[misc]
         it.logs("worker.restarting", '"SIGKILL"')
         it.alerts("ValetkeyWorkerRestarts")
 

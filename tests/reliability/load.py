@@ -16,7 +16,7 @@ _FORM = urlencode(
     {"grant_type": "client_credentials", "client_id": "printer", "client_secret": SECRET}
 )
 _HEADERS = {"Content-Type": "application/x-www-form-urlencoded"}
-_PAUSE = 0.01  # seconds between two requests of one client
+_PAUSE = 0.01
 
 
 @dataclass
@@ -25,6 +25,8 @@ class Load:
 
     address: str
     host: str
+    pause: float = _PAUSE
+    """Seconds between two requests of one client."""
     answers: Counter[str] = field(default_factory=Counter[str])
     took: list[float] = field(default_factory=list[float])
     """The seconds of each request."""
@@ -49,7 +51,7 @@ class Load:
     def ask(self) -> None:
         """Ask over one connection after the other, until the load is over."""
         connection = http.client.HTTPConnection(self.address, timeout=CEILING)
-        while not self._over.wait(_PAUSE):
+        while not self._over.wait(self.pause):
             began = time.monotonic()
             try:
                 connection.request("POST", "/oauth/token", _FORM, {**_HEADERS, "Host": self.host})
@@ -70,9 +72,9 @@ class Load:
 
 
 @contextmanager
-def asking(address: str, host: str, *, clients: int = 4) -> Generator[Load]:
+def asking(address: str, host: str, *, clients: int = 4, pause: float = _PAUSE) -> Generator[Load]:
     """Load on `address`, whose Host is `host`, for as long as the block lasts."""
-    load = Load(address, host)
+    load = Load(address, host, pause)
     threads = [threading.Thread(target=load.ask) for _ in range(clients)]
     for thread in threads:
         thread.start()

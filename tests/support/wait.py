@@ -17,12 +17,15 @@ CEILING = 110.0
 _EVERY = 0.01
 
 
-def wait_until(condition: Callable[[], T], what: str = "") -> T:
-    """What `condition` gives as soon as it is true. Raises AssertionError if it never is."""
+def wait_until(condition: Callable[[], T], what: str = "", *, every: float = _EVERY) -> T:
+    """What `condition` gives as soon as it is true. Raises AssertionError if it never is.
+
+    It is asked `every` so many seconds: less often where asking takes a process or a request.
+    """
     deadline = time.monotonic() + CEILING
     while not (found := condition()):
         assert time.monotonic() < deadline, what or "it never happened"
-        time.sleep(_EVERY)
+        time.sleep(every)
     return found
 
 
