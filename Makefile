@@ -25,7 +25,7 @@ endif
 endif
 
 # Three workers for two cores: a test of whole processes waits as long as it computes.
-PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: $(KNOWN)
 
