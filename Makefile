@@ -24,7 +24,6 @@ $(NARROW): ; @:
 endif
 endif
 
-# Three workers for two cores: a test of whole processes waits as long as it computes.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: $(KNOWN)
