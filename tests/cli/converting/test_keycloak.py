@@ -251,9 +251,19 @@ def test_what_is_left_out_is_listed_with_the_reason(tmp_path: Path) -> None:
         "identityProviders google": "[[federation.providers]]",
         "client scope orders": "[[apis]]",
         "user storage ldap": "SCIM",
+        "group /staff/R & D": "staff.R-D",
     }.items():
         assert why in left.pop(what), what
     assert not [what for what in left if "account" in what]
+
+
+def test_groups_and_roles_with_another_name_are_listed(tmp_path: Path) -> None:
+    groups = [{"name": name} for name in ("C++", "C#", "admin", "plain")]
+    realm = {"realm": "x", "groups": groups, "roles": {"realm": [{"name": "admin"}]}}
+    left = {each["what"]: each["reason"] for each in _convert(tmp_path, realm).json["left_out"]}
+    assert list(left) == ["group /C++", "group /C#", "role admin"]
+    for what, name in {"group /C++": "C:", "group /C#": "C-2:", "role admin": "admin-2:"}.items():
+        assert f"the group is {name}" in left[what]
 
 
 def test_other_files_and_existing_ones_are_refused(tmp_path: Path) -> None:

@@ -321,6 +321,8 @@ class _Conversion:
                 yield name
 
     def _groups(self) -> Iterator[Json]:
+        for what, name in self.roles.renamed():
+            self._leave(what, f"the group is {name}: its own name is taken, or not one of a group")
         named = [
             *((self.roles.group_names[path], "") for path in self.roles.groups),
             *((name, self.roles.described(role)) for role, name in self.roles.role_names.items()),
@@ -534,6 +536,15 @@ class _Roles:
             for client, name in self._known
             if name and name not in _OWN_ROLES | {own} and client not in _OWN_CLIENTS
         }
+
+    def renamed(self) -> Iterator[tuple[str, str]]:
+        """Yield the groups and roles with another name here, which apps must be told, and it."""
+        for path, name in self.group_names.items():
+            if name != path.strip("/").replace("/", "."):
+                yield f"group {path}", name
+        for (client, role), name in self.role_names.items():
+            if name != (said := f"{client}.{role}" if client else role):
+                yield f"role {said}", name
 
     def described(self, role: tuple[str, str]) -> str:
         """Return the description of a role, unless it is a placeholder."""
