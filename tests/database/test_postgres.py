@@ -52,6 +52,7 @@ def test_promised_database_options_are_enabled(postgres_url: str) -> None:
         "synchronous_commit": "on",
         "statement_timeout": "5s",
         "lock_timeout": "3s",
+        "jit": "off",
         "idle_in_transaction_session_timeout": "10s",
         "application_name": "valetkey",
     }

@@ -38,13 +38,15 @@ _DEFAULTS: Mapping[str, str] = {
 }
 _LEAST_CONNECT_TIMEOUT = 2  # seconds; libpq raises smaller values to this
 # A transaction is confirmed after its commit is on disk. remote_apply, where configured, is
-# stronger and is kept. Transactions that write say so in their BEGIN.
+# stronger and is kept. Transactions that write say so in their BEGIN. Statements read few rows, but
+# the estimate of one may be high: compiling it would take a hundred times as long as running it.
 _SETTINGS = b"""
     SELECT set_config('statement_timeout', $1, false),
            set_config('lock_timeout', $2, false),
            set_config('idle_in_transaction_session_timeout', $3, false),
            set_config('synchronous_commit', CASE current_setting('synchronous_commit')
                       WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
+           set_config('jit', 'off', false),
            set_config('default_transaction_read_only', 'on', false)
 """
 # The settings for one transaction, where a proxy assigns each to another server connection.
