@@ -55,7 +55,7 @@ _WHOLE = (
 _OFFLINE = "restoration.py"
 
 # What a bounded question found, being counted or ordered.
-_FOUND = frozenset({"counted", "due", "found", "walk"})
+_FOUND = frozenset({"counted", "due", "found"})
 
 _Plan = Mapping[str, object]
 
