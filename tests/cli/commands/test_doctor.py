@@ -11,6 +11,7 @@ from typing import Any
 from tests.cli.running import PROGRAM, Ran, clean_environment, valetkey
 from tests.cli.site import begin, configure, configure_ports, serving
 from valetkey.authorization.actions.inspection.inspector import Inspector
+from valetkey.authorization.features import CHECKS
 from valetkey.cli.doctoring.canary import holds
 from valetkey.cli.register.store import foundation_without_setup
 from valetkey.config.load import load
@@ -137,7 +138,7 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
         settings = load(file, {})
         it = foundation_without_setup(settings)
         try:
-            inspector = Inspector(settings, it.store, it.keyring, it.roles)
+            inspector = Inspector(settings, it.store, it.keyring, it.roles, CHECKS)
             found = await inspector.findings(it.runtime.now())
         finally:
             await it.close()
