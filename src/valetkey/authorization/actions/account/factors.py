@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from valetkey.authorization.authentication.factors import typed_codes
 from valetkey.authorization.authentication.factors.device import forget_devices
 from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
-from valetkey.authorization.authentication.session import close_session
+from valetkey.authorization.authentication.session import close_session, end_sessions
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.sessions import (
@@ -59,11 +59,13 @@ def add_passkey(
     fresh: FreshCodes,
     key: FingerprintKey,
     now: Instant,
+    *,
+    session_id: str = "",
 ) -> tuple[str, ...] | None:
     """Add a passkey. Return the recovery codes if it is the first factor, otherwise an empty tuple.
 
-    Returns None if the response was used before, the passkey is registered already, or the account
-    has too many.
+    If it was required, all sessions but `session_id` end. Returns None if the response was used
+    before, the passkey is registered already, or the account has too many.
     """
     held = tx.users.find_to_change(user.uid)
     if held is None or len(tx.credentials.passkeys_of(user.uid)) >= MOST:
@@ -75,9 +77,15 @@ def add_passkey(
     )
     if not tx.credentials.add_passkey(passkey):
         return None
-    tx.users.waive_factor(user.uid)
+    _end_requirement(tx, user, session_id, now)
     tx.events.add(PasskeyAdded(user.uid, passkey_id), now)
     return _first_codes(tx, user, fresh, key, now)
+
+
+def _end_requirement(tx: Transaction, user: User, session_id: str, now: Instant) -> None:
+    # The password alone started the others: it must not be enough to wait for the user's factor.
+    if tx.users.waive_factor(user.uid):
+        end_sessions(tx, user.uid, now, "signed_out_elsewhere", keep=session_id)
 
 
 def rename_passkey(tx: Transaction, user: User, passkey_id: str, name: str, now: Instant) -> bool:
@@ -118,12 +126,17 @@ def add_authenticator(
     fresh: FreshCodes,
     key: FingerprintKey,
     now: Instant,
+    *,
+    session_id: str = "",
 ) -> tuple[str, ...] | None:
-    """Add the app. Return recovery codes for a first factor, else (); None if there was an app."""
+    """Add the app. Return recovery codes for a first factor, else (); None if there was an app.
+
+    If a factor was required, all sessions but `session_id` end.
+    """
     held = tx.users.find_to_change(user.uid)
     if held is None or not tx.credentials.add_authenticator(authenticator, step):
         return None
-    tx.users.waive_factor(user.uid)
+    _end_requirement(tx, user, session_id, now)
     tx.events.add(AuthenticatorAdded(user.uid), now)
     return _first_codes(tx, user, fresh, key, now)
 

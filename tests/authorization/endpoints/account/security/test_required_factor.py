@@ -98,6 +98,21 @@ def test_user_continues_to_the_page_after_adding_a_factor(
     run(tmp_path, story, database_url)
 
 
+def test_other_sessions_end_when_the_factor_is_added(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        bob = await secured(it)
+        page = await bob.sign_in(await bob.get("/oauth/sign-in"), "bob", WORD)
+        other = it.browser()
+        await other.sign_in(await other.get("/oauth/sign-in"), "bob", WORD)
+        assert (await other.get("/account/apps")).location.startswith(REQUIRED)
+        await with_app(it, bob, page)
+        assert (await bob.get("/account/apps")).status == 200
+        assert (await other.get("/account/apps")).location.startswith("/oauth/sign-in")
+        assert (await other.ask(prompt="none")).told["error"] == "login_required"
+
+    run(tmp_path, story, database_url)
+
+
 def test_user_continues_to_the_start_page_without_another_place(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         bob = await secured(it)

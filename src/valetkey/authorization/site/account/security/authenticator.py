@@ -243,7 +243,9 @@ class AuthenticatorApp(Struct, frozen=True):
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
             there = require_still_signed_in(tx, self.browsers, request)
-            codes = add_authenticator(tx, there, authenticator, step, fresh, key, now)
+            codes = add_authenticator(
+                tx, there, authenticator, step, fresh, key, now, session_id=request.session.id
+            )
             if codes is None:
                 return None
             self.notices.sign_in_method_added(tx, there, SignInMethod.AUTHENTICATOR, now)

@@ -133,7 +133,10 @@ class Passkeys(Struct, frozen=True):
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
             user = require_still_signed_in(tx, self.browsers, request)
-            codes = add_passkey(tx, user, name, made, passkey_id, fresh, key, now)
+            session_id = request.session.id
+            codes = add_passkey(
+                tx, user, name, made, passkey_id, fresh, key, now, session_id=session_id
+            )
             if codes is None:
                 return None
             self.notices.sign_in_method_added(tx, user, SignInMethod.PASSKEY, now)
