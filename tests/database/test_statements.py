@@ -42,8 +42,8 @@ _FOLDING = {
 
 
 def _schemas() -> dict[str, str]:
-    """Of each package that has tables, the package of their migrations."""
-    found = {path.parent.relative_to(ROOT.parent) for path in ROOT.rglob("*.sql")}
+    """Of each package that has tables, the package of their migrations, which finds all of them."""
+    found = {path.parent.relative_to(ROOT.parent) for path in ROOT.rglob("storage/schema/*.sql")}
     return {folder.parts[1]: ".".join(folder.parts) for folder in found}
 
 
