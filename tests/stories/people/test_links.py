@@ -76,6 +76,7 @@ BY_PROGRAMS = {
     ("/admin/selected-groups/{act}", "GET"): "a change of the language on the page before",
     ("/admin/selected-groups/{act}", "POST"): "the list of groups, if there are any: test_selected",
     ("/account", "GET"): "people type it",
+    ("/account/security/second-factor", "GET"): "a secured account: test_required_factor",
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
     ("/pictures/{name}", "GET"): "the profile of a user who uploaded a picture: test_picture",
     ("/account/profile/picture/remove", "POST"): "the same profile: test_picture",
