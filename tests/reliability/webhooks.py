@@ -24,6 +24,7 @@ from tests.support import postgres
 from tests.support.wait import until_found
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.features import hooks
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.users import UserEnabled
@@ -34,6 +35,7 @@ from valetkey.authorization.webhooks.model import LEASE, Webhook, secret_place
 from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.config.sections.mail import MailSettings
 from valetkey.database.connect import connect
+from valetkey.database.engine import Engine
 from valetkey.database.migrate import migrate
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
@@ -51,6 +53,10 @@ _SENDERS = 2
 _STILL = 3.0
 _ANSWER = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
 _PROCESSES = multiprocessing.get_context("forkserver")
+
+
+def _store(engine: Engine) -> Store:
+    return Store(engine, SYSTEM.random, hooks=hooks())
 
 
 def webhook_delivery(folder: Path, times: int, chance: random.Random) -> Outcome:
@@ -148,7 +154,7 @@ class _Senders:
 async def _run(url: str, kills: int, chance: random.Random) -> _Found:
     engine = connect(url, directory=Path("/"))
     await migrate(engine, "valetkey.authorization.storage.schema")
-    store, keyring = Store(engine, SYSTEM.random), Keyring.fresh(SYSTEM.random)
+    store, keyring = _store(engine), Keyring.fresh(SYSTEM.random)
     secret, port = fresh_webhook_secret(SYSTEM.random), free_port()
     sealed = keyring.sealer.seal(secret.encode(), secret_place("wh_1"), SYSTEM.random)
     now = SYSTEM.now()
@@ -284,7 +290,7 @@ def _send(url: str, keyring: str, clock: c_longlong) -> None:
 async def _sending(url: str, text: str, clock: c_longlong) -> None:
     keyring = Keyring.parse(text)
     runtime = Runtime(lambda: Instant(SYSTEM.now() + clock.value), SYSTEM.random)
-    store = Store(connect(url, directory=Path("/")), SYSTEM.random)
+    store = _store(connect(url, directory=Path("/")))
     http = OutboundHttp((ip_network("127.0.0.0/8"),), runtime.now)
     delivery = WebhookDelivery(
         store.acting(BY_SYSTEM),

@@ -216,8 +216,11 @@ class Store:
         return ActorStore(self.engine, self.random, done_by, self.hooks, self.records_addresses)
 
     def listener(self, kind: type[L]) -> L:
-        """Return the listener of this kind. Raises StopIteration without one."""
-        return next(each for each in self.hooks.listeners if isinstance(each, kind))
+        """Return the listener of this kind. Raises LookupError if the store has none."""
+        for each in self.hooks.listeners:
+            if isinstance(each, kind):
+                return each
+        raise LookupError(f"this store has no {kind.__name__}")
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
