@@ -138,6 +138,31 @@ def test_news_that_could_not_be_written_comes_again_with_the_next() -> None:
     asyncio.run(story())
 
 
+def test_follower_that_ends_while_it_stores_news_stores_it() -> None:
+    async def story() -> None:
+        told: list[Page] = []
+        begun = asyncio.Event()
+
+        async def keep(page: Page) -> bool:
+            told.append(page)
+            begun.set()
+            if len(told) == 1:
+                await asyncio.Event().wait()
+            return True
+
+        async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
+            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, keep=keep)
+            issuer.revoke("grant", "gr_1")
+            following = asyncio.create_task(revocations.follow(issuer.clock.now))
+            async with asyncio.timeout(60):
+                await begun.wait()
+            following.cancel()
+            await asyncio.wait([following])
+            assert [[entry.id for entry in page.revocations] for page in told] == [["gr_1"]] * 2
+
+    asyncio.run(story())
+
+
 class _Feed:
     """Answers one after the other, as the issuer would."""
 

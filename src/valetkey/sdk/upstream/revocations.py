@@ -160,13 +160,18 @@ class Revocations:
 
         A stream delivers them within a second; when it breaks or falls silent, the feed is polled.
         """
-        while True:
-            # Poll at least once each time: a stream that delivers nothing must not hide
-            # revocations for long.
-            heard = await self._listen(now)
-            for _ in range(1 if heard else _LOOKS):
-                await self.poll(now())
-                await asyncio.sleep(EVERY)
+        try:
+            while True:
+                # Poll at least once each time: a stream that delivers nothing must not hide
+                # revocations for long.
+                heard = await self._listen(now)
+                for _ in range(1 if heard else _LOOKS):
+                    await self.poll(now())
+                    await asyncio.sleep(EVERY)
+        finally:
+            # Cancelled between taking entries and storing them: a restart must not forget them.
+            if self._unsaved:
+                await self._write(self._cursor, now())
 
     async def _listen(self, now: Callable[[], Instant]) -> bool:
         """Follow the stream until it ends; return whether it delivered anything."""
