@@ -10,7 +10,8 @@ import msgspec
 from valetkey.cli import say
 from valetkey.cli.applying.file import MEGABYTES
 from valetkey.cli.applying.toml import toml_tables
-from valetkey.cli.converting.keycloak import Converted, Json, convert, realm_of
+from valetkey.cli.converting.json_values import Json
+from valetkey.cli.converting.keycloak import Converted, convert, realm_of
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 

@@ -31,10 +31,17 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.reasons import REASONS
+from valetkey.cli.converting.json_values import (
+    Json,
+    object_in,
+    objects_in,
+    text_in,
+    text_values_in,
+    texts_in,
+    tuple_in,
+)
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.secret import Secret
-
-Json = Mapping[str, object]
 
 _OWN_CLIENTS = frozenset(
     {
@@ -146,7 +153,7 @@ class _Conversion:
 
     def __init__(self, realm: Json, random: Callable[[int], bytes]) -> None:
         self.realm = realm
-        self.name = _text(realm.get("realm")) or "realm"
+        self.name = text_in(realm.get("realm")) or "realm"
         self.random = random
         self.left: list[LeftOut] = []
         self.users: list[Json] = []
@@ -158,8 +165,8 @@ class _Conversion:
         self.roles = _Roles(realm)
 
     def convert(self) -> Converted:
-        for user in _objects(self.realm.get("users")):
-            client = _text(user.get("serviceAccountClientId"))
+        for user in objects_in(self.realm.get("users")):
+            client = text_in(user.get("serviceAccountClientId"))
             if not client:
                 self._user(user)
             elif any(True for _ in self.roles.of(user)):
@@ -181,8 +188,8 @@ class _Conversion:
     # Users
 
     def _user(self, user: Json) -> None:
-        said = _text(user.get("username"))
-        what, email = f"user {said}", _text(user.get("email"))
+        said = text_in(user.get("username"))
+        what, email = f"user {said}", text_in(user.get("email"))
         if not email or fold(email) in self.emails:
             why = "another user has its email address" if email else "it has no email address"
             self._leave(what, why)
@@ -223,7 +230,7 @@ class _Conversion:
 
     def _judged(self, what: str, username: str, email: str, user: Json) -> dict[str, object] | None:
         """Return the row without the claims that break a rule; None if the rest does, too."""
-        first, last = _text(user.get("firstName")), _text(user.get("lastName"))
+        first, last = text_in(user.get("firstName")), text_in(user.get("lastName"))
         row: dict[str, object] = {
             "username": username,
             "email": email,
@@ -248,8 +255,8 @@ class _Conversion:
 
     def _hash(self, what: str, user: Json) -> str:
         stored = ""
-        for credential in _objects(user.get("credentials")):
-            kind = _text(credential.get("type"))
+        for credential in objects_in(user.get("credentials")):
+            kind = text_in(credential.get("type"))
             if kind != "password":
                 self._leave(f"{what}, {kind or 'credential'}", "second factors are added again")
                 continue
@@ -262,21 +269,21 @@ class _Conversion:
         return stored
 
     def _password(self, credential: Json) -> str:
-        if plain := _text(credential.get("value")):
+        if plain := text_in(credential.get("value")):
             prepared = prepare(plain)
             salt = self.random(_SALT)
             return hash_prepared(prepared, PasswordSettings(), salt) if prepared else ""
-        secret = _object_in(credential.get("secretData")) or {
+        secret = object_in(credential.get("secretData")) or {
             "value": credential.get("hashedSaltedValue"),
             "salt": credential.get("salt"),
         }
-        costs = _object_in(credential.get("credentialData")) or credential
-        algorithm = _text(costs.get("algorithm")) or "pbkdf2"
+        costs = object_in(credential.get("credentialData")) or credential
+        algorithm = text_in(costs.get("algorithm")) or "pbkdf2"
         iterations = costs.get("hashIterations")
-        salted, value = (_text(secret.get(name)).rstrip("=") for name in ("salt", "value"))
+        salted, value = (text_in(secret.get(name)).rstrip("=") for name in ("salt", "value"))
         if algorithm.startswith("argon2"):
             more = cast("Json", costs.get("additionalParameters") or {})
-            told = {name: (_texts(more.get(name)) or [""])[0] for name in _ARGON2}
+            told = {name: (texts_in(more.get(name)) or [""])[0] for name in _ARGON2}
             kind = f"argon2{told['type']}" if algorithm == "argon2" else algorithm
             cost = f"m={told['memory']},t={iterations},p={told['parallelism']}"
             version = _ARGON2_VERSIONS.get(told["version"], 19)
@@ -289,7 +296,7 @@ class _Conversion:
         found: dict[str, object] = {}
         declared = self.attributes
         given = {name: each for name, each in _attributes_of(user).items() if name not in _CLAIMS}
-        if subject := _text(user.get("id")):
+        if subject := text_in(user.get("id")):
             given = {_FORMER_SUB: [subject], **given}
         for said, values in given.items():
             name = re.sub(r"[^A-Za-z0-9_]+", "_", said)[:40]
@@ -313,7 +320,7 @@ class _Conversion:
     # Groups
 
     def _groups_of(self, user: Json) -> Iterator[str]:
-        paths = [path for path in _texts(user.get("groups")) if path in self.roles.groups]
+        paths = [path for path in texts_in(user.get("groups")) if path in self.roles.groups]
         for path in dict.fromkeys(paths):
             yield self.roles.group_names[path]
         for role in dict.fromkeys(self.roles.of(user)):
@@ -342,12 +349,12 @@ class _Conversion:
 
     def _clients(self) -> Iterator[Json]:
         seen: set[str] = set()
-        for client in _objects(self.realm.get("clients")):
-            client_id = _text(client.get("clientId"))
+        for client in objects_in(self.realm.get("clients")):
+            client_id = text_in(client.get("clientId"))
             what = f"client {client_id}"
             if client_id in _OWN_CLIENTS or client_id == f"{self.name}-realm":
                 continue
-            if _text(client.get("protocol")) == "saml":
+            if text_in(client.get("protocol")) == "saml":
                 self._leave(what, "SAML is not supported")
             elif client.get("bearerOnly") is True:
                 self._leave(
@@ -362,18 +369,18 @@ class _Conversion:
                 yield made
 
     def _client(self, what: str, client: Json) -> Json | None:
-        attributes = _texts_of(client.get("attributes"))
+        attributes = text_values_in(client.get("attributes"))
         grants = _grants_of(client, attributes)
-        uris = self._uris(what, "redirect URI", _texts(client.get("redirectUris")), client)
+        uris = self._uris(what, "redirect URI", texts_in(client.get("redirectUris")), client)
         after = attributes.get("post.logout.redirect.uris", "").split("##")
         after = [each for each in after if each not in {"", "-", "+"}]
         left = self._uris(what, "post-logout redirect URI", after, client)
         if "+" in attributes.get("post.logout.redirect.uris", "").split("##"):
             left = list(dict.fromkeys([*uris, *left]))
-        name = _text(client.get("name"))
+        name = text_in(client.get("name"))
         values: dict[str, object] = {
             "name": client["clientId"] if name.startswith("${") or not name else name,
-            "description": _text(client.get("description")),
+            "description": text_in(client.get("description")),
             "redirect_uris": tuple(uris),
             "post_logout_redirect_uris": tuple(left),
             "grant_types": tuple(grants),
@@ -383,12 +390,12 @@ class _Conversion:
                 ClientType.PUBLIC if client.get("publicClient") else ClientType.CONFIDENTIAL
             ).value,
             **{ours: attributes.get(theirs, "") for theirs, ours in _TEXTS.items()},
-            "client_uri": _resolved(_text(client.get("baseUrl")), client),
+            "client_uri": _resolved(text_in(client.get("baseUrl")), client),
             "requires_pkce": attributes.get("pkce.code.challenge.method") == "S256",
         }
         if client.get("frontchannelLogout") is not True:
             values["frontchannel_logout_uri"] = ""
-        method = _text(client.get("clientAuthenticatorType"))
+        method = text_in(client.get("clientAuthenticatorType"))
         if method in _METHODS:
             values["token_endpoint_auth_method"] = _METHODS[method]
             values["jwks_uri"] = attributes.get("jwks.url", "")
@@ -398,7 +405,7 @@ class _Conversion:
         if judged is None:
             return None
         table: dict[str, object] = {"client_id": client["clientId"], **judged}
-        secret = _text(client.get("secret"))
+        secret = text_in(client.get("secret"))
         is_secret = judged.get("type") != "public" and method not in {"client-jwt", "client-x509"}
         if is_secret:
             if not secret or secret_faults(Secret(secret)):
@@ -444,7 +451,7 @@ class _Conversion:
         gone: dict[str, set[int]] = {}
         for fault in faults:
             field, _, place = fault.field.partition("/")
-            listed = _listed(values.get(field))
+            listed = tuple_in(values.get(field))
             if field == "redirect_uris" and not place and not listed:
                 return self._drop_grants(what, values)
             if field not in values or field in {"name", "type", "profile"}:
@@ -456,7 +463,7 @@ class _Conversion:
             self._leave(f"{what}, {field}{which}", f"must be {fault.detail}")
             gone.setdefault(field, set()).update(places)
         for field, places in gone.items():
-            listed = _listed(values.pop(field))
+            listed = tuple_in(values.pop(field))
             if kept := tuple(it for at, it in enumerate(listed) if at not in places):
                 values[field] = kept
         return bool(values.get("grant_types"))
@@ -477,53 +484,53 @@ class _Conversion:
         return True
 
     def _client_rest(self, what: str, client: Json) -> None:
-        if mappers := len(_objects(client.get("protocolMappers"))):
+        if mappers := len(objects_in(client.get("protocolMappers"))):
             self._leave(f"{what}, {mappers} protocol mappers", "declare claims with [[claims]]")
         if client.get("authorizationSettings"):
             self._leave(f"{what}, authorization services", "there is no UMA: use scopes and roles")
-        if _text(client.get("clientAuthenticatorType")) == "client-x509":
+        if text_in(client.get("clientAuthenticatorType")) == "client-x509":
             self._leave(f"{what}, client-x509", "certificates do not authenticate; choose a secret")
 
     # What has no counterpart
 
     def _leave_rest(self) -> None:
         for key, reason in _LEFT_OUT.items():
-            for each in _objects(self.realm.get(key)):
+            for each in objects_in(self.realm.get(key)):
                 if each.get("builtIn") is True:
                     continue
                 name = each.get("alias") or each.get("name") or ""
-                self._leave(f"{key} {_text(name)}".strip(), reason)
+                self._leave(f"{key} {text_in(name)}".strip(), reason)
         components = self.realm.get("components")
         storage = cast("Json", components if isinstance(components, dict) else {})
-        for each in _objects(storage.get("org.keycloak.storage.UserStorageProvider")):
+        for each in objects_in(storage.get("org.keycloak.storage.UserStorageProvider")):
             reason = "there is no LDAP or Kerberos: provision its users by SCIM"
-            self._leave(f"user storage {_text(each.get('name'))}", reason)
-        for each in _objects(self.realm.get("clientScopes")):
-            if (name := _text(each.get("name"))) not in _OWN_SCOPES:
+            self._leave(f"user storage {text_in(each.get('name'))}", reason)
+        for each in objects_in(self.realm.get("clientScopes")):
+            if (name := text_in(each.get("name"))) not in _OWN_SCOPES:
                 self._leave(f"client scope {name}", "declare it as a scope of an API with [[apis]]")
         for group in self.roles.groups.values():
             if group.get("attributes"):
-                self._leave(f"attributes of group {_text(group.get('name'))}", "groups have none")
+                self._leave(f"attributes of group {text_in(group.get('name'))}", "groups have none")
 
 
 class _Roles:
     """Groups and roles of a realm, which are groups here, and which a user has."""
 
     def __init__(self, realm: Json) -> None:
-        own = f"default-roles-{_text(realm.get('realm')).lower()}"
+        own = f"default-roles-{text_in(realm.get('realm')).lower()}"
         said = realm.get("roles")
         roles = cast("Json", said if isinstance(said, dict) else {})
         clients = roles.get("client")
         self._known: dict[tuple[str, str], Json] = {
-            ("", _text(each.get("name"))): each for each in _objects(roles.get("realm"))
+            ("", text_in(each.get("name"))): each for each in objects_in(roles.get("realm"))
         }
         for client, listed in cast("Json", clients if isinstance(clients, dict) else {}).items():
-            for each in _objects(listed):
-                self._known[client, _text(each.get("name"))] = each
+            for each in objects_in(listed):
+                self._known[client, text_in(each.get("name"))] = each
         self.groups = _flat(realm)
         # An export of a part of a realm may have users alone.
-        for user in _objects(realm.get("users")):
-            for path in _texts(user.get("groups")):
+        for user in objects_in(realm.get("users")):
+            for path in texts_in(user.get("groups")):
                 self.groups.setdefault(path, {})
             for role in _roles_of(user):
                 self._known.setdefault(role, {})
@@ -548,13 +555,13 @@ class _Roles:
 
     def described(self, role: tuple[str, str]) -> str:
         """Return the description of a role, unless it is a placeholder."""
-        text = _text(self._known[role].get("description"))
+        text = text_in(self._known[role].get("description"))
         return "" if text.startswith("${") else text
 
     def of(self, user: Json) -> Iterator[tuple[str, str]]:
         """Yield the roles of a user: its own, those of its groups, and those that they contain."""
         waiting = [*_roles_of(user)]
-        for path in _texts(user.get("groups")):
+        for path in texts_in(user.get("groups")):
             parts = path.strip("/").split("/")
             for size in range(1, len(parts) + 1):
                 waiting += _roles_of(self.groups.get("/" + "/".join(parts[:size]), {}))
@@ -575,23 +582,23 @@ class _Roles:
 
 
 def _roles_of(holder: Json) -> Iterator[tuple[str, str]]:
-    for name in _texts(holder.get("realmRoles")):
+    for name in texts_in(holder.get("realmRoles")):
         yield "", name
     of_clients = holder.get("clientRoles")
     for client, names in cast("Json", of_clients if isinstance(of_clients, dict) else {}).items():
-        for name in _texts(names):
+        for name in texts_in(names):
             yield client, name
 
 
 def _flat(realm: Json) -> dict[str, Json]:
     """Return the groups by their paths, those in others after them."""
     found: dict[str, Json] = {}
-    waiting = [("", each) for each in _objects(realm.get("groups"))]
+    waiting = [("", each) for each in objects_in(realm.get("groups"))]
     while waiting:
         above, group = waiting.pop(0)
-        path = f"{above}/{_text(group.get('name'))}"
+        path = f"{above}/{text_in(group.get('name'))}"
         found[path] = group
-        waiting += [(path, each) for each in _objects(group.get("subGroups"))]
+        waiting += [(path, each) for each in objects_in(group.get("subGroups"))]
     return found
 
 
@@ -652,14 +659,17 @@ def _grants_of(client: Json, attributes: Mapping[str, str]) -> Sequence[str]:
 def _scopes_of(client: Json, grants: Sequence[str]) -> tuple[str, ...]:
     if not set(grants) - {GrantTypeName.CLIENT_CREDENTIALS}:
         return ()
-    told = [*_texts(client.get("defaultClientScopes")), *_texts(client.get("optionalClientScopes"))]
+    told = [
+        *texts_in(client.get("defaultClientScopes")),
+        *texts_in(client.get("optionalClientScopes")),
+    ]
     names = {"openid", *told} if told else set(_USUAL_SCOPES)
     return tuple(name for name in _SCOPES if name in names)
 
 
 def _resolved(uri: str, client: Json) -> str:
     """Return the address, below the root URL of the client if it is relative."""
-    root = _text(client.get("rootUrl"))
+    root = text_in(client.get("rootUrl"))
     if not uri.startswith("/") or not root or root.startswith("${"):
         return uri
     return urljoin(f"{root.rstrip('/')}/", uri.lstrip("/"))
@@ -668,40 +678,7 @@ def _resolved(uri: str, client: Json) -> str:
 def _attributes_of(user: Json) -> Mapping[str, Sequence[str]]:
     said = user.get("attributes")
     found = {
-        name: _texts(value) or ([value] if isinstance(value, str) and value else [])
+        name: texts_in(value) or ([value] if isinstance(value, str) and value else [])
         for name, value in cast("Json", said if isinstance(said, dict) else {}).items()
     }
     return {name: values for name, values in found.items() if values}
-
-
-def _texts_of(value: object) -> Mapping[str, str]:
-    pairs = cast("Json", value if isinstance(value, dict) else {}).items()
-    return {name: _text(each) for name, each in pairs}
-
-
-def _object_in(value: object) -> Json:
-    """Return the object that a text holds as JSON, or the object itself."""
-    if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError):
-            return {}
-    return cast("Json", value if isinstance(value, dict) else {})
-
-
-def _objects(value: object) -> Sequence[Json]:
-    listed = cast("list[object]", value if isinstance(value, list) else [])
-    return [cast("Json", each) for each in listed if isinstance(each, dict)]
-
-
-def _texts(value: object) -> Sequence[str]:
-    listed = cast("list[object]", value if isinstance(value, list) else [])
-    return [each for each in listed if isinstance(each, str)]
-
-
-def _listed(value: object) -> tuple[str, ...]:
-    return cast("tuple[str, ...]", value) if isinstance(value, tuple) else ()
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
