@@ -68,10 +68,9 @@ class CommandGroup(Struct, frozen=True):
 
 
 class Feature(Struct, frozen=True):
-    """A feature; `needs` are the names of those that it imports."""
+    """A feature: what the server takes from it."""
 
     name: str
-    needs: tuple[str, ...] = ()
     events: tuple[type[Event], ...] = ()
     operations: tuple[Operation, ...] = ()
     tag: str = ""

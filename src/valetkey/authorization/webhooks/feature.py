@@ -48,7 +48,6 @@ _COMMANDS = CommandGroup(
 
 FEATURE = Feature(
     "webhooks",
-    needs=("users", "clients", "audit", "mail", "portal"),
     events=EVENTS,
     operations=WEBHOOKS,
     commands=(_COMMANDS,),
