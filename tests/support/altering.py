@@ -3,11 +3,12 @@
 import re
 import socket
 import struct
-import tempfile
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
+
+from tests.support.go_between import answering
 
 # Messages of the client with the text of a statement: a simple query, and Parse.
 _QUERY, _PARSE = b"Q", b"P"
@@ -37,24 +38,8 @@ def altering(url: str, *alterations: tuple[str, str], others: Sequence[str] = ()
                 server.shutdown(socket.SHUT_RDWR)
             answers.result()
 
-    with (
-        tempfile.TemporaryDirectory(dir="/tmp") as folder,
-        socket.socket(socket.AF_UNIX) as door,
-        ThreadPoolExecutor(64) as threads,
-    ):
-        door.bind(f"{folder}/.s.PGSQL.5432")
-        door.listen()
-
-        def welcome() -> None:
-            with suppress(OSError):
-                while True:
-                    threads.submit(serve, door.accept()[0])
-
-        threads.submit(welcome)
-        try:
-            yield f"{name}?host={folder}"
-        finally:
-            door.shutdown(socket.SHUT_RDWR)
+    with ThreadPoolExecutor(64) as threads, answering(serve, 64) as folder:
+        yield f"{name}?host={folder}"
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

@@ -3,7 +3,7 @@
 import select
 import socket
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -26,10 +26,17 @@ def cutting_at_commit(url: str) -> Generator[str]:
                 committing |= b"COMMIT\0" in data
                 (server if source is client else client).sendall(data)
 
+    with answering(serve) as folder:
+        yield f"{name}?host={folder}"
+
+
+@contextmanager
+def answering(serve: Callable[[socket.socket], None], most: int | None = None) -> Generator[str]:
+    """A folder with a socket at which `serve` answers each client, `most` tasks at a time."""
     with (
         tempfile.TemporaryDirectory(dir="/tmp") as folder,
         socket.socket(socket.AF_UNIX) as door,
-        ThreadPoolExecutor() as threads,
+        ThreadPoolExecutor(most) as threads,
     ):
         door.bind(f"{folder}/.s.PGSQL.5432")
         door.listen()
@@ -41,6 +48,6 @@ def cutting_at_commit(url: str) -> Generator[str]:
 
         threads.submit(welcome)
         try:
-            yield f"{name}?host={folder}"
+            yield folder
         finally:
             door.shutdown(socket.SHUT_RDWR)
