@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.inspection.check import Check
+from valetkey.authorization.actions.inspection.check import DatabaseCheck
 from valetkey.authorization.applying import DeclaredKind
 from valetkey.authorization.background.gauges import Gauges
 from valetkey.authorization.background.maintenance import Sweep
@@ -85,7 +85,7 @@ class Feature(Struct, frozen=True):
     jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
     sweeps: tuple[Sweep, ...] = ()
     gauges: tuple[Gauges, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[DatabaseCheck, ...] = ()
     declared: tuple[DeclaredKind, ...] = ()
     """Its objects in the file of `valetkey apply`."""
     reseals: Callable[[Transaction, Reseal], None] = _nothing_sealed

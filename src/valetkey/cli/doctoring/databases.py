@@ -58,7 +58,7 @@ async def _own(settings: Settings) -> Sequence[Finding]:
     foundation = foundation_without_setup(settings)
     try:
         site = Site(settings, foundation.keyring, foundation.roles, SYSTEM.now())
-        found = await foundation.store.scan(partial(in_database, site=site, more=CHECKS))
+        found = await foundation.store.scan(partial(in_database, site=site, of_features=CHECKS))
         return [
             *(from_shared(each) for each in found),
             *await usernames(foundation.store, settings),

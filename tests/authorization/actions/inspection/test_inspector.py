@@ -6,6 +6,7 @@ from time import monotonic
 
 from tests.support.harness import Harness, run
 from valetkey.authorization.actions.inspection.inspector import KEPT, WITHIN, Inspector
+from valetkey.authorization.features import CHECKS
 from valetkey.config.sections.mail import MailSettings, MailTls
 from valetkey.kernel.replace import replace
 
@@ -13,7 +14,8 @@ from valetkey.kernel.replace import replace
 def _inspector(it: Harness, port: int) -> Inspector:
     mail = MailSettings(host="127.0.0.1", port=port, tls=MailTls.NONE, from_address="a@example.com")
     settings = replace(it.settings, mail=mail)
-    return Inspector(settings, it.foundation.store, it.foundation.keyring, it.foundation.roles)
+    foundation = it.foundation
+    return Inspector(settings, foundation.store, foundation.keyring, foundation.roles, CHECKS)
 
 
 def test_mail_server_that_never_answers_delays_no_page(tmp_path: Path) -> None:

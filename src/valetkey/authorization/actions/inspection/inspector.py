@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import Roles
-from valetkey.authorization.actions.inspection.check import Check, Condition, Finding, Level, Site
+from valetkey.authorization.actions.inspection.check import (
+    Condition,
+    DatabaseCheck,
+    Finding,
+    Level,
+    Site,
+)
 from valetkey.authorization.actions.inspection.table import in_database, on_machine, over_network
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.settings import Settings
@@ -64,7 +70,7 @@ class Inspector:
     store: Store
     keyring: Keyring
     roles: Roles
-    checks: Sequence[Check] = ()
+    checks: Sequence[DatabaseCheck]
     """Those of features."""
     _parts: dict[str, _Part] = field(
         default_factory=dict[str, _Part], repr=False, compare=False, hash=False

@@ -36,10 +36,12 @@ CHECKS: tuple[Check, ...] = (
 CONDITIONS: tuple[Condition, ...] = tuple(row for check in CHECKS for row in check.conditions)
 
 
-def in_database(tx: Transaction, site: Site, more: Sequence[Check] = ()) -> Sequence[Finding]:
+def in_database(
+    tx: Transaction, site: Site, of_features: Sequence[DatabaseCheck] = ()
+) -> Sequence[Finding]:
     """Perform the checks of the authorization server's database."""
-    checks = [check for check in (*CHECKS, *more) if isinstance(check, DatabaseCheck)]
-    return [each for check in checks for each in check.run(tx, site)]
+    checks = [check for check in CHECKS if isinstance(check, DatabaseCheck)]
+    return [each for check in (*checks, *of_features) for each in check.run(tx, site)]
 
 
 def on_machine(settings: Settings, now: Instant) -> Sequence[Finding]:
