@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 from tests.authorization.actions.admin.test_owner import there
+from tests.support.conditions import CHECKS, CONDITIONS
 from tests.support.harness import ADA, NOON, Harness, run
 from valetkey.authorization.actions.inspection.check import Condition, Level, Site
 from valetkey.authorization.actions.inspection.queues import mail
-from valetkey.authorization.actions.inspection.table import CHECKS, CONDITIONS, in_database
+from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.model.account.user import Role
 
 ROOT = Path(__file__).parents[4]

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tests.authorization.pages.examples.account import HEADINGS, ago
+from tests.support.conditions import CONDITIONS
 from valetkey.authorization.actions.inspection.accounts import ONE_OWNER, UNPROTECTED
 from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
 from valetkey.authorization.actions.inspection.queues import MAIL_OFF
-from valetkey.authorization.actions.inspection.table import CONDITIONS
 from valetkey.authorization.layout.contexts import CurrentUser, SessionLine
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext

@@ -12,7 +12,6 @@ from valetkey.authorization.actions.inspection import (
 )
 from valetkey.authorization.actions.inspection.check import (
     Check,
-    Condition,
     DatabaseCheck,
     Finding,
     MachineCheck,
@@ -32,8 +31,6 @@ CHECKS: tuple[Check, ...] = (
     *queues.CHECKS,
 )
 """Every check that the console makes. `valetkey doctor` makes these and those of a shell."""
-
-CONDITIONS: tuple[Condition, ...] = tuple(row for check in CHECKS for row in check.conditions)
 
 
 def in_database(
