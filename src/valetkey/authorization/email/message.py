@@ -21,13 +21,13 @@ from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
+from valetkey.authorization.layout.render import OURS
 from valetkey.authorization.model.account.email_address import LABEL, ascii_email
 from valetkey.authorization.model.email import Email
 from valetkey.kernel.moment import Instant
 
-_TEMPLATES = ChoiceLoader(
-    [PackageLoader("valetkey.authorization.email"), PackageLoader("valetkey.authorization", "")]
-)
+# Those of features are in their folders, as the templates of their pages are.
+_TEMPLATES = ChoiceLoader([PackageLoader("valetkey.authorization.email"), OURS])
 _WIDTH = 72
 _ADDRESS = re.compile(r"https?://[!-~]+")
 # No value contains it: `_BREAKS` removes control characters.

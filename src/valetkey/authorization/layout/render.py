@@ -137,6 +137,17 @@ TREES = {
 }
 """The folder of our templates, by what their names begin with; each feature has its own."""
 
+_PACKAGE = "valetkey.authorization"
+OURS: BaseLoader = ChoiceLoader(
+    (
+        PrefixLoader(
+            {name[:-1]: PackageLoader(_PACKAGE, folder) for name, folder in TREES.items() if name}
+        ),
+        PackageLoader(_PACKAGE, TREES[""]),
+    )
+)
+"""Loads our templates."""
+
 
 class PageContext(Protocol):
     """A frozen Struct whose fields are the variables of its template; `render` adds those of all.
@@ -300,14 +311,10 @@ def _visible(value: object) -> object:
 
 def loader_of(theme: Theme | None) -> BaseLoader:
     """Load templates from the theme, then from us. `ours/…` is ours in any case."""
-    layout = PrefixLoader({"layout": PackageLoader("valetkey.authorization", "layout")})
-    site = PackageLoader("valetkey.authorization", "site")
-    # A feature has its templates beside its modules: `<feature>/<page>.html`.
-    ours = ChoiceLoader((layout, site, PackageLoader("valetkey.authorization", "")))
     if theme is None:
-        return ours
+        return OURS
     theirs = FileSystemLoader(theme.directory / TEMPLATES)
-    return ChoiceLoader((theirs, ours, PrefixLoader({"ours": ours})))
+    return ChoiceLoader((theirs, OURS, PrefixLoader({"ours": OURS})))
 
 
 @cache
