@@ -148,7 +148,7 @@ def bill_of_materials(root: Path, out: Path) -> Path:
 
 
 def image(root: Path, out: Path, base: str | None = None) -> Path:
-    """Build the image and save it as an archive . Raises Unavailable."""
+    """Build the image and save it as an archive. Raises Unavailable."""
     program = _builder()
     build_words, save_words, run_words = _BUILDERS[program]
     version = _version(root)

@@ -125,7 +125,7 @@ class DeclaredKind(Struct, frozen=True):
     secret_key: str
     """The key of the secret, "" if there is none."""
     hold: Callable[[Transaction], None]
-    """Locks what other transactions could change meanwhile, before any row is read."""
+    """Locks what other transactions could change, before any row is read."""
     prepare: Callable[[Services, DeclaredEntry], Callable[[Transaction, Instant], Step]]
     """Draws random values outside the transaction; what it returns raises InvalidEntry."""
     switch: Callable[[Transaction, str, Instant | None, Instant], str | None]

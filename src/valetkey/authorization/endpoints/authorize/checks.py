@@ -277,7 +277,7 @@ async def open_pending(server: Server, request: Request) -> Pending:
 async def check_interaction(server: Server, request: Request, interaction: Interaction) -> Pending:
     """Check everything about an interaction again. Raises Interrupt and Refused as above.
 
-    One that has expired, or whose client was disabled meanwhile, begins again as a new interaction
+    One that has expired, or whose client was disabled since, begins again as a new interaction
     without what the user has done so far.
     """
     form_of = interaction.id
