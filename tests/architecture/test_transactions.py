@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.architecture.tree import Source, sources
 
-ROOMS = ("/model.py", "/storage.py", "/rules.py")
+OF_FEATURES = ("/model.py", "/storage.py", "/rules.py")
 PLAIN = ("kernel/", "authorization/model/", "authorization/protocol/", "authorization/storage/")
 # Where the stores meet the engine.
 DOORS = {"authorization/storage/transaction.py", "authorization/storage/followed.py"}
@@ -53,7 +53,7 @@ def test_rules_nouns_and_stores_never_wait() -> None:
     assert not [
         f"{source.path}:{node.lineno} {node.name}"
         for source in sources()
-        if (source.inside.startswith(PLAIN) or source.inside.endswith(ROOMS))
+        if (source.inside.startswith(PLAIN) or source.inside.endswith(OF_FEATURES))
         and source.inside not in DOORS
         for node in ast.walk(source.tree)
         if isinstance(node, ast.AsyncFunctionDef)

@@ -1,4 +1,4 @@
-"""The operations of administration that are in no room yet; `features` has all."""
+"""The operations of the core, and the table of all operations, which `features` makes."""
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby
