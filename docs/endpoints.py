@@ -268,7 +268,7 @@ def _operation_row(operation: Operation) -> str:
     )
     query = ", ".join(f"`{each.name}`" for each in operation.query)
     narrowed = f" Query: {query}." if query else ""
-    guarded = " With `If-Match`." if operation.guarded else ""
+    guarded = " With `If-Match`." if operation.requires_if_match else ""
     event = f" Event: `{operation.event.name}`." if operation.event else ""
     return (
         f"| `{operation.method} {operation.path}` | `{operation.permission.value}` |"

@@ -203,7 +203,10 @@ def test_command_that_asks_first_says_what_it_is_about() -> None:
     for operation in OPERATIONS:
         for command in (Command(),) if operation.commands is None else operation.commands:
             dangers = [each for each in operation.buttons if each.danger]
-            if any(each.fixed == command.fixed for each in dangers) and command.confirms:
+            if (
+                any(each.path_arguments == command.path_arguments for each in dangers)
+                and command.confirms
+            ):
                 named = {"uid", "client_id"} & set(operation.arguments)
                 assert command.question or named, operation.id
 

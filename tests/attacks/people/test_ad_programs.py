@@ -109,7 +109,7 @@ def test_ad_07_nothing_acts_in_the_name_of_a_person_or_shows_what_signs_in() -> 
         # A link for an account without any way to sign in; void as soon as it has one.
         if operation.path != "/users/{uid}/password-link":
             assert "password" not in operation.path
-    shown = " ".join(str(operation.gives) for operation in OPERATIONS)
+    shown = " ".join(str(operation.output) for operation in OPERATIONS)
     assert "Password" not in shown.replace("PasswordLinkIssued", "")
 
 

@@ -103,7 +103,7 @@ ASSIGN_ROLE = Operation(
     Permission.USERS,
     "Give a user a role at an API",
     _user_role(assign),
-    gives=Done,
+    output=Done,
     event=ApiRoleAssigned,
     commands=(
         Command(
@@ -120,7 +120,7 @@ WITHDRAW_ROLE = Operation(
     Permission.USERS,
     "Remove a user's role at an API",
     _user_role(withdraw),
-    gives=Done,
+    output=Done,
     event=ApiRoleWithdrawn,
     commands=(
         Command(
@@ -137,7 +137,7 @@ ASSIGN_GROUP_ROLE = Operation(
     Permission.USERS,
     "Give the members of a group a role at an API",
     _group_role(assign_group),
-    gives=Done,
+    output=Done,
     event=GroupApiRoleAssigned,
     commands=(
         Command(
@@ -154,7 +154,7 @@ WITHDRAW_GROUP_ROLE = Operation(
     Permission.USERS,
     "Remove the role at an API of a group's members",
     _group_role(withdraw_group),
-    gives=Done,
+    output=Done,
     event=GroupApiRoleWithdrawn,
     commands=(
         Command(
@@ -172,7 +172,7 @@ API_ROLES = (
         Permission.READ,
         "List users and groups with a role at an API",
         reads(list_holders),
-        gives=RoleHolders,
+        output=RoleHolders,
         query=(
             PAGING[0],
             Parameter(
@@ -181,7 +181,7 @@ API_ROLES = (
                 {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
             ),
         ),
-        lists=True,
+        returns_list=True,
         commands=(Command("api role-users", empty="No user has this role except by a group."),),
     ),
     ASSIGN_ROLE,

@@ -209,9 +209,9 @@ LIST_APIS = Operation(
     Permission.READ,
     "List declared APIs by identifier",
     reads(list_apis),
-    gives=ApiList,
+    output=ApiList,
     query=_QUERY,
-    lists=True,
+    returns_list=True,
     commands=(
         Command(
             columns=(("ID", "api_id"), ("IDENTIFIER", "identifier"), ("NAME", "name")),
@@ -226,10 +226,10 @@ DECLARE_API = Operation(
     Permission.CLIENTS,
     "Declare an API",
     unchecked_write(declare_api),
-    takes=ApiWanted,
-    gives=ApiShown,
+    input=ApiWanted,
+    output=ApiShown,
     status=201,
-    tagged=True,
+    returns_etag=True,
     event=ApiRegistered,
     commands=(
         Command(
@@ -247,10 +247,10 @@ CHANGE_API = Operation(
     Permission.CLIENTS,
     "Change what an API declares; its identifier stays",
     _on_api(change_api),
-    takes=ApiChange,
-    gives=ApiShown,
-    guarded=True,
-    tagged=True,
+    input=ApiChange,
+    output=ApiShown,
+    requires_if_match=True,
+    returns_etag=True,
     event=ApiChanged,
     commands=(Command(options=_OPTIONS, example="--access-token-lifetime 600"),),
 )
@@ -263,7 +263,7 @@ DELETE_API = Operation(
     _on_api(delete_api),
     status=204,
     event=ApiRemoved,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "delete",
@@ -273,8 +273,8 @@ DELETE_API = Operation(
                 "Apps keep their access to other APIs. This cannot be undone."
             ),
             translatable("The API is deleted."),
-            offered=on(Api),
-            ends=True,
+            shown_for=on(Api),
+            shows_impact=True,
             danger=True,
             irreversible=True,
         ),
@@ -288,12 +288,12 @@ ISSUE_API_SECRET = Operation(
     Permission.CLIENTS,
     "Issue a secret of the API for introspection and revocations, shown once",
     _on_api(issue_api_secret),
-    takes=SecretWanted,
-    gives=NewSecret,
+    input=SecretWanted,
+    output=NewSecret,
     status=201,
-    refuses=(409,),
+    error_statuses=(409,),
     event=ClientSecretIssued,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "secret",
@@ -303,7 +303,7 @@ ISSUE_API_SECRET = Operation(
                 "secrets work until they expire."
             ),
             translatable("A secret is issued."),
-            offered=on(Api),
+            shown_for=on(Api),
             fields=(
                 Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
             ),
@@ -320,7 +320,7 @@ END_API_SECRET = Operation(
     _on_api(end_api_secret),
     status=204,
     event=ClientSecretEnded,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "end-secret",
@@ -346,8 +346,8 @@ APIS = (
         Permission.READ,
         "Show an API and its secrets for introspection",
         reads(read_api),
-        gives=ApiRead,
-        tagged=True,
+        output=ApiRead,
+        returns_etag=True,
     ),
     CHANGE_API,
     Operation(
@@ -357,7 +357,7 @@ APIS = (
         Permission.CLIENTS,
         "Disable an API: everything issued for it ends within seconds",
         _on_api(disable_api),
-        gives=Done,
+        output=Done,
         event=ApiDisabled,
         buttons=(
             Button(
@@ -368,8 +368,8 @@ APIS = (
                     "Nothing is deleted. If you enable it again, users must authorize apps again."
                 ),
                 translatable("The API is disabled, and every token for it has ended."),
-                offered=on(Api, lambda it: it.disabled_at is None),
-                ends=True,
+                shown_for=on(Api, lambda it: it.disabled_at is None),
+                shows_impact=True,
                 danger=True,
             ),
         ),
@@ -382,7 +382,7 @@ APIS = (
         Permission.CLIENTS,
         "Enable an API; revoked tokens stay revoked",
         _on_api(enable_api),
-        gives=Done,
+        output=Done,
         event=ApiEnabled,
         buttons=(
             Button(
@@ -392,7 +392,7 @@ APIS = (
                     "Apps can get tokens for this API again. Earlier tokens stay invalid."
                 ),
                 translatable("The API is enabled."),
-                offered=on(Api, lambda it: it.disabled_at is not None),
+                shown_for=on(Api, lambda it: it.disabled_at is not None),
             ),
         ),
     ),

@@ -145,8 +145,8 @@ LIST_ATTRIBUTES = Operation(
     Permission.READ,
     "List declared attributes of accounts",
     reads(list_attributes),
-    gives=AttributeList,
-    lists=True,
+    output=AttributeList,
+    returns_list=True,
     commands=(Command(empty="No attribute is declared."),),
 )
 
@@ -158,8 +158,8 @@ DECLARE_ATTRIBUTE = Operation(
     "Declare or change an attribute of accounts",
     unchecked_write(declare),
     description="Existing values are kept, and checked when they are next changed.",
-    takes=AttributeWanted,
-    gives=Done,
+    input=AttributeWanted,
+    output=Done,
     event=AttributeDeclared,
     commands=(
         Command(
@@ -178,8 +178,8 @@ REMOVE_ATTRIBUTE = Operation(
     Permission.CLIENTS,
     "Remove a declared attribute; its values are no longer shown",
     unchecked_write(remove),
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=AttributeRemoved,
     buttons=(
         Button(
@@ -210,8 +210,8 @@ CHANGE_USER_ATTRIBUTES = Operation(
     "Change attributes of a user",
     on_user(change_user_attributes),
     description="Attributes that are not named stay; null removes a value.",
-    takes=AttributesWanted,
-    gives=Done,
+    input=AttributesWanted,
+    output=Done,
     event=UserChanged,
     commands=(
         Command(
@@ -233,7 +233,7 @@ ATTRIBUTES = (
         Permission.READ,
         "Show the values of a user's attributes",
         on_user(read_user_attributes),
-        gives=AttributesShown,
+        output=AttributesShown,
         commands=(Command("user attributes"),),
     ),
     CHANGE_USER_ATTRIBUTES,

@@ -257,7 +257,7 @@ PREVIEW = Operation(
     "What the tokens of a user for an app would contain now",
     preview_claims,
     description="Nothing is issued, and whether the user may sign in there is not judged.",
-    gives=ClaimsPreview,
+    output=ClaimsPreview,
     query=(
         Parameter(
             "api",
@@ -280,8 +280,8 @@ LIST_CLAIMS = Operation(
     Permission.READ,
     "List declared claims of tokens",
     reads(list_claims),
-    gives=ClaimList,
-    lists=True,
+    output=ClaimList,
+    returns_list=True,
     commands=(Command(empty="No claim is declared."),),
 )
 
@@ -293,8 +293,8 @@ DECLARE_CLAIM = Operation(
     "Declare or change a claim of tokens",
     unchecked_write(declare),
     description="New tokens contain it.",
-    takes=ClaimWanted,
-    gives=Done,
+    input=ClaimWanted,
+    output=Done,
     event=ClaimDeclared,
     commands=(
         Command(
@@ -313,7 +313,7 @@ REMOVE_CLAIM = Operation(
     Permission.CLIENTS,
     "Remove a declared claim; tokens that were issued keep it",
     unchecked_write(remove),
-    gives=Done,
+    output=Done,
     event=ClaimRemoved,
     buttons=(
         Button(

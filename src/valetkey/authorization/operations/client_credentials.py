@@ -125,19 +125,19 @@ SECRET = Operation(
     Permission.CLIENTS,
     "Issue another secret, shown this once",
     on_client(with_notices(AppChange.SECRET_ISSUED, issue_secret)),
-    takes=SecretWanted,
-    gives=NewSecret,
+    input=SecretWanted,
+    output=NewSecret,
     status=201,
-    refuses=(409,),
+    error_statuses=(409,),
     event=ClientSecretIssued,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "secret",
             translatable("Issue a new secret"),
             translatable("The secret is shown once. Existing secrets work until they expire."),
             translatable("A new secret is issued."),
-            offered=on(Client, lambda it: it.has_secret),
+            shown_for=on(Client, lambda it: it.has_secret),
             fields=(
                 Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
             ),
@@ -155,7 +155,7 @@ END_SECRET = Operation(
     on_client(with_notices(AppChange.SECRET_REVOKED, end_secret)),
     status=204,
     event=ClientSecretEnded,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "end-secret",
@@ -179,10 +179,10 @@ ALLOW_GRANT = Operation(
     "Enable the implicit or the password grant",
     on_client(with_notices(AppChange.EDITED, allow_grant)),
     description="Requires the classic profile; `password` also requires a confidential client.",
-    gives=ClientShown,
-    tagged=True,
+    output=ClientShown,
+    returns_etag=True,
     event=ClientChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "allow-implicit",
@@ -193,9 +193,9 @@ ALLOW_GRANT = Operation(
                 "the authorization code grant with PKCE."
             ),
             translatable("The implicit grant is enabled."),
-            offered=on(Client, lambda it: _can_allow(GrantTypeName.IMPLICIT, it)),
+            shown_for=on(Client, lambda it: _can_allow(GrantTypeName.IMPLICIT, it)),
             danger=True,
-            fixed={"grant_type": "implicit"},
+            path_arguments={"grant_type": "implicit"},
         ),
         Button(
             "allow-password",
@@ -206,16 +206,16 @@ ALLOW_GRANT = Operation(
                 "changed."
             ),
             translatable("The password grant is enabled."),
-            offered=on(Client, lambda it: _can_allow(GrantTypeName.PASSWORD, it)),
+            shown_for=on(Client, lambda it: _can_allow(GrantTypeName.PASSWORD, it)),
             danger=True,
-            fixed={"grant_type": "password"},
+            path_arguments={"grant_type": "password"},
         ),
     ),
     commands=tuple(
         Command(
             f"client allow-{name}",
             summary=f"Enable the {name} grant",
-            fixed={"grant_type": name},
+            path_arguments={"grant_type": name},
         )
         for name in _LEGACY_NAMES
     ),
@@ -227,8 +227,8 @@ END_GRANT = Operation(
     Permission.CLIENTS,
     "Disable the implicit or the password grant",
     on_client(with_notices(AppChange.EDITED, end_grant)),
-    gives=ClientShown,
-    tagged=True,
+    output=ClientShown,
+    returns_etag=True,
     event=ClientChanged,
     buttons=(
         Button(
@@ -239,8 +239,8 @@ END_GRANT = Operation(
                 "they expire."
             ),
             translatable("The implicit grant is disabled."),
-            offered=on(Client, lambda it: GrantTypeName.IMPLICIT in it.grant_types),
-            fixed={"grant_type": "implicit"},
+            shown_for=on(Client, lambda it: GrantTypeName.IMPLICIT in it.grant_types),
+            path_arguments={"grant_type": "implicit"},
         ),
         Button(
             "end-password",
@@ -250,15 +250,15 @@ END_GRANT = Operation(
                 "they expire."
             ),
             translatable("The password grant is disabled."),
-            offered=on(Client, lambda it: GrantTypeName.PASSWORD in it.grant_types),
-            fixed={"grant_type": "password"},
+            shown_for=on(Client, lambda it: GrantTypeName.PASSWORD in it.grant_types),
+            path_arguments={"grant_type": "password"},
         ),
     ),
     commands=tuple(
         Command(
             f"client allow-{name}",
             summary=f"Disable the {name} grant",
-            fixed={"grant_type": name},
+            path_arguments={"grant_type": name},
             off=True,
         )
         for name in _LEGACY_NAMES

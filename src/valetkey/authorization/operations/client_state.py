@@ -39,7 +39,7 @@ VERIFY = Operation(
     Permission.CLIENTS,
     "Mark a client as verified: the consent page says that you know who runs it",
     on_client(verify_client),
-    gives=Done,
+    output=Done,
     event=ClientVerified,
     buttons=(
         Button(
@@ -51,7 +51,7 @@ VERIFY = Operation(
                 "logo or a redirect URI."
             ),
             translatable("The app is verified."),
-            offered=on(Client, lambda it: it.verified_at is None),
+            shown_for=on(Client, lambda it: it.verified_at is None),
         ),
     ),
     commands=(
@@ -79,7 +79,7 @@ UNVERIFY = Operation(
     Permission.CLIENTS,
     "Remove the verified mark",
     on_client(unverify_client),
-    gives=Done,
+    output=Done,
     event=ClientVerificationEnded,
     buttons=(
         Button(
@@ -87,7 +87,7 @@ UNVERIFY = Operation(
             translatable("Remove verified mark"),
             translatable("The consent page no longer shows the mark."),
             translatable("The verified mark is removed."),
-            offered=on(Client, lambda it: it.verified_at is not None),
+            shown_for=on(Client, lambda it: it.verified_at is not None),
         ),
     ),
     commands=(
@@ -115,7 +115,7 @@ ADD_OWNER = Operation(
     Permission.CLIENTS,
     "Make a user an owner of a client, who manages it in the developer portal",
     on_client(with_notices(AppChange.OWNER_ADDED, add_owner)),
-    gives=Done,
+    output=Done,
     event=TeamMemberAdded,
     commands=(
         Command(
@@ -141,7 +141,7 @@ REMOVE_OWNER = Operation(
     on_client(with_notices(AppChange.MEMBER_REMOVED, remove_owner)),
     description="Invitations and all else that the user issued for it end. It may have no owner "
     "then: administrators manage it.",
-    gives=Done,
+    output=Done,
     event=TeamMemberRemoved,
     buttons=(
         Button(
@@ -179,7 +179,7 @@ ADOPT = Operation(
     Permission.CLIENTS,
     "Adopt a self-registered client as your own",
     on_client(adopt_client),
-    gives=Done,
+    output=Done,
     event=ClientAdopted,
     buttons=(
         Button(
@@ -190,7 +190,7 @@ ADOPT = Operation(
                 "unused. The consent page no longer says that it registered itself."
             ),
             translatable("The app is adopted."),
-            offered=on(Client, lambda it: it.self_registered),
+            shown_for=on(Client, lambda it: it.self_registered),
         ),
     ),
     commands=(
@@ -215,7 +215,7 @@ DISABLE = Operation(
     Permission.CLIENTS,
     "Disable a client: its tokens stop working within seconds",
     on_client(with_notices(AppChange.DISABLED, disable_client)),
-    gives=Done,
+    output=Done,
     event=ClientDisabled,
     buttons=(
         Button(
@@ -226,8 +226,8 @@ DISABLE = Operation(
                 "enable it again, users must authorize it again."
             ),
             translatable("The app is disabled, and its tokens are revoked."),
-            offered=on(Client, lambda it: it.disabled_at is None),
-            ends=True,
+            shown_for=on(Client, lambda it: it.disabled_at is None),
+            shows_impact=True,
             danger=True,
         ),
     ),
@@ -246,7 +246,7 @@ ENABLE = Operation(
     Permission.CLIENTS,
     "Enable a client; revoked tokens and grants stay revoked",
     on_client(with_notices(AppChange.ENABLED, enable_client)),
-    gives=Done,
+    output=Done,
     event=ClientEnabled,
     buttons=(
         Button(
@@ -254,7 +254,7 @@ ENABLE = Operation(
             translatable("Enable app"),
             translatable("The app can ask users for access again. Earlier tokens stay revoked."),
             translatable("The app is enabled."),
-            offered=on(Client, lambda it: it.disabled_at is not None),
+            shown_for=on(Client, lambda it: it.disabled_at is not None),
         ),
     ),
 )
@@ -275,7 +275,7 @@ DELETE = Operation(
     on_client(with_notices(AppChange.DELETED, delete_client)),
     status=204,
     event=ClientRemoved,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "delete",
@@ -285,8 +285,8 @@ DELETE = Operation(
                 "client ID is never reused. This cannot be undone."
             ),
             translatable("The app is deleted."),
-            offered=on(Client),
-            ends=True,
+            shown_for=on(Client),
+            shows_impact=True,
             danger=True,
             irreversible=True,
         ),

@@ -256,10 +256,10 @@ REGISTER = Operation(
     Permission.CLIENTS,
     "Register a client; its secret is shown once",
     _register,
-    takes=ClientWanted,
-    gives=ClientMade,
+    input=ClientWanted,
+    output=ClientMade,
     status=201,
-    tagged=True,
+    returns_etag=True,
     event=ClientRegistered,
     commands=(),
 )
@@ -271,12 +271,12 @@ CHANGE = Operation(
     "Change what a client registered",
     _change,
     description="If it now needs a secret, one is generated and shown once.",
-    takes=ClientChange,
-    gives=ClientMade,
-    guarded=True,
-    tagged=True,
+    input=ClientChange,
+    output=ClientMade,
+    requires_if_match=True,
+    returns_etag=True,
     event=ClientChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(),
 )
 
@@ -290,9 +290,9 @@ CLIENTS = (
         reads(list_clients),
         description="Credentials of APIs and of the resource server are no apps and not listed. A "
         "search looks at 2,000 clients at a time: continue while there is a `next`.",
-        gives=ClientList,
+        output=ClientList,
         query=(*_FILTERS, *PAGING),
-        lists=True,
+        returns_list=True,
         commands=(
             Command(
                 columns=(
@@ -317,8 +317,8 @@ CLIENTS = (
         Permission.READ,
         "One client, its team, and how many users depend on it",
         reads(read_client),
-        gives=ClientRead,
-        tagged=True,
+        output=ClientRead,
+        returns_etag=True,
         commands=(),
     ),
     CHANGE,

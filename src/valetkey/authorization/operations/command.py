@@ -34,10 +34,10 @@ class Command(Struct, frozen=True):
     """A command that runs an operation. Empty texts are derived from the row.
 
     `name` includes the group: `client verify`. `summary` is the first line of the help. If two rows
-    have the same name, one is `off`: it runs with `--off`. `fixed` are path arguments set by the
-    command itself. `question` is asked first; without one, the text of a button that is marked as
-    dangerous, unless `confirms` is False. `done` and `unchanged` may name arguments, fields of the
-    input and of the result in braces, as may `note`, which is written to standard error like
+    have the same name, one is `off`: it runs with `--off`. `path_arguments` are those that the
+    command itself sets. `question` is asked first; without one, the text of a button that is marked
+    as dangerous, unless `confirms` is False. `done` and `unchanged` may name arguments, fields of
+    the input and of the result in braces, as may `note`, which is written to standard error like
     `remark`, a remark about the settings. `columns` are heading and field of the table of a list,
     `empty` is printed if it has no rows. `renamed` are members of the JSON output that have another
     name than in the API. `sets_password` asks for a password, whose hash the call carries,
@@ -51,7 +51,7 @@ class Command(Struct, frozen=True):
     example: str = ""
     options: Sequence[Option] = ()
     off: bool = False
-    fixed: Mapping[str, str] = field(default_factory=dict[str, str])
+    path_arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     question: str = ""
     confirms: bool = True
     done: str = ""

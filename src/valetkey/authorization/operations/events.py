@@ -123,8 +123,8 @@ EXPORT_EVENTS = Operation(
     export_events,
     description="The export is itself an event.",
     event=EventsExported,
-    recent=True,
-    takes=CopyWanted,
+    requires_recent_sign_in=True,
+    input=CopyWanted,
     media=("application/x-ndjson", "text/csv"),
     commands=(),
 )
@@ -156,9 +156,9 @@ def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
             Permission.READ,
             "Events, newest first",
             reads(list_events),
-            gives=EventList,
+            output=EventList,
             query=(*filters, *PAGING),
-            lists=True,
+            returns_list=True,
             commands=(),
         ),
         EXPORT_EVENTS,
@@ -171,7 +171,7 @@ def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
             reads(read_refusal),
             description="Records are kept for seven days, and written a moment after the refusal. "
             "The command `explain` finds those of the resource server, too.",
-            gives=RefusalShown,
+            output=RefusalShown,
             commands=(),
         ),
     )

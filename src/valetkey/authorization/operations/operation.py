@@ -198,35 +198,36 @@ def on(kind: type[T], applies: Callable[[T], bool] = lambda _: True) -> Callable
 class Button(Struct, frozen=True):
     """A button of the console, and the confirmation page behind it. Texts are translatable.
 
-    `slug` is the last segment of its address; pages have it where `offered` returns True for what
-    they show. `consequences` are sentences below the text, and `ends` shows how many sessions and
-    authorizations end; an `irreversible` one asks to type the name. `carries` is a query parameter
-    and the path argument that it becomes; `fixed` are path arguments that the button decides.
+    `slug` is the last segment of its address; pages have it where `shown_for` returns True for
+    what they show. `consequences` are sentences below the text, and `shows_impact` adds how many
+    sessions and authorizations end; an `irreversible` one asks to type the name. `carries` is a
+    query parameter and the path argument that it becomes; `path_arguments` are those that the
+    button decides.
     """
 
     slug: str
     title: str
     text: str
     done: str
-    offered: Callable[[object], bool] = lambda _: False
+    shown_for: Callable[[object], bool] = lambda _: False
     consequences: Sequence[str] = ()
-    ends: bool = False
+    shows_impact: bool = False
     danger: bool = False
     irreversible: bool = False
     fields: Sequence[Field] = ()
     carries: tuple[str, str] | None = None
-    fixed: Mapping[str, str] = field(default_factory=dict[str, str])
+    path_arguments: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Operation(Struct, frozen=True):
     """One operation: a row of the table.
 
-    `takes` is the type of the body, `gives` that of the result; None for none. One with `upload`
-    takes a file instead: an `UploadedFile`. A `guarded` one
-    requires the ETag of what it changes in If-Match. `refuses` are the statuses beyond those that
-    follow from the row, such as 404 for one with arguments in its path. `media` are what it
-    answers instead of JSON. `event` is written when something changed. `recent` requires recent
-    authentication in the console.
+    `input` is the type of the body, `output` that of the result; None for none. One with `upload`
+    takes a file instead: an `UploadedFile`. One that `requires_if_match` is refused without the
+    ETag of what it changes, which reading it gives where that `returns_etag`. `error_statuses` are
+    those beyond what follows from the row, such as 404 for one with arguments in its path. `media`
+    are what it answers instead of JSON. `event` is written when something changed.
+    `requires_recent_sign_in` holds in the console.
     """
 
     id: str
@@ -236,18 +237,18 @@ class Operation(Struct, frozen=True):
     summary: str
     run: Run
     description: str = ""
-    takes: type[msgspec.Struct] | None = None
+    input: type[msgspec.Struct] | None = None
     upload: Upload | None = None
-    gives: object = None
+    output: object = None
     status: int = 200
     query: Sequence[Parameter] = ()
-    guarded: bool = False
-    tagged: bool = False
-    lists: bool = False
-    refuses: Sequence[int] = ()
+    requires_if_match: bool = False
+    returns_etag: bool = False
+    returns_list: bool = False
+    error_statuses: Sequence[int] = ()
     media: Sequence[str] = ()
     event: type[Event] | None = None
-    recent: bool = False
+    requires_recent_sign_in: bool = False
     buttons: Sequence[Button] = ()
     commands: Sequence[Command] | None = None
 

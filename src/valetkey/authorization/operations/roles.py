@@ -67,18 +67,18 @@ GIVE_ROLE = Operation(
     "Assign a role to a user, or remove it",
     on_user(give_role),
     description="The last owner keeps the role: 409.",
-    takes=RoleWanted,
-    gives=Done,
-    refuses=(409,),
+    input=RoleWanted,
+    output=Done,
+    error_statuses=(409,),
     event=RoleChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "role",
             translatable("Change role"),
             translatable("The user is notified by email. A role allows:"),
             translatable("The role is changed, and the user was notified."),
-            offered=on(UserState),
+            shown_for=on(UserState),
             fields=(Field("role", translatable("Role"), _ROLES),),
         ),
     ),
@@ -121,7 +121,7 @@ ADMIT_DEVELOPER = Operation(
     Permission.USERS,
     "Let a user register apps",
     on_user(admit_developer),
-    gives=Done,
+    output=Done,
     event=DeveloperAdmitted,
     buttons=(
         Button(
@@ -129,7 +129,7 @@ ADMIT_DEVELOPER = Operation(
             translatable("Allow app registration"),
             translatable("The user can register apps in the developer portal."),
             translatable("The user can register apps."),
-            offered=on(UserState, lambda it: it.developer is False),
+            shown_for=on(UserState, lambda it: it.developer is False),
         ),
     ),
     commands=(
@@ -159,7 +159,7 @@ DISMISS_DEVELOPER = Operation(
     Permission.USERS,
     "Stop letting a user register apps",
     on_user(dismiss_developer),
-    gives=Done,
+    output=Done,
     event=DeveloperDismissed,
     buttons=(
         Button(
@@ -167,7 +167,7 @@ DISMISS_DEVELOPER = Operation(
             translatable("Disallow app registration"),
             translatable("Apps that the user registered keep working."),
             translatable("The user can no longer register apps. Existing apps keep working."),
-            offered=on(UserState, lambda it: bool(it.developer)),
+            shown_for=on(UserState, lambda it: bool(it.developer)),
         ),
     ),
     commands=(
@@ -193,7 +193,7 @@ ROLES = (
         Permission.READ,
         "List users with a role",
         reads(list_roles),
-        gives=Holders,
+        output=Holders,
         commands=(
             Command(
                 "user roles",

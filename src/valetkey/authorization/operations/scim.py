@@ -138,7 +138,7 @@ LIST_SCIM_CREDENTIALS = Operation(
     Permission.READ,
     "List credentials for provisioning by SCIM",
     reads(list_scim_credentials),
-    gives=ScimCredentialList,
+    output=ScimCredentialList,
     commands=(
         Command(
             "scim list",
@@ -162,11 +162,11 @@ CREATE_SCIM_CREDENTIAL = Operation(
     "Create a credential for provisioning by SCIM; its token is shown once",
     unchecked_write(create_scim_credential),
     description="It can change users without a role, and groups. Also requires `people`.",
-    takes=ScimCredentialWanted,
-    gives=ScimCredentialMade,
+    input=ScimCredentialWanted,
+    output=ScimCredentialMade,
     status=201,
     event=ScimCredentialIssued,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             "scim create",
@@ -187,10 +187,10 @@ ROTATE_SCIM_CREDENTIAL = Operation(
     "Replace the token of a SCIM credential; the new one is shown once",
     unchecked_write(rotate_scim_credential),
     description="The directory's names of users and groups are kept. Also requires `people`.",
-    takes=ScimRotation,
-    gives=ScimCredentialMade,
+    input=ScimRotation,
+    output=ScimCredentialMade,
     event=ScimCredentialRotated,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "rotate",
@@ -227,7 +227,7 @@ END_SCIM_CREDENTIAL = Operation(
     description="Its users and groups are kept. Also requires `people`.",
     status=204,
     event=ScimCredentialEnded,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "end",

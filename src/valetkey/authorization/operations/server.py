@@ -171,11 +171,11 @@ ROTATE_KEYS = Operation(
     "Rotate the signing keys",
     rotate_keys,
     description="Once every verifier can know them, or at once.",
-    takes=RotationWanted,
-    gives=Keys,
-    refuses=(409,),
+    input=RotationWanted,
+    output=Keys,
+    error_statuses=(409,),
     event=SigningKeyRetired,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "rotate",
@@ -221,9 +221,9 @@ WITHDRAW_KEY = Operation(
     Permission.KEYS,
     "Reject everything that a key signed, from now on",
     withdraw_key,
-    gives=Done,
+    output=Done,
     event=SigningKeyWithdrawn,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "withdraw",
@@ -263,8 +263,8 @@ READ_BRAND = Operation(
     Permission.READ,
     "Name, color, logo and links",
     reads(read_brand),
-    gives=BrandShown,
-    tagged=True,
+    output=BrandShown,
+    returns_etag=True,
     commands=(),
 )
 
@@ -275,10 +275,10 @@ CHANGE_BRAND = Operation(
     Permission.SETTINGS,
     "Change them; the pages follow within seconds",
     unchecked_write(change_brand),
-    takes=BrandChange,
-    gives=BrandShown,
-    guarded=True,
-    tagged=True,
+    input=BrandChange,
+    output=BrandShown,
+    requires_if_match=True,
+    returns_etag=True,
     event=BrandChanged,
     commands=(),
 )
@@ -290,7 +290,7 @@ LIST_KEYS = Operation(
     Permission.READ,
     "Signing keys: next, current and retiring",
     reads(list_keys),
-    gives=Keys,
+    output=Keys,
     commands=(),
 )
 
@@ -301,7 +301,7 @@ TEST_MAIL = Operation(
     Permission.SETTINGS,
     "Send a test email to the user of this token",
     writes(test_mail),
-    gives=TestSent,
+    output=TestSent,
     commands=(),
 )
 
@@ -313,7 +313,7 @@ SERVER = (
         Permission.READ,
         "Counts of users, clients and grants, and the last days",
         reads(read_overview),
-        gives=OverviewShown,
+        output=OverviewShown,
         commands=(),
     ),
     LIST_KEYS,
@@ -328,7 +328,7 @@ SERVER = (
         Permission.READ,
         "State of mail delivery",
         reads(read_mail),
-        gives=EmailQueueState,
+        output=EmailQueueState,
         commands=(),
     ),
     TEST_MAIL,

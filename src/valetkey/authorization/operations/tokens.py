@@ -167,8 +167,8 @@ MAKE_USER_TOKEN = Operation(
     Permission.KEYS,
     "Create a token on behalf of a user",
     unchecked_write(make_user_token),
-    takes=UserTokenWanted,
-    gives=NewToken,
+    input=UserTokenWanted,
+    output=NewToken,
     event=ApiTokenIssued,
     commands=(
         Command(
@@ -194,10 +194,10 @@ MAKE_TOKEN = Operation(
     "Create a token; it is shown once",
     unchecked_write(make_token),
     description="It allows no more than the token that asks, and ends no later.",
-    takes=TokenWanted,
-    gives=NewToken,
+    input=TokenWanted,
+    output=NewToken,
     status=201,
-    refuses=(409,),
+    error_statuses=(409,),
     event=ApiTokenIssued,
     commands=(),
 )
@@ -242,7 +242,7 @@ TOKENS = (
         Permission.READ,
         "The token that asks, and what it may do now",
         reads(read_own_token),
-        gives=CurrentToken,
+        output=CurrentToken,
         commands=(),
     ),
     Operation(
@@ -252,9 +252,9 @@ TOKENS = (
         Permission.READ,
         "List API tokens",
         reads(list_tokens),
-        gives=TokenList,
+        output=TokenList,
         query=PAGING,
-        lists=True,
+        returns_list=True,
         commands=(
             Command(
                 columns=(

@@ -98,10 +98,10 @@ CHANGE_EMAIL = Operation(
     "Change the email address of a user",
     on_user(change_email),
     description="The old address is notified and can undo the change for a week.",
-    takes=EmailChange,
-    gives=UserAnswer,
+    input=EmailChange,
+    output=UserAnswer,
     event=UserChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "email",
@@ -111,7 +111,7 @@ CHANGE_EMAIL = Operation(
                 "new address counts as unverified until the user confirms it."
             ),
             translatable("The email address is changed, and the old address was notified."),
-            offered=on(UserState),
+            shown_for=on(UserState),
             fields=(Field("email", translatable("Email address")),),
         ),
     ),
@@ -134,7 +134,7 @@ SET_PASSWORD = Operation(
     Permission.USERS,
     "Set a user's password; sessions and app access end",
     on_user(set_password),
-    gives=Done,
+    output=Done,
     event=PasswordChanged,
     commands=(
         Command(
@@ -167,10 +167,10 @@ DELETE_USER = Operation(
     "Delete an account and all data about its user",
     on_user(delete_user, but_oneself=True),
     description="Apps without another owner remain, without an owner.",
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=UserRemoved,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "delete",
@@ -180,8 +180,8 @@ DELETE_USER = Operation(
                 "cannot be undone."
             ),
             translatable("Account deleted. All its sessions and app access are revoked."),
-            offered=on(UserState),
-            ends=True,
+            shown_for=on(UserState),
+            shows_impact=True,
             danger=True,
             irreversible=True,
         ),
@@ -201,8 +201,8 @@ DISABLE_USER = Operation(
     Permission.USERS,
     "Disable an account: sessions and grants end",
     on_user(disable_user, but_oneself=True),
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=UserDisabled,
     buttons=(
         Button(
@@ -213,8 +213,8 @@ DISABLE_USER = Operation(
                 "Nothing is deleted."
             ),
             translatable("The account is disabled. Its sessions and app access have ended."),
-            offered=on(UserState, lambda it: it.user.disabled_at is None),
-            ends=True,
+            shown_for=on(UserState, lambda it: it.user.disabled_at is None),
+            shows_impact=True,
             danger=True,
         ),
     ),
@@ -233,7 +233,7 @@ ENABLE_USER = Operation(
     Permission.USERS,
     "Enable an account; ended sessions and grants stay ended",
     on_user(enable_user),
-    gives=Done,
+    output=Done,
     event=UserEnabled,
     buttons=(
         Button(
@@ -243,7 +243,7 @@ ENABLE_USER = Operation(
                 "The user can sign in again. Sessions and app access that ended stay ended."
             ),
             translatable("The account is enabled. Ended sessions and app access stay ended."),
-            offered=on(UserState, lambda it: it.user.disabled_at is not None),
+            shown_for=on(UserState, lambda it: it.user.disabled_at is not None),
         ),
     ),
 )
@@ -257,13 +257,13 @@ CHANGE_USER = Operation(
     "Change the profile data of an account",
     on_user(change_user),
     description="Fields that are absent stay as they are.",
-    takes=UserChange,
-    gives=UserAnswer,
-    guarded=True,
-    tagged=True,
-    refuses=(409,),
+    input=UserChange,
+    output=UserAnswer,
+    requires_if_match=True,
+    returns_etag=True,
+    error_statuses=(409,),
     event=UserChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             help="Omitted options change nothing; an empty text removes a claim.",
@@ -281,9 +281,9 @@ USERS = (
         Permission.READ,
         "List users, newest first, or search for them",
         reads(list_users),
-        gives=UserList,
+        output=UserList,
         query=_QUERY,
-        lists=True,
+        returns_list=True,
         commands=(
             Command(
                 columns=(
@@ -307,8 +307,8 @@ USERS = (
         Permission.READ,
         "Show a user with second factors, sessions and connected apps",
         reads(read_user),
-        gives=UserRead,
-        tagged=True,
+        output=UserRead,
+        returns_etag=True,
     ),
     CHANGE_USER,
     CHANGE_EMAIL,

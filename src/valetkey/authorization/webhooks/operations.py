@@ -300,8 +300,8 @@ LIST_WEBHOOKS = Operation(
     Permission.READ,
     "List webhooks",
     reads(list_webhooks),
-    gives=WebhookList,
-    lists=True,
+    output=WebhookList,
+    returns_list=True,
     query=(
         Parameter(
             "client_id",
@@ -330,12 +330,12 @@ CREATE_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Create a webhook; its signing secret is shown once",
     unchecked_write(create),
-    takes=WebhookWanted,
-    gives=WebhookSecretShown,
+    input=WebhookWanted,
+    output=WebhookSecretShown,
     status=201,
-    refuses=(409,),
+    error_statuses=(409,),
     event=WebhookCreated,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             options=(Option("url", argument=True),),
@@ -351,8 +351,8 @@ READ_WEBHOOK = Operation(
     Permission.READ,
     "Show a webhook",
     reads(read),
-    gives=WebhookShown,
-    tagged=True,
+    output=WebhookShown,
+    returns_etag=True,
 )
 
 CHANGE_WEBHOOK = Operation(
@@ -362,12 +362,12 @@ CHANGE_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Change address, events or description; waiting messages are sent to the new address",
     _on_webhook(change),
-    takes=WebhookChange,
-    gives=WebhookShown,
-    guarded=True,
-    tagged=True,
+    input=WebhookChange,
+    output=WebhookShown,
+    requires_if_match=True,
+    returns_etag=True,
     event=WebhookChanged,
-    recent=True,
+    requires_recent_sign_in=True,
 )
 
 REMOVE_WEBHOOK = Operation(
@@ -377,9 +377,9 @@ REMOVE_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Delete a webhook; waiting messages are not sent",
     _on_webhook(lambda tx, call, it: webhooks.remove_webhook(tx, it, call.now)),
-    gives=Done,
+    output=Done,
     event=WebhookRemoved,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "delete",
@@ -388,7 +388,7 @@ REMOVE_WEBHOOK = Operation(
                 "Waiting messages are not sent. The delivery log is deleted. This cannot be undone."
             ),
             "",
-            offered=on(Webhook),
+            shown_for=on(Webhook),
             danger=True,
             irreversible=True,
         ),
@@ -409,16 +409,16 @@ ENABLE_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Enable a webhook; waiting messages are sent",
     _on_webhook(lambda tx, call, it: webhooks.enable_webhook(tx, it, call.now)),
-    gives=Done,
+    output=Done,
     event=WebhookEnabled,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "enable",
             translatable("Enable webhook"),
             translatable("Waiting messages younger than three days are sent."),
             translatable("The webhook is enabled."),
-            offered=on(Webhook, lambda it: it.disabled_at is not None),
+            shown_for=on(Webhook, lambda it: it.disabled_at is not None),
         ),
     ),
     commands=(Command(unchanged="The webhook was enabled already."),),
@@ -431,16 +431,16 @@ DISABLE_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Disable a webhook; events are not sent to it until it is enabled",
     _on_webhook(disable),
-    gives=Done,
+    output=Done,
     event=WebhookDisabled,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "disable",
             translatable("Disable webhook"),
             translatable("Events in the meantime are not sent, not even later."),
             translatable("The webhook is disabled."),
-            offered=on(Webhook, lambda it: it.disabled_at is None),
+            shown_for=on(Webhook, lambda it: it.disabled_at is None),
             danger=True,
         ),
     ),
@@ -454,16 +454,16 @@ ISSUE_WEBHOOK_SECRET = Operation(
     Permission.SETTINGS,
     "Issue a new signing secret; the previous one also signs for a day",
     _on_webhook(issue_secret),
-    gives=WebhookSecretShown,
+    output=WebhookSecretShown,
     event=WebhookSecretIssued,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "secret",
             translatable("Rotate secret"),
             translatable("It is shown once. For a day, messages are signed with both secrets."),
             "",
-            offered=on(Webhook),
+            shown_for=on(Webhook),
         ),
     ),
     commands=(Command("webhook secret"),),
@@ -476,8 +476,8 @@ LIST_WEBHOOK_ATTEMPTS = Operation(
     Permission.READ,
     "List the newest hundred delivery attempts of a webhook",
     reads(list_attempts),
-    gives=AttemptList,
-    lists=True,
+    output=AttemptList,
+    returns_list=True,
     commands=(
         Command(
             "webhook attempts",
@@ -500,17 +500,17 @@ TEST_WEBHOOK = Operation(
     Permission.SETTINGS,
     "Send a test message",
     _on_webhook(test),
-    gives=MessageQueued,
-    refuses=(409,),
+    output=MessageQueued,
+    error_statuses=(409,),
     event=WebhookMessageRequested,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "test",
             translatable("Send a test message"),
             translatable("Its type is webhook.test. The delivery log shows the response."),
             translatable("A test message is queued."),
-            offered=on(Webhook, lambda it: it.disabled_at is None),
+            shown_for=on(Webhook, lambda it: it.disabled_at is None),
         ),
     ),
     commands=(Command(done="A test message is queued."),),
@@ -523,10 +523,10 @@ REPLAY_WEBHOOK_EVENT = Operation(
     Permission.SETTINGS,
     "Send an event again, or an event from before the webhook was created",
     _on_webhook(replay),
-    gives=MessageQueued,
-    refuses=(409,),
+    output=MessageQueued,
+    error_statuses=(409,),
     event=WebhookMessageRequested,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "replay",

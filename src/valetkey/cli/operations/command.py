@@ -93,8 +93,8 @@ class _Variant(Struct, frozen=True):
     @property
     def button(self) -> Button | None:
         """The console's button for the same operation, whose texts the command uses."""
-        fixed = self.command.fixed
-        return next((each for each in self.operation.buttons if each.fixed == fixed), None)
+        fixed = self.command.path_arguments
+        return next((each for each in self.operation.buttons if each.path_arguments == fixed), None)
 
     @property
     def needs_confirmation(self) -> bool:
@@ -152,10 +152,10 @@ class _Derived(Struct, frozen=True):
         )
 
     def _input(self) -> Input:
-        return Input(self.first.operation.takes, self.first.command.options)
+        return Input(self.first.operation.input, self.first.command.options)
 
     def _arguments(self) -> list[str]:
-        fixed = self.first.command.fixed
+        fixed = self.first.command.path_arguments
         return [name for name in self.first.operation.arguments if name not in fixed]
 
     def _parameters(self) -> Iterator[click.Parameter]:
@@ -236,10 +236,14 @@ class _Derived(Struct, frozen=True):
     async def _about(
         self, opened: Opened, variant: _Variant, given: Mapping[str, object]
     ) -> _CallValues:
-        path = {**variant.command.fixed}
+        path = {**variant.command.path_arguments}
         path |= {name: str(given[name]) for name in self._arguments()}
         about = _CallValues(path, {**path})
-        ends = variant.button is not None and variant.button.ends and variant.needs_confirmation
+        ends = (
+            variant.button is not None
+            and variant.button.shows_impact
+            and variant.needs_confirmation
+        )
         if "client_id" in path:
             await _find_client(opened, about, ends=ends)
         if "uid" in path:

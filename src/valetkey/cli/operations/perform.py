@@ -50,7 +50,7 @@ async def perform(
             raise refused(map(named, invalid.faults)) from None
         if result.file is not None:
             return result.file.content
-        if not operation.lists:
+        if not operation.returns_list:
             return result.value
         items += getattr(result.value, "items", ())
         if not result.next:

@@ -265,7 +265,7 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
         for operation in OPERATIONS:
             needed = PROGRAM_NEEDS[f"{operation.method} {operation.path}"]
             path = concrete(f"{PREFIX}{operation.path}", Door(Need.PROGRAM))
-            body = b"{}" if operation.takes else b""
+            body = b"{}" if operation.input else b""
             for name in ("stranger", "owner"):
                 headers = {"content-type": "application/json"}
                 answer = await browsers[name].send(operation.method, path, body, headers)

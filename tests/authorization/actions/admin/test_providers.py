@@ -156,7 +156,7 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
     async def story(it: Harness) -> None:
         await created(it)
         for operation in (CHANGE_PROVIDER, DISABLE_PROVIDER, DELETE_PROVIDER):
-            body = ProviderChange(name="x") if operation.takes else None
+            body = ProviderChange(name="x") if operation.input else None
             with pytest.raises(Refused) as refused:
                 await it.perform(operation, {"provider": "file"}, body)
             assert refused.value.refusal.code is ErrorCode.CONFLICT

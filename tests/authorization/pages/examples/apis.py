@@ -120,7 +120,7 @@ def _ask(slug: str) -> ConfirmPage:
         button.text,
         "Calendar",
         ("https://mcp.example.com/mcp",),
-        ends=Impact(apps=12, authorizations=1_301) if button.ends else None,
+        ends=Impact(apps=12, authorizations=1_301) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
             FieldShown(each.name, each.label, tuple(each.choices), "86400")

@@ -183,7 +183,7 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
         button.text,
         person.name or person.username,
         (f"uid {person.uid}", person.username, person.email),
-        ends=Impact(sessions=3, apps=1) if button.ends else None,
+        ends=Impact(sessions=3, apps=1) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
             FieldShown(each.name, each.label, tuple(each.choices), "support")

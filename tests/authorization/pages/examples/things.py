@@ -122,7 +122,7 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
         button.text,
         name,
         ("app_7f3k9qxmB2",),
-        ends=Impact(people=1_284, authorizations=1_301) if button.ends else None,
+        ends=Impact(people=1_284, authorizations=1_301) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
             FieldShown(each.name, each.label, tuple(each.choices), "86400")

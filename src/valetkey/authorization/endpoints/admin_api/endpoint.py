@@ -105,15 +105,15 @@ def read_body(
     """
     if operation.upload is not None:
         return _file(operation.upload, request), {}
-    if operation.takes is None:
+    if operation.input is None:
         if request.body:
             raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
         return None, {}
     body, told = split(operation, reader, whole(read_json(request.body)))
     try:
-        return msgspec.convert(body, type=operation.takes, strict=True), told
+        return msgspec.convert(body, type=operation.input, strict=True), told
     except msgspec.ValidationError as error:
-        raise InvalidInput(faults_of(error, body, operation.takes)) from None
+        raise InvalidInput(faults_of(error, body, operation.input)) from None
 
 
 def _file(upload: Upload, request: Request) -> UploadedFile:
@@ -237,7 +237,7 @@ class OperationEndpoint(Struct, frozen=True):
         )
         query = read_parameters(operation, request)
         body, told = read_body(operation, self.reader, request)
-        if operation.guarded and wanted.match is None:
+        if operation.requires_if_match and wanted.match is None:
             raise Refused(REQUIRED)
         entropy = self.services.random(ENTROPY)
         call = Call(
@@ -270,7 +270,7 @@ class OperationEndpoint(Struct, frozen=True):
             headers.append(
                 ("location", _location(self.object_argument, request.path, result.value))
             )
-        if self.operation.gives is None:
+        if self.operation.output is None:
             return Response(self.operation.status, b"", tuple(headers))
         return json_response(result.value, self.operation.status, tuple(headers))
 

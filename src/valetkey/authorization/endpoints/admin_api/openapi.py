@@ -80,10 +80,10 @@ def _operation(tag: str, operation: Operation, table: Table) -> Document:
         "responses": {**_answer(operation, table), **_refusals(operation)},
         "x-permission": operation.permission.value,
     }
-    if operation.takes is not None:
+    if operation.input is not None:
         made["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _ref(operation.takes, table)}},
+            "content": {"application/json": {"schema": _ref(operation.input, table)}},
         }
     if operation.upload is not None:
         made["requestBody"] = {
@@ -113,7 +113,7 @@ def _parameters(operation: Operation) -> Sequence[Document]:
                 "schema": schema,
             }
         )
-    if operation.guarded:
+    if operation.requires_if_match:
         found.append(
             {
                 "name": "If-Match",
@@ -129,7 +129,7 @@ def _parameters(operation: Operation) -> Sequence[Document]:
 def _answer(operation: Operation, table: Table) -> Document:
     made: Document = {"description": HTTPStatus(operation.status).phrase}
     headers: Document = {}
-    if operation.tagged:
+    if operation.returns_etag:
         headers["ETag"] = {"schema": {"type": "string"}, "required": True}
     if any(each.name == CURSOR for each in operation.query):
         headers["Link"] = {"schema": {"type": "string"}, "description": "`next`, where there is"}
@@ -146,18 +146,18 @@ def _answer(operation: Operation, table: Table) -> Document:
             media: {"schema": {"type": "object" if media == "application/json" else "string"}}
             for media in operation.media
         }
-    elif operation.gives is not None:
-        made["content"] = {"application/json": {"schema": _ref(operation.gives, table)}}
+    elif operation.output is not None:
+        made["content"] = {"application/json": {"schema": _ref(operation.output, table)}}
     return {str(operation.status): made}
 
 
 def _refusals(operation: Operation) -> Mapping[str, object]:
     statuses = {
         *_ALWAYS,
-        *operation.refuses,
+        *operation.error_statuses,
         *(_NAMED if operation.arguments else ()),
-        *(_WITH_BODY if operation.takes is not None else ()),
-        *(_GUARDED if operation.guarded else ()),
+        *(_WITH_BODY if operation.input is not None else ()),
+        *(_GUARDED if operation.requires_if_match else ()),
     }
     return {
         str(status): {
@@ -177,7 +177,7 @@ def _ref(shape: object, table: Table) -> object:
 @cache
 def _schemas(table: Table) -> tuple[Mapping[object, object], Mapping[str, object]]:
     """Return a reference to each shape, and the shapes by name; computed once for all rows."""
-    named = [each for o in table.operations for each in (o.takes, o.gives) if each is not None]
+    named = [each for o in table.operations for each in (o.input, o.output) if each is not None]
     shapes = tuple(dict.fromkeys(named))
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)
     return dict(zip(shapes, schemas, strict=True)), components

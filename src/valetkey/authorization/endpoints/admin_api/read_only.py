@@ -22,8 +22,8 @@ def split(operation: Operation, reader: Operation | None, body: object) -> tuple
 
     `reader` shows the record that the operation changes; None if there is none.
     """
-    changes = operation.method in {"PUT", "PATCH"} and operation.takes is not None
-    names = _read_only(operation.takes, reader.gives) if changes and reader else frozenset[str]()
+    changes = operation.method in {"PUT", "PATCH"} and operation.input is not None
+    names = _read_only(operation.input, reader.output) if changes and reader else frozenset[str]()
     if not isinstance(body, dict):
         return body, _NOTHING
     given = cast("dict[str, object]", body)

@@ -207,7 +207,7 @@ IMPORTS = (
         Permission.USERS,
         "Imports of users, newest first",
         reads(list_imports),
-        gives=UserImportList,
+        output=UserImportList,
         commands=(),
     ),
     Operation(
@@ -232,9 +232,9 @@ IMPORTS = (
             },
             lambda settings: settings.accounts.import_bytes,
         ),
-        gives=UserImportStart,
+        output=UserImportStart,
         status=202,
-        refuses=(409, 415),
+        error_statuses=(409, 415),
         query=(
             Parameter(
                 "file",
@@ -255,7 +255,7 @@ IMPORTS = (
             "Imports are deleted seven days after their end, undecided ones after a day. At most "
             "the newest hundred are kept."
         ),
-        gives=UserImportShown,
+        output=UserImportShown,
         commands=(),
     ),
     Operation(
@@ -265,13 +265,13 @@ IMPORTS = (
         Permission.USERS,
         "The rows of an import, each with its outcome and the reasons",
         reads(list_rows),
-        gives=ImportRowList,
+        output=ImportRowList,
         query=(
             Parameter("show", "Only these rows.", {"type": "string", "enum": list(RowFilter)}),
             _LIMIT,
             replace(_AFTER, schema={"type": "integer", "minimum": 0, "maximum": 1_000_000}),
         ),
-        lists=True,
+        returns_list=True,
         commands=(),
     ),
     Operation(
@@ -285,8 +285,8 @@ IMPORTS = (
             "In the background, each user checked again. It stops when the account or the role of "
             "the token's user ends. Rows show `created` once the account exists."
         ),
-        gives=Done,
-        refuses=(409,),
+        output=Done,
+        error_statuses=(409,),
         event=UserImportStarted,
         commands=(),
     ),
@@ -297,7 +297,7 @@ IMPORTS = (
         Permission.USERS,
         "Stop an import, or discard its file; created users stay",
         writes(stop),
-        gives=Done,
+        output=Done,
         commands=(),
     ),
 )

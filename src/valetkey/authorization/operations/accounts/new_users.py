@@ -134,13 +134,13 @@ MAKE_USER = Operation(
     "Create an account",
     writes(create_user),
     description="A `role` also requires the permission `roles`.",
-    takes=NewUser,
-    gives=UserMade,
+    input=NewUser,
+    output=UserMade,
     status=201,
-    tagged=True,
-    refuses=(409,),
+    returns_etag=True,
+    error_statuses=(409,),
     event=UserRegistered,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             help="The password is typed, read from standard input, or generated and printed. With "
@@ -163,11 +163,11 @@ ISSUE_PASSWORD_LINK = Operation(
     on_user(issue_password_link),
     description="Only for an enabled account without a sign-in method. The link works once, for 7 "
     "days; its use verifies the address to which it was sent.",
-    takes=PasswordLinkWanted,
-    gives=PasswordLinkIssued,
-    refuses=(409,),
+    input=PasswordLinkWanted,
+    output=PasswordLinkIssued,
+    error_statuses=(409,),
     event=SetPasswordLinkIssued,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "password-link",
@@ -177,7 +177,7 @@ ISSUE_PASSWORD_LINK = Operation(
                 "it works once, for 7 days."
             ),
             translatable("The email is queued."),
-            offered=on(
+            shown_for=on(
                 UserState, lambda it: not it.details.factors and it.user.disabled_at is None
             ),
             fields=(

@@ -206,8 +206,8 @@ LIST_PROVIDERS = Operation(
     Permission.READ,
     "List sign-in providers, of the configuration file and of the console",
     reads(list_providers),
-    gives=ProviderList,
-    lists=True,
+    output=ProviderList,
+    returns_list=True,
     commands=(
         Command(
             columns=(
@@ -230,12 +230,12 @@ CREATE_PROVIDER = Operation(
     "Add a sign-in provider",
     unchecked_write(create),
     description="Its button is on the sign-in page within seconds.",
-    takes=ProviderWanted,
-    gives=ProviderShown,
+    input=ProviderWanted,
+    output=ProviderShown,
     status=201,
-    tagged=True,
+    returns_etag=True,
     event=ProviderCreated,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             example="google --name Google --issuer https://accounts.google.com "
@@ -253,8 +253,8 @@ READ_PROVIDER = Operation(
     Permission.READ,
     "Show a sign-in provider",
     reads(read_provider),
-    gives=ProviderShown,
-    tagged=True,
+    output=ProviderShown,
+    returns_etag=True,
 )
 
 CHANGE_PROVIDER = Operation(
@@ -265,13 +265,13 @@ CHANGE_PROVIDER = Operation(
     "Change a sign-in provider, or its client secret",
     _on_provider(change),
     description="Its id, kind and issuer cannot change, because linked accounts belong to them.",
-    takes=ProviderChange,
-    gives=ProviderShown,
-    guarded=True,
-    tagged=True,
-    refuses=(409,),
+    input=ProviderChange,
+    output=ProviderShown,
+    requires_if_match=True,
+    returns_etag=True,
+    error_statuses=(409,),
     event=ProviderChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             example="--client-secret-file google.secret",
@@ -288,8 +288,8 @@ DISABLE_PROVIDER = Operation(
     Permission.SETTINGS,
     "Disable a sign-in provider",
     _on_provider(lambda tx, call, it: providers.disable(tx, it, call.now)),
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=ProviderDisabled,
     buttons=(
         Button(
@@ -300,7 +300,7 @@ DISABLE_PROVIDER = Operation(
                 "sessions continue."
             ),
             translatable("The provider is disabled."),
-            offered=on(ProviderShown, lambda it: it.origin == "stored" and it.state == "enabled"),
+            shown_for=on(ProviderShown, lambda it: it.origin == "stored" and it.state == "enabled"),
             danger=True,
         ),
     ),
@@ -319,8 +319,8 @@ ENABLE_PROVIDER = Operation(
     Permission.SETTINGS,
     "Enable a disabled sign-in provider",
     _on_provider(lambda tx, call, it: providers.enable(tx, it, call.now)),
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=ProviderEnabled,
     buttons=(
         Button(
@@ -328,7 +328,7 @@ ENABLE_PROVIDER = Operation(
             translatable("Enable provider"),
             translatable("Its button is on the sign-in page within seconds."),
             translatable("The provider is enabled."),
-            offered=on(ProviderShown, lambda it: it.state == "disabled"),
+            shown_for=on(ProviderShown, lambda it: it.state == "disabled"),
         ),
     ),
     commands=(Command(done="The provider {provider} is enabled."),),
@@ -342,10 +342,10 @@ DELETE_PROVIDER = Operation(
     "Delete a sign-in provider",
     _on_provider(lambda tx, call, it: providers.remove(tx, it, call.now)),
     description="Linked accounts stay: they work again with a provider of the same issuer.",
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=ProviderRemoved,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "delete",
@@ -355,7 +355,7 @@ DELETE_PROVIDER = Operation(
                 "add a provider with the same issuer."
             ),
             translatable("The provider is deleted."),
-            offered=on(ProviderShown, lambda it: it.origin == "stored"),
+            shown_for=on(ProviderShown, lambda it: it.origin == "stored"),
             danger=True,
         ),
     ),
@@ -376,8 +376,8 @@ TEST_PROVIDER = Operation(
     run_test,
     description="Reads its discovery document and its keys, and sends an invalid code to its token "
     "endpoint.",
-    gives=ProviderTested,
-    refuses=(409,),
+    output=ProviderTested,
+    error_statuses=(409,),
 )
 
 PROVIDERS = (

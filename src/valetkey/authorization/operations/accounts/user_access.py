@@ -76,7 +76,7 @@ SIGN_OUT = Operation(
     Permission.RESET,
     "End every session of a user",
     on_user(sign_out_user),
-    gives=SessionsEnded,
+    output=SessionsEnded,
     commands=(
         Command(
             done="{username} is signed out. Sessions ended: {ended}", renamed={"ended": "sessions"}
@@ -91,8 +91,8 @@ SIGN_OUT = Operation(
                 "The user can sign in again. Apps whose access ends with the session lose it."
             ),
             translatable("The user is signed out everywhere."),
-            offered=on(UserState, lambda it: bool(it.details.sessions)),
-            ends=True,
+            shown_for=on(UserState, lambda it: bool(it.details.sessions)),
+            shows_impact=True,
         ),
     ),
 )
@@ -139,10 +139,10 @@ SEND_RESET = Operation(
     "Email a user a link to set a new password",
     on_user(send_reset),
     description="Only to a verified address of an enabled account.",
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=PasswordResetRequested,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "reset-mail",
@@ -151,7 +151,7 @@ SEND_RESET = Operation(
                 "The link is sent to the verified email address. Nothing changes until it is used."
             ),
             translatable("The email is queued."),
-            offered=on(
+            shown_for=on(
                 UserState,
                 lambda it: (
                     it.sends_mail
@@ -176,9 +176,9 @@ RESET_FACTORS = Operation(
     Permission.RESET,
     "Remove a user's second factors, and notify the user by email",
     on_user(reset_factors),
-    gives=Done,
+    output=Done,
     event=FactorsRemoved,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "reset-factors",
@@ -189,11 +189,11 @@ RESET_FACTORS = Operation(
                 "the request comes from the user."
             ),
             translatable("The second factors are removed, and the user is signed out."),
-            offered=on(
+            shown_for=on(
                 UserState,
                 lambda it: any(factor.kind != "password" for factor in it.details.factors),
             ),
-            ends=True,
+            shows_impact=True,
             danger=True,
         ),
     ),
@@ -212,7 +212,7 @@ VERIFY_EMAIL = Operation(
     Permission.USERS,
     "Record a user's email address as verified",
     on_user(verify_email),
-    gives=Done,
+    output=Done,
     event=UserChanged,
     buttons=(
         Button(
@@ -220,7 +220,7 @@ VERIFY_EMAIL = Operation(
             translatable("Mark email as verified"),
             translatable("Apps receive the address as verified, and some of them rely on that."),
             translatable("The email address is marked as verified."),
-            offered=on(UserState, lambda it: it.user.email_verified_at is None),
+            shown_for=on(UserState, lambda it: it.user.email_verified_at is None),
         ),
     ),
 )
@@ -238,7 +238,7 @@ END_APP = Operation(
     Permission.USERS,
     "Revoke the access of one app to an account",
     on_user(end_app),
-    gives=Done,
+    output=Done,
     event=GrantRevoked,
     buttons=(
         Button(
@@ -310,11 +310,11 @@ SECURE = Operation(
     "the password, passkeys, authenticator app, recovery codes and linked accounts. The link sets "
     "a new password once, within 7 days. After the next sign-in the user must add a passkey or an "
     "authenticator app before anything else.",
-    takes=AccountSecured,
-    gives=PasswordLinkIssued,
-    refuses=(409,),
+    input=AccountSecured,
+    output=PasswordLinkIssued,
+    error_statuses=(409,),
     event=UserSecured,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "secure",
@@ -324,7 +324,7 @@ SECURE = Operation(
                 "and needs the link to set a new password."
             ),
             translatable("The account is secured. The link sets a new password."),
-            offered=on(UserState, lambda it: it.user.disabled_at is None),
+            shown_for=on(UserState, lambda it: it.user.disabled_at is None),
             consequences=(
                 translatable("Apps lose access, and ask for permission again."),
                 translatable(
@@ -341,7 +341,7 @@ SECURE = Operation(
                     "the old address is not notified, and its links stop working."
                 ),
             ),
-            ends=True,
+            shows_impact=True,
             danger=True,
             fields=(
                 Field("email", translatable("Email address")),
@@ -380,10 +380,10 @@ WAIVE_FACTOR = Operation(
     "Stop requiring a second factor of a user whose account was secured",
     on_user(waive_factor, but_oneself=True),
     description="The user can sign in with the new password alone.",
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=SecondFactorWaived,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "waive-factor",
@@ -393,7 +393,7 @@ WAIVE_FACTOR = Operation(
                 "again."
             ),
             translatable("A second factor is no longer required."),
-            offered=on(UserState, lambda it: it.user.factor_required_at is not None),
+            shown_for=on(UserState, lambda it: it.user.factor_required_at is not None),
             danger=True,
         ),
     ),
@@ -417,7 +417,7 @@ EXPORT_DATA = Operation(
     description="The file that users download under *Your data*. The export is itself an event.",
     media=(_JSON,),
     event=DataExported,
-    recent=True,
+    requires_recent_sign_in=True,
     buttons=(
         Button(
             "export",
@@ -427,7 +427,7 @@ EXPORT_DATA = Operation(
                 "passwords, keys and tokens. Give it to the user only."
             ),
             translatable("The data was exported."),
-            offered=on(UserState),
+            shown_for=on(UserState),
         ),
     ),
     commands=(

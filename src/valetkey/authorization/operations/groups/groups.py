@@ -73,7 +73,7 @@ LIST_GROUPS = Operation(
     Permission.READ,
     "List groups by name",
     reads(list_groups),
-    gives=GroupList,
+    output=GroupList,
     query=(
         LIMIT,
         Parameter(
@@ -93,7 +93,7 @@ LIST_GROUPS = Operation(
         ),
         SORT,
     ),
-    lists=True,
+    returns_list=True,
 )
 
 
@@ -112,10 +112,10 @@ CREATE_GROUP = Operation(
     "Create a group, on its own or in another",
     writes(create_group),
     description="A group that is in another cannot contain groups.",
-    takes=GroupWanted,
-    gives=GroupShown,
+    input=GroupWanted,
+    output=GroupShown,
     status=201,
-    tagged=True,
+    returns_etag=True,
     event=GroupCreated,
     commands=(
         Command(
@@ -161,8 +161,8 @@ READ_GROUP = Operation(
     Permission.READ,
     "Show a group",
     reads(read_group),
-    gives=GroupShown,
-    tagged=True,
+    output=GroupShown,
+    returns_etag=True,
 )
 CHANGE_GROUP = Operation(
     "change_group",
@@ -172,11 +172,11 @@ CHANGE_GROUP = Operation(
     "Rename a group, move it or change its description",
     unchecked_write(change_group),
     description="Apps that require the group require its new name; members and roles stay.",
-    takes=GroupChange,
-    gives=GroupShown,
-    guarded=True,
-    tagged=True,
-    refuses=(409,),
+    input=GroupChange,
+    output=GroupShown,
+    requires_if_match=True,
+    returns_etag=True,
+    error_statuses=(409,),
     event=GroupChanged,
     commands=(
         Command(
@@ -205,8 +205,8 @@ DELETE_GROUP = Operation(
     "Delete a group and its memberships, at once",
     unchecked_write(delete_group),
     description="A group that contains groups is refused with 409.",
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=GroupDeleted,
     buttons=(
         Button(
@@ -217,8 +217,8 @@ DELETE_GROUP = Operation(
                 "use apps that require it. This cannot be undone."
             ),
             translatable("The group is deleted."),
-            offered=on(Group),
-            ends=True,
+            shown_for=on(Group),
+            shows_impact=True,
             danger=True,
             irreversible=True,
         ),

@@ -53,7 +53,7 @@ LIST_GROUP_MEMBERS = Operation(
     Permission.READ,
     "List direct members of a group, by uid",
     reads(list_group_members),
-    gives=GroupMembers,
+    output=GroupMembers,
     query=(
         LIMIT,
         Parameter(
@@ -62,7 +62,7 @@ LIST_GROUP_MEMBERS = Operation(
             {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
         ),
     ),
-    lists=True,
+    returns_list=True,
     commands=(Command("group members", empty="The group has no members."),),
 )
 
@@ -79,8 +79,8 @@ ADD_GROUP_MEMBER = Operation(
     Permission.USERS,
     "Add a user to a group",
     on_user(add_group_member),
-    gives=Done,
-    refuses=(409,),
+    output=Done,
+    error_statuses=(409,),
     event=GroupMemberAdded,
     commands=(
         Command(
@@ -104,7 +104,7 @@ REMOVE_GROUP_MEMBER = Operation(
     Permission.USERS,
     "Remove a user from a group",
     on_user(remove_group_member),
-    gives=Done,
+    output=Done,
     event=GroupMemberRemoved,
     buttons=(
         Button(
@@ -179,9 +179,9 @@ SET_USER_GROUPS = Operation(
     Permission.USERS,
     "Make a user a direct member of exactly these groups",
     on_user(set_user_groups),
-    takes=GroupsWanted,
-    gives=Done,
-    refuses=(409,),
+    input=GroupsWanted,
+    output=Done,
+    error_statuses=(409,),
     event=GroupMemberAdded,
     commands=(Command("user set-groups", example='--groups "staff engineering"'),),
     buttons=(
@@ -192,7 +192,7 @@ SET_USER_GROUPS = Operation(
                 "Group names, separated by spaces. Apps see the change in the next token."
             ),
             translatable("The groups are changed."),
-            offered=on(UserState),
+            shown_for=on(UserState),
             fields=(Field("groups", translatable("Groups")),),
         ),
     ),
@@ -210,7 +210,7 @@ MEMBERS = (
         Permission.READ,
         "List the groups of a user",
         on_user(list_user_groups),
-        gives=GroupsOfUser,
+        output=GroupsOfUser,
         commands=(Command("user groups"),),
     ),
     SET_USER_GROUPS,

@@ -77,8 +77,8 @@ INVITE = Operation(
     Permission.CLIENTS,
     "Issue a registration token, shown once",
     unchecked_write(invite),
-    takes=InvitationWanted,
-    gives=InvitationMade,
+    input=InvitationWanted,
+    output=InvitationMade,
     status=201,
     event=InvitationIssued,
     commands=(
@@ -114,7 +114,7 @@ REGISTRATION = (
         Permission.READ,
         "Show who may register apps",
         reads(read_registration),
-        gives=RegistrationShown,
+        output=RegistrationShown,
     ),
     Operation(
         "list_invitations",
@@ -123,7 +123,7 @@ REGISTRATION = (
         Permission.READ,
         "List registration tokens",
         reads(list_invitations),
-        gives=Invitations,
+        output=Invitations,
         commands=(
             Command(
                 columns=(

@@ -187,7 +187,7 @@ READ_SETTINGS = Operation(
     Permission.READ,
     "List settings: each with its value, where that comes from, and why it exists",
     reads(read_settings),
-    gives=SettingsShown,
+    output=SettingsShown,
     commands=(
         Command(
             name="settings list",
@@ -203,8 +203,8 @@ READ_SETTING = Operation(
     Permission.READ,
     "Show a setting",
     reads(read_setting),
-    gives=SettingShown,
-    tagged=True,
+    output=SettingShown,
+    returns_etag=True,
     commands=(Command(name="settings show"),),
 )
 
@@ -217,12 +217,12 @@ CHANGE_SETTING = Operation(
     unchecked_write(change_setting),
     description="All nodes apply it within ten seconds, without failing requests. What the "
     "configuration file or the environment sets is changed there: 409.",
-    takes=SettingWanted,
-    gives=SettingShown,
-    tagged=True,
-    refuses=(409,),
+    input=SettingWanted,
+    output=SettingShown,
+    returns_etag=True,
+    error_statuses=(409,),
     event=SettingChanged,
-    recent=True,
+    requires_recent_sign_in=True,
     commands=(
         Command(
             name="settings set",
@@ -241,7 +241,7 @@ RESET_SETTING = Operation(
     "Delete the value of a setting that was set at runtime",
     unchecked_write(reset_setting),
     description="Its default applies again, or what the configuration file says.",
-    gives=Done,
+    output=Done,
     event=SettingChanged,
     buttons=(
         Button(
@@ -249,7 +249,7 @@ RESET_SETTING = Operation(
             translatable("Reset setting"),
             translatable("The value that was set here is deleted, and the default applies again."),
             translatable("The setting is reset. All nodes apply it within ten seconds."),
-            offered=on(SettingShown, lambda it: it.stored is not None),
+            shown_for=on(SettingShown, lambda it: it.stored is not None),
         ),
     ),
     commands=(

@@ -147,9 +147,9 @@ class Confirmed(Struct, frozen=True):
     def argument(self, form: Form) -> Mapping[str, str]:
         """Return the path arguments that the button decides or carries from this form or query."""
         if self.button.carries is None:
-            return self.button.fixed
+            return self.button.path_arguments
         name, argument = self.button.carries
-        return {**self.button.fixed, argument: quote(form.get(name) or "", safe="")}
+        return {**self.button.path_arguments, argument: quote(form.get(name) or "", safe="")}
 
     def call(self, services: Services, actor: Actor, request: VisitorRequest) -> Call:
         """Return the operation call of the submitted form. Raises Refused for an invalid field."""
@@ -176,7 +176,7 @@ class Confirmed(Struct, frozen=True):
             text=button.text,
             name=subject.name,
             facts=subject.facts,
-            ends=subject.ends if button.ends else None,
+            ends=subject.ends if button.shows_impact else None,
             danger=button.danger,
             fields=tuple(self._fields(subject)),
             hidden=() if carries is None else ((carries[0], form.get(carries[0]) or ""),),
@@ -197,7 +197,7 @@ class Confirmed(Struct, frozen=True):
                 yield FieldShown(field.name, field.label, choices, value, field.hints)
 
     def _body(self, form: Form) -> object:
-        if self.operation.takes is None:
+        if self.operation.input is None:
             return None
         values: dict[str, str | None] = {}
         for field in self.button.fields:
@@ -206,7 +206,7 @@ class Confirmed(Struct, frozen=True):
                 raise _invalid()
             values[field.name] = None if field.choices and value in {"", NO_ROLE} else value
         try:
-            return msgspec.convert(values, type=self.operation.takes, strict=False)
+            return msgspec.convert(values, type=self.operation.input, strict=False)
         except msgspec.ValidationError:
             raise _invalid() from None
 
@@ -257,7 +257,7 @@ class Buttons(Struct, frozen=True):
 
         def returns_to(request: Request) -> str | None:
             confirmed = self.of(request)
-            if not confirmed.operation.recent:
+            if not confirmed.operation.requires_recent_sign_in:
                 return None
             carries = confirmed.button.carries
             if carries is None or request.method == "POST":
@@ -278,7 +278,7 @@ class Buttons(Struct, frozen=True):
         offers = [
             Offer(slug, it.button.title, f"{address}/{slug}", it.button.danger, it.button.text)
             for slug, it in self.by_slug.items()
-            if it.button.offered(shown) and powers.allow(it.operation.permission, about)
+            if it.button.shown_for(shown) and powers.allow(it.operation.permission, about)
         ]
         # What is disabled is mostly opened to enable it again: later ones may be in a menu.
         return tuple(sorted(offers, key=lambda it: (it.danger, it.slug != "enable")))

@@ -89,7 +89,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     """The page with the form for the input of an operation, which runs it.
 
     The segments of `path` are arguments of the operation. `finish` responds to its result, which is
-    of the type `gives`. A conflict is a fault of the field `conflicts`, or an error page for "".
+    of the type `output`. A conflict is a fault of the field `conflicts`, or an error page for "".
     `choices` are value and label of the choices of a field, by its name, and `groups` its heading.
     """
 
@@ -98,7 +98,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     actor: Callable[[R], Actor]
     services: Services
     operation: Operation
-    gives: type[V]
+    output: type[V]
     words: Words
     title: str
     subject: Callable[[R], Awaitable[FormSubject]]
@@ -130,7 +130,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             body = read_input(self._takes, words, form)
             actor, path = self.actor(request), request.arguments
             call = call_of(self.services, self.operation, actor, request.now, path, body)
-            result = await value_of(replace(call, preconditions=seen), self.gives)
+            result = await value_of(replace(call, preconditions=seen), self.output)
         except InvalidInput as invalid:
             return self._show(request, again, invalid.faults)
         except Refused as refused:
@@ -149,10 +149,10 @@ class InputForm(Struct, Generic[R, V], frozen=True):
 
     @property
     def _takes(self) -> type[msgspec.Struct]:
-        takes = self.operation.takes
-        if takes is None:
+        kind = self.operation.input
+        if kind is None:
             raise TypeError(f"{self.operation.id} takes no input")
-        return takes
+        return kind
 
     def _show(
         self,

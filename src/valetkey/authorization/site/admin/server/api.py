@@ -20,7 +20,7 @@ class OperationShown(Struct, frozen=True):
     description: str
     permission: str
     query: tuple[str, ...]
-    guarded: bool
+    requires_if_match: bool
 
 
 class AreaShown(Struct, frozen=True):
@@ -81,5 +81,5 @@ def _shown(operation: Operation) -> OperationShown:
         operation.description,
         operation.permission.value,
         tuple(each.name for each in operation.query),
-        guarded=operation.guarded,
+        requires_if_match=operation.requires_if_match,
     )
