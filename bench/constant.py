@@ -19,7 +19,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
 from valetkey.web.connection.bind import bind
 from valetkey.web.exchange import Request, Response
-from valetkey.web.router import App, Route
+from valetkey.web.router import Route, RoutedApp
 
 # What the App adds by itself; the rest is the endpoint's.
 _ADDED = frozenset(
@@ -65,14 +65,16 @@ def start(url: str, path: str, head: bytes, body: bytes) -> Generator[int]:
             process.stdout.close()
 
 
-def _app(host: str, path: str, response: Response) -> App:
+def _app(host: str, path: str, response: Response) -> RoutedApp:
     def refuse(request: Request, refusal: Refusal) -> Response:
         return Response(404)
 
     async def answer(request: Request) -> Response:
         return response
 
-    return App([Route(path, {"GET": answer}, refuse)], runtime=SYSTEM, refuse=refuse, hosts={host})
+    return RoutedApp(
+        [Route(path, {"GET": answer}, refuse)], runtime=SYSTEM, refuse=refuse, hosts={host}
+    )
 
 
 def main() -> None:

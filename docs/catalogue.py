@@ -7,7 +7,7 @@ import click
 from msgspec import json
 
 from valetkey.authorization.features import FEATURES
-from valetkey.cli.catalogue import Described, Parameter
+from valetkey.cli.catalogue import CommandParameter, Described
 from valetkey.cli.commands.groups import group_of
 from valetkey.cli.main import CORE_COMMANDS, valetkey
 from valetkey.kernel.replace import replace
@@ -48,19 +48,19 @@ def _entries(
         yield from _entries(below, context, f"{path} {name}")
 
 
-def _parameter(parameter: click.Parameter, context: click.Context) -> Parameter:
+def _parameter(parameter: click.Parameter, context: click.Context) -> CommandParameter:
     metavar = parameter.make_metavar(context)
     values, completes = parameter.nargs, _completes(parameter.type)
     if not isinstance(parameter, click.Option):
-        return Parameter(
+        return CommandParameter(
             (parameter.name,), metavar, is_argument=True, values=values, completes=completes
         )
     *others, last = parameter.opts
     names = (*others, "/".join((last, *parameter.secondary_opts)), parameter.name)
     _, text = parameter.get_help_record(context) or ("", "")
     if parameter.is_flag:
-        return Parameter(names, help=text, is_flag=True, multiple=parameter.multiple)
-    return Parameter(
+        return CommandParameter(names, help=text, is_flag=True, multiple=parameter.multiple)
+    return CommandParameter(
         names,
         metavar,
         text,

@@ -22,7 +22,7 @@ from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import every_kind
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.fields import FieldRule, Kind
+from valetkey.authorization.model.register.fields import FieldRule, FieldType
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
@@ -227,7 +227,7 @@ def client_fields() -> Iterator[str]:
 def _kind(rule: FieldRule) -> str:
     if rule.choices:
         return ", ".join(f"`{each}`" for each in rule.choices)
-    if rule.kind is Kind.LINE:
+    if rule.kind is FieldType.LINE:
         return f"{rule.kind.value}, at most {rule.longest} characters"
     return str(rule.kind.value)
 

@@ -24,7 +24,7 @@ from valetkey.web import listen, log
 from valetkey.web.connection.bind import bind
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.form import read_form
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 NAME = "ceiling"
 _SECONDS = 600
@@ -38,7 +38,7 @@ def ceiling() -> Generator[Peer]:
         yield peer
 
 
-def _app(url: str, host: str) -> App:
+def _app(url: str, host: str) -> RoutedApp:
     key, fingerprints = SigningKey.generate(), FingerprintKey(bytes(32))
     secrets = {"service": fingerprints.of("client", SECRET)}
     document = Response(
@@ -78,7 +78,7 @@ def _app(url: str, host: str) -> App:
         Route("/token", {"POST": token}, refuse, Body.FORM),
         Route("/jwks", {"GET": keys}, refuse),
     ]
-    return App(routes, runtime=SYSTEM, refuse=refuse, hosts={host})
+    return RoutedApp(routes, runtime=SYSTEM, refuse=refuse, hosts={host})
 
 
 def main() -> None:

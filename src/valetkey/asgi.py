@@ -20,7 +20,7 @@ from valetkey.database.engine import NOTICES, DatabaseUnavailable
 from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message, Receive, Send
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 FILE = "VALETKEY_CONFIG"
 """The environment variable that names the configuration file."""
@@ -32,7 +32,7 @@ class Application:
     def __init__(
         self,
         prepare: Callable[[Settings], Coroutine[object, object, None]],
-        build: Callable[[Settings], Awaitable[App]],
+        build: Callable[[Settings], Awaitable[RoutedApp]],
         name: str,
     ) -> None:
         """Read nothing yet: a module that is imported must not open a database."""
@@ -40,7 +40,7 @@ class Application:
         self._stop_traces: Callable[[], None] | None = None
         self._prepare = prepare
         self._build = build
-        self._app: App | None = None
+        self._app: RoutedApp | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or live one lifespan."""
@@ -66,7 +66,7 @@ class Application:
         if self._stop_traces is not None:
             await asyncio.to_thread(self._stop_traces)
 
-    async def _start(self) -> App:
+    async def _start(self) -> RoutedApp:
         given = environment()
         named = given.get(FILE)
         settings = load(find_file(Path(named) if named else None), given)

@@ -10,7 +10,7 @@ from valetkey.authorization.app import build as composition
 from valetkey.authorization.app import parts
 from valetkey.authorization.app.foundation import prepare
 from valetkey.config.paths import credential_path, keyring_path
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.refusal import OperatorError
@@ -24,7 +24,7 @@ def test_of_many_that_prepare_at_once_all_agree(tmp_path: Path, database_url: st
     settings = replace(
         given,
         authorization=replace(given.authorization, database=database_url),
-        source=Source(None, tmp_path, {}),
+        source=SettingsSource(None, tmp_path, {}),
     )
 
     def once() -> None:
@@ -76,7 +76,7 @@ def test_a_credential_that_could_be_guessed_is_an_operator_error(tmp_path: Path)
     settings = replace(
         given,
         resource=replace(given.resource, credential_text=Secret(CREDENTIAL[:20])),
-        source=Source(None, tmp_path, {}),
+        source=SettingsSource(None, tmp_path, {}),
     )
     with pytest.raises(OperatorError, match="credential_text"):
         asyncio.run(prepare(settings, SYSTEM))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.config.load import OperatorErrors, find_file, load
-from valetkey.config.settings import Origin, Profile, Settings
+from valetkey.config.settings import ClientProfile, Origin, Settings
 from valetkey.kernel.moment import hours, minutes
 from valetkey.kernel.refusal import OperatorError
 
@@ -97,7 +97,7 @@ def test_every_kind_of_setting_can_be_set_by_the_environment() -> None:
     assert shown == ["10.0.0.0/8", "192.0.2.1/32"]
     assert loaded.authorization.keyring_text is not None
     assert loaded.authorization.keyring_text.reveal() == "a secret"
-    assert loaded.clients.default_profile is Profile.MODERN
+    assert loaded.clients.default_profile is ClientProfile.MODERN
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:

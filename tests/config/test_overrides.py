@@ -6,7 +6,7 @@ from valetkey.config.catalogue import catalogue
 from valetkey.config.effect import is_changeable
 from valetkey.config.overrides import as_text, merge
 from valetkey.config.rules import PATH, SECRET
-from valetkey.config.settings import Origin, RegistrationMode, Settings, Source
+from valetkey.config.settings import Origin, RegistrationMode, Settings, SettingsSource
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
@@ -51,7 +51,7 @@ def test_value_that_cannot_be_used_is_ignored(path: str, text: str) -> None:
 
 @pytest.mark.parametrize("origin", [Origin.FILE, Origin.ENVIRONMENT])
 def test_file_and_environment_win(origin: Origin) -> None:
-    given = replace(Settings(), source=Source(origins={"registration.mode": origin}))
+    given = replace(Settings(), source=SettingsSource(origins={"registration.mode": origin}))
     merged = merge(given, {"registration.mode": "open"}, _fine)
     assert merged.settings == given
     assert "wins" in merged.ignored["registration.mode"]

@@ -19,7 +19,7 @@ from tests.web import RUNTIME, exchange_bytes, refuse, statuses
 from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.listen import RunningServer
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 _SILENCE = 0.03
 """Seconds after which an attacker goes on; what comes later still counts."""
@@ -35,7 +35,7 @@ class _Application:
     def __init__(self) -> None:
         self.asked: list[str] = []
         route = Route("/{+rest}", dict.fromkeys(("GET", "POST"), self._answer), refuse, Body.ANY)
-        self.app = App([route], runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+        self.app = RoutedApp([route], runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
 
     async def _answer(self, request: Request) -> Response:
         self.asked.append(request.path)

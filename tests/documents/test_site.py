@@ -15,7 +15,7 @@ from tests.support.harness import Harness
 from tests.support.visitors import run
 from valetkey.authorization.site import documentation
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
-from valetkey.authorization.site.documentation import File, address_of, read
+from valetkey.authorization.site.documentation import DocumentationFile, address_of, read
 from valetkey.testing.server import Servers
 
 _REFERENCE = re.compile(r'<(?:a|img|link|script)\b[^>]*?\b(?:href|src)="([^"]+)"')
@@ -29,7 +29,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _texts(files: dict[str, File]) -> Iterator[tuple[str, str]]:
+def _texts(files: dict[str, DocumentationFile]) -> Iterator[tuple[str, str]]:
     for name, file in files.items():
         if name.endswith(".html"):
             yield name, gzip.decompress(file.gzip).decode()

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from PIL import Image
 
-from valetkey.fetch.image import LARGEST_COPY, MOST_PIXELS, SIDE, Unusable, small_copy
+from valetkey.fetch.image import LARGEST_COPY, MOST_PIXELS, SIDE, UnusableImage, small_copy
 
 MARKER = b"MARKER-THAT-MUST-NOT-SURVIVE"
 
@@ -104,7 +104,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
     ids=str,
 )
 def test_everything_else_is_refused(data: bytes) -> None:
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(UnusableImage) as caught:
         small_copy(data)
     assert caught.value.check == "image.type"
 
@@ -127,7 +127,7 @@ def test_bombs_are_refused_before_they_are_unpacked(data: bytes, check: str) -> 
     tracemalloc.start()
     began = time.process_time()
     try:
-        with pytest.raises(Unusable) as caught:
+        with pytest.raises(UnusableImage) as caught:
             small_copy(data)
         assert caught.value.check == check
         # The work is that of reading a header, however large the image says that it is.
@@ -140,13 +140,13 @@ def test_bombs_are_refused_before_they_are_unpacked(data: bytes, check: str) -> 
 def test_text_that_unpacks_to_megabytes_is_refused_or_left_out() -> None:
     bomb = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"A" * 50_000_000, 9))
     rows = (b"\0" + b"\xff\0\0" * 8) * 8
-    with suppress(Unusable):
+    with suppress(UnusableImage):
         assert len(small_copy(png(8, 8, rows, bomb))) <= LARGEST_COPY
 
 
 def test_the_most_pixels_are_allowed() -> None:
     assert small_copy(drawn("PNG", (2_000, MOST_PIXELS // 2_000)))
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableImage):
         small_copy(drawn("PNG", (2_000, MOST_PIXELS // 2_000 + 1)))
 
 
@@ -159,5 +159,5 @@ def test_damaged_images_are_refused_or_copied(kind: str) -> None:
         for _ in range(chance.randint(1, 8)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         # Anything but Unusable would end the work of the thread that decodes.
-        with suppress(Unusable):
+        with suppress(UnusableImage):
             assert len(small_copy(bytes(data))) <= LARGEST_COPY

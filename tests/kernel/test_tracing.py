@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.otlp import recording
 from valetkey.kernel import metrics, tracing
-from valetkey.kernel.tracing import OFF, QUEUED, TRACES, Kind, Traces
+from valetkey.kernel.tracing import OFF, QUEUED, TRACES, SpanKind, Traces
 
 TRACE, PARENT = "ab" * 16, "cd" * 8
 
@@ -68,7 +68,7 @@ def test_sampling_is_decided_once_for_each_trace(monkeypatch: pytest.MonkeyPatch
     traces = Traces()
     monkeypatch.setattr(tracing, "TRACES", traces)
     traces.begin(0.25, time.time_ns, os.urandom)
-    roots = [traces.root("", Kind.SERVER) for _ in range(4_000)]
+    roots = [traces.root("", SpanKind.SERVER) for _ in range(4_000)]
     assert 800 < sum(span.sampled for span in roots) < 1_200
     for span in roots:
         child = span.child("x")
@@ -89,7 +89,7 @@ def test_queue_is_bounded_and_drops_are_counted(monkeypatch: pytest.MonkeyPatch)
     traces.begin(1.0, time.time_ns, os.urandom)
     before = dropped()
     for _ in range(QUEUED + 7):
-        traces.root("", Kind.SERVER).end()
+        traces.root("", SpanKind.SERVER).end()
     assert dropped() - before == 7
     assert len(traces.drain(2 * QUEUED)) == QUEUED
 

@@ -11,12 +11,12 @@ import msgspec
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
 from valetkey.config.sections.resource import ResourceSettings
-from valetkey.config.settings import AuthorizationSettings, Settings, Source
+from valetkey.config.settings import AuthorizationSettings, Settings, SettingsSource
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 from valetkey.resource.app import build, prepare
 from valetkey.web.connection.incoming_request import Message
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 HOST = urlsplit(API).netloc
 
@@ -40,7 +40,7 @@ class Api:
 
     settings: Settings
     issuer: Issuer
-    app: App
+    app: RoutedApp
     token: str = ""
     """Shown with every call that shows no other."""
     seen: list[Answer] = field(default_factory=list[Answer])
@@ -72,7 +72,7 @@ class Api:
 
 
 async def send(
-    app: App, method: str, target: str, fields: Mapping[str, str], body: bytes
+    app: RoutedApp, method: str, target: str, fields: Mapping[str, str], body: bytes
 ) -> Answer:
     """One request, as a server hands it to an ASGI application."""
     path, _, query = target.partition("?")
@@ -109,7 +109,7 @@ def settings_for(directory: Path, issuer: Issuer, database: str = "sqlite:///r.d
     return Settings(
         authorization=AuthorizationSettings(url=issuer.url),
         resource=ResourceSettings(url=API, database=database, credential_text=Secret(SECRET)),
-        source=Source(directory=directory),
+        source=SettingsSource(directory=directory),
     )
 
 

@@ -13,7 +13,7 @@ from tests.sdk.issuer import SECRET, Clock, Issuer
 from tests.support.wait import until_found
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.serving import FetchSettings
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.database.connect import connect
 from valetkey.database.decisions import Decisions
 from valetkey.database.migrate import migrate
@@ -177,7 +177,8 @@ def test_a_refusal_leaves_its_reasons_behind_its_reference(tmp_path: Path) -> No
 def test_without_its_credential_the_server_does_not_start(tmp_path: Path) -> None:
     async def story() -> None:
         settings = Settings(
-            resource=ResourceSettings(database="sqlite:///r.db"), source=Source(directory=tmp_path)
+            resource=ResourceSettings(database="sqlite:///r.db"),
+            source=SettingsSource(directory=tmp_path),
         )
         await prepare(settings, SYSTEM)
         with pytest.raises(OperatorError, match="start the authorization server once"):

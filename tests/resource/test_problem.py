@@ -8,7 +8,7 @@ import msgspec
 
 from tests.resource.api import Answer, Api, api, send
 from valetkey.authorization.endpoints.admin_api.endpoint import Problems as AdminProblems
-from valetkey.authorization.storage.decisions import DecisionQueue as AdminDecisions
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
@@ -40,7 +40,7 @@ def test_a_type_of_problem_has_one_title_in_both_servers_and_the_sdk() -> None:
     issuer, request = "https://id.example", Request("GET", "/x")
     decisions = DecisionQueue(SYSTEM.random)
     api_problems = Problems(issuer, Challenge("x"), decisions)
-    admin_problems = AdminProblems(issuer, AdminDecisions(SYSTEM.random))
+    admin_problems = AdminProblems(issuer, ClientDecisionQueue(SYSTEM.random))
     gate = Gate(issuer, audience="https://api.example")
     titles: dict[str, set[str]] = {}
     for code in ErrorCode:

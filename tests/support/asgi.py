@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from valetkey.web.connection.incoming_request import Message
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 FORM = "application/x-www-form-urlencoded"
 
 
 async def request(
-    app: App,
+    app: RoutedApp,
     method: str,
     target: str,
     headers: Mapping[str, str],
@@ -94,7 +94,7 @@ class Answer:
 class Caller:
     """Sends requests to an app as scripts do: no cookies, headers on demand."""
 
-    app: App
+    app: RoutedApp
 
     async def call(
         self,

@@ -36,7 +36,7 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.transaction import ActorStore, Transaction
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -349,7 +349,7 @@ async def harness(
         resource=replace(given.resource, credential_text=Secret(CREDENTIAL)),
         passwords=QUICK_PASSWORDS,
         tokens=replace(given.tokens, signing_algorithms=algorithms),
-        source=Source(None, directory, {}),
+        source=SettingsSource(None, directory, {}),
     )
     settings = replace(settings, **more)
     server = settings.authorization

@@ -7,7 +7,7 @@ from html import unescape
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.support import asgi
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 PASSWORD = "correct horse battery staple"
 
@@ -77,7 +77,7 @@ class Answer:
 class Browser:
     """Keeps cookies, fills in forms, follows redirects only in `follow`."""
 
-    app: App
+    app: RoutedApp
     cookies: dict[str, str] = field(default_factory=dict)
     address: str = "192.0.2.7"
     host: str = "auth.example"

@@ -14,7 +14,7 @@ from valetkey.web.client_address import Network
 from valetkey.web.connection.gate import Limits
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response, json_response
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 NOW = Instant(1_800_000_000)
 RUNTIME = Runtime(now=lambda: NOW, random=lambda count: bytes(range(count)))
@@ -93,9 +93,9 @@ def small_app(
     hsts: bool = False,
     tls_proxy: bool = False,
     unavailable: tuple[type[Exception], ...] = (),
-) -> App:
+) -> RoutedApp:
     """An App that answers for h.example."""
-    return App(
+    return RoutedApp(
         routes,
         runtime=RUNTIME,
         refuse=refuse,
@@ -118,7 +118,7 @@ class Answer:
 
 
 def ask(
-    app: App,
+    app: RoutedApp,
     method: str,
     target: str,
     body: bytes = b"",

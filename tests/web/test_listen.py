@@ -39,7 +39,7 @@ from valetkey.web.connection.bind import bind, listen
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer, run, serve, tls_context
-from valetkey.web.router import App, Route
+from valetkey.web.router import Route, RoutedApp
 
 GET_LAST = b"GET /none HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
 
@@ -356,7 +356,7 @@ def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
     async def close() -> None:
         happened.append("closed")
 
-    app = App(
+    app = RoutedApp(
         (),
         runtime=RUNTIME,
         refuse=refuse,
@@ -370,7 +370,7 @@ def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
     assert happened[-2:] == ["ended", "closed"]
 
 
-async def live(app: App, is_over: Callable[[], bool]) -> None:
+async def live(app: RoutedApp, is_over: Callable[[], bool]) -> None:
     """One lifespan, as a server leads it."""
     said: list[object] = []
     asked = 0

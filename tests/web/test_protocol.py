@@ -29,7 +29,7 @@ from valetkey.web.connection.gate import Limits
 from valetkey.web.connection.incoming_request import IncomingRequest
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 HEAD = b"Host: h.example\r\n"
 LAST = HEAD + b"Connection: close\r\n"
@@ -280,7 +280,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
 
 
 def test_an_application_that_fails_altogether_is_answered_for() -> None:
-    class Broken(App):
+    class Broken(RoutedApp):
         async def answer(self, asked: IncomingRequest) -> None:
             raise RuntimeError("canary")
 

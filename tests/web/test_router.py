@@ -14,14 +14,14 @@ from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.cors import any_origin
 from valetkey.web.exchange import Endpoint, Request, Response
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 APP = small_app()
 JSON = ("content-type", "application/json")
 
 
 def seen(
-    app: App, method: str, target: str, body: bytes = b"", **more: object
+    app: RoutedApp, method: str, target: str, body: bytes = b"", **more: object
 ) -> dict[str, object]:
     """What the endpoint saw."""
     answer = ask(app, method, target, body, **more)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def test_a_refusal_does_not_see_the_query_of_a_path_that_hides_it(method: str, t
 
     routes = (Route("/token", {"POST": echo}, look, Body.FORM, hides_query=True),)
     runtime = APP._runtime
-    app = App(routes, runtime=runtime, refuse=look, hosts=("h.example",))
+    app = RoutedApp(routes, runtime=runtime, refuse=look, hosts=("h.example",))
     ask(app, method, target)
     assert shown[0].query == ""
 

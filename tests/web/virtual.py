@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from valetkey.web.connection.gate import Gate, Limits
 from valetkey.web.protocol import HttpProtocol
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 _Ts = TypeVarTuple("_Ts")
 _DEFAULTS = Limits()
@@ -187,7 +187,9 @@ class MemoryTransport(asyncio.Transport):
 class VirtualConnection:
     """A connection of ours to a client that is the test."""
 
-    def __init__(self, loop: VirtualLoop, app: App, limits: Limits, *, tls: bool = False) -> None:
+    def __init__(
+        self, loop: VirtualLoop, app: RoutedApp, limits: Limits, *, tls: bool = False
+    ) -> None:
         self.loop = loop
         self.gate = Gate(limits, app.proxies)
         self.transport = MemoryTransport(loop, tls=tls)
@@ -208,7 +210,7 @@ class VirtualConnection:
 
 @contextmanager
 def connected(
-    app: App, limits: Limits = _DEFAULTS, *, tls: bool = False
+    app: RoutedApp, limits: Limits = _DEFAULTS, *, tls: bool = False
 ) -> Generator[VirtualConnection]:
     """A connection that is lost at the end, if it is not closed before."""
     loop = VirtualLoop()

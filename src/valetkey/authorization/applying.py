@@ -81,31 +81,31 @@ class Step(Struct, frozen=True):
 
 
 Reader = Callable[[object], object]
-"""Returns a value of the file as the server takes it. Raises InvalidValue."""
+"""Returns a value of the file as the server takes it. Raises InvalidDeclaredValue."""
 
 
-class InvalidValue(Exception):
+class InvalidDeclaredValue(Exception):
     """A value has the wrong type or format; carries a description of the correct value."""
 
 
 def read_text(value: object) -> str:
     """Return a string."""
     if not isinstance(value, str):
-        raise InvalidValue("write a string")
+        raise InvalidDeclaredValue("write a string")
     return value
 
 
 def read_texts(value: object) -> tuple[str, ...]:
     """Return a list of strings."""
     if not isinstance(value, list):
-        raise InvalidValue("write a list of strings")
+        raise InvalidDeclaredValue("write a list of strings")
     return tuple(read_text(item) for item in cast("list[object]", value))
 
 
 def read_boolean(value: object) -> bool:
     """Return a boolean."""
     if not isinstance(value, bool):
-        raise InvalidValue("write true or false")
+        raise InvalidDeclaredValue("write true or false")
     return value
 
 

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct, json
 FILE = Path(__file__).with_name("catalogue.json")
 
 
-class Parameter(Struct, frozen=True, omit_defaults=True):
+class CommandParameter(Struct, frozen=True, omit_defaults=True):
     """An option, or an argument: what is shown, parsed and completed.
 
     `names` are those that click is told, `metavar` and `help` as they are shown, with bounds and
@@ -62,7 +62,7 @@ class Described(Struct, frozen=True, omit_defaults=True):
     """
 
     help: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[CommandParameter, ...] = ()
     is_group: bool = False
     runs: bool = False
     ignores_unknown_options: bool = False

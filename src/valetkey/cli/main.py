@@ -21,7 +21,7 @@ from valetkey.kernel.refusal import OperatorError, Refused
 _COMMANDS = "valetkey.cli.commands"
 
 
-class Listed(Struct, frozen=True):
+class ListedCommand(Struct, frozen=True):
     """One command: its name, its summary, and its heading in the help.
 
     It is `command` in the module of its name, or one of the `groups` of derived commands.
@@ -48,54 +48,54 @@ class Listed(Struct, frozen=True):
 
 
 CORE_COMMANDS = (
-    Listed("demo", "run both servers with an example app", "Run"),
-    Listed("init", "write a configuration for production, interactively", "Run"),
-    Listed("serve", "run both servers, or one of them", "Run"),
-    Listed("reload", "reload the configuration of running servers", "Run"),
-    Listed("apply", "create and change users and clients from a file", "Run"),
-    Listed("import", "convert the export of another server to files for apply", "Run"),
-    Listed("export", "write clients, APIs and more as a file for apply", "Run"),
-    Listed("client", "register, show, change and disable apps", "Manage"),
-    Listed("api", "declare APIs and their access tokens", "Manage", derived=True),
-    Listed("registration", "control who may register apps", "Manage", derived=True),
-    Listed("user", "create, change, import and disable users", "Manage", derived=True),
-    Listed("group", "manage groups and their members", "Manage", derived=True),
-    Listed("settings", "change settings while the servers run", "Manage", derived=True),
-    Listed("provider", "let users sign in with other servers", "Manage", derived=True),
-    Listed(
+    ListedCommand("demo", "run both servers with an example app", "Run"),
+    ListedCommand("init", "write a configuration for production, interactively", "Run"),
+    ListedCommand("serve", "run both servers, or one of them", "Run"),
+    ListedCommand("reload", "reload the configuration of running servers", "Run"),
+    ListedCommand("apply", "create and change users and clients from a file", "Run"),
+    ListedCommand("import", "convert the export of another server to files for apply", "Run"),
+    ListedCommand("export", "write clients, APIs and more as a file for apply", "Run"),
+    ListedCommand("client", "register, show, change and disable apps", "Manage"),
+    ListedCommand("api", "declare APIs and their access tokens", "Manage", derived=True),
+    ListedCommand("registration", "control who may register apps", "Manage", derived=True),
+    ListedCommand("user", "create, change, import and disable users", "Manage", derived=True),
+    ListedCommand("group", "manage groups and their members", "Manage", derived=True),
+    ListedCommand("settings", "change settings while the servers run", "Manage", derived=True),
+    ListedCommand("provider", "let users sign in with other servers", "Manage", derived=True),
+    ListedCommand(
         "attribute",
         "declare attributes of accounts, such as a department",
         "Manage",
         derived=True,
     ),
-    Listed("claims", "declare claims of tokens", "Manage"),
-    Listed("owner", "a link that makes you the owner, once", "Manage"),
-    Listed("brand", "name, color, logo and links of the pages", "Manage"),
-    Listed(
+    ListedCommand("claims", "declare claims of tokens", "Manage"),
+    ListedCommand("owner", "a link that makes you the owner, once", "Manage"),
+    ListedCommand("brand", "name, color, logo and links of the pages", "Manage"),
+    ListedCommand(
         "admin-token",
         "tokens for programs that administer through the API",
         "Manage",
         derived=True,
     ),
-    Listed("scim", "manage credentials for provisioning by SCIM", "Manage", derived=True),
-    Listed("login", "sign in to an app and print an access token", "Manage"),
-    Listed("explain", "why a request was refused, by its reference VK-…", "Manage"),
-    Listed("events", "show events: sign-ins, grants, changed objects", "Manage"),
-    Listed("doctor", "check the installation for problems", "Maintain"),
-    Listed("config", "check the configuration, explain each setting", "Maintain"),
-    Listed("database", "migrate, check, back up and copy the databases", "Maintain"),
-    Listed("key", "show, rotate, back up and restore keys", "Maintain"),
+    ListedCommand("scim", "manage credentials for provisioning by SCIM", "Manage", derived=True),
+    ListedCommand("login", "sign in to an app and print an access token", "Manage"),
+    ListedCommand("explain", "why a request was refused, by its reference VK-…", "Manage"),
+    ListedCommand("events", "show events: sign-ins, grants, changed objects", "Manage"),
+    ListedCommand("doctor", "check the installation for problems", "Maintain"),
+    ListedCommand("config", "check the configuration, explain each setting", "Maintain"),
+    ListedCommand("database", "migrate, check, back up and copy the databases", "Maintain"),
+    ListedCommand("key", "show, rotate, back up and restore keys", "Maintain"),
 )
 COMMANDS = (
     *CORE_COMMANDS,
     *(
-        Listed(name, each.purpose, "Manage", derived=True)
+        ListedCommand(name, each.purpose, "Manage", derived=True)
         for name, each in catalogue.feature_groups()
     ),
 )
 
 
-def _listed(name: str) -> Listed | None:
+def _listed(name: str) -> ListedCommand | None:
     # The plural is accepted: `valetkey users import` as well as `valetkey user import`.
     names = (name, name.removesuffix("s"))
     return next((each for name in names for each in COMMANDS if each.name == name), None)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.catalogue import Setting, catalogue, sections
 from valetkey.config.rules import InvalidValue
-from valetkey.config.settings import Origin, Settings, Source
+from valetkey.config.settings import Origin, Settings, SettingsSource
 from valetkey.kernel.refusal import OperatorError
 
 USUAL_FILE = "valetkey.toml"
@@ -46,7 +46,7 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
         reading.take_file(read_toml(path, _MEGABYTES))
     reading.take_environment(environment)
     file = path.absolute() if path else None
-    settings = _assembled(reading, Source(file, file.parent if file else Path.cwd()))
+    settings = _assembled(reading, SettingsSource(file, file.parent if file else Path.cwd()))
     wrong = {problem.path for problem in reading.problems}
     for problem in disagreements(settings):
         if wrong.isdisjoint((problem.path, *problem.about)):
@@ -145,7 +145,7 @@ def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:
         raise OperatorError(f"{path} is nested too deeply") from None
 
 
-def _assembled(reading: _Reading, source: Source) -> Settings:
+def _assembled(reading: _Reading, source: SettingsSource) -> Settings:
     # Any: the rules have made each value what its field declares; only the catalogue knows which.
     parts: dict[str, Any] = {}
     for section, kind in sections().items():
@@ -156,7 +156,7 @@ def _assembled(reading: _Reading, source: Source) -> Settings:
         }
         parts[section] = kind(**given)
     origins = MappingProxyType(reading.origins)
-    return Settings(**parts, source=Source(source.file, source.directory, origins))
+    return Settings(**parts, source=SettingsSource(source.file, source.directory, origins))
 
 
 def _of_variable(variable: str) -> Setting | None:

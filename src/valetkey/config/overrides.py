@@ -13,7 +13,7 @@ from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.catalogue import Setting, catalogue
 from valetkey.config.effect import is_changeable
 from valetkey.config.rules import InvalidValue
-from valetkey.config.settings import Origin, Settings, Source
+from valetkey.config.settings import Origin, Settings, SettingsSource
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
@@ -100,5 +100,5 @@ def _with(settings: Settings, usable: Mapping[str, str]) -> Settings:
     }
     source = settings.source
     origins = {**source.origins, **dict.fromkeys(usable, Origin.STORED)}
-    given["source"] = Source(source.file, source.directory, MappingProxyType(origins))
+    given["source"] = SettingsSource(source.file, source.directory, MappingProxyType(origins))
     return replace(settings, **given)

@@ -40,7 +40,7 @@ from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
 
 
-class Profile(StrEnum):
+class ClientProfile(StrEnum):
     """The profiles: what a client may do."""
 
     CLASSIC = "classic"
@@ -189,7 +189,7 @@ class TokenSettings:
 class ClientSettings:
     """Defaults for clients."""
 
-    default_profile: Annotated[Profile, rules.choice(Profile)] = Profile.CLASSIC
+    default_profile: Annotated[ClientProfile, rules.choice(ClientProfile)] = ClientProfile.CLASSIC
     """The profile of a new client without one: `classic` follows RFC 6749, `modern` follows RFC
     9700 and OAuth 2.1."""
 
@@ -310,7 +310,7 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingsSource:
     """The sources of the settings. Relative paths start at `directory`."""
 
     file: Path | None = None
@@ -355,7 +355,7 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = MetricsSettings()
     traces: TraceSettings = TraceSettings()
-    source: Source = Source()
+    source: SettingsSource = SettingsSource()
 
     @property
     def audience(self) -> str:

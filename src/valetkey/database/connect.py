@@ -8,7 +8,7 @@ from typing import Any
 
 from valetkey.database.engine import Connection, Engine, Row, T, Timeouts
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.tracing import Kind, Span
+from valetkey.kernel.tracing import Span, SpanKind
 from valetkey.kernel.waiting import current_span
 
 Connector = Callable[[str, Path, int, bool, Timeouts], Engine]
@@ -125,11 +125,11 @@ class _Traced:
         request = current_span()
         if not request.sampled:
             return run(work)
-        span = request.child(f"transaction {name}", Kind.CLIENT)
+        span = request.child(f"transaction {name}", SpanKind.CLIENT)
         span.set("db.system.name", self._system)
 
         def statements(db: Connection) -> T:
-            with span.child("statements", Kind.CLIENT) as batch:
+            with span.child("statements", SpanKind.CLIENT) as batch:
                 batch.set("db.system.name", self._system)
                 return work(db)
 

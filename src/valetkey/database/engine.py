@@ -332,7 +332,7 @@ Report = Callable[[str, str, str], object]
 _LONGEST = 500
 
 
-class Notices:
+class NoticeReceiver:
     """The receiver of notices in this process; without one nothing is measured or remembered."""
 
     __slots__ = ("_host", "_report", "slow")
@@ -371,4 +371,4 @@ class Notices:
             self._report("warning", "database.connection_refused", why[:_LONGEST])
 
 
-NOTICES = Notices()
+NOTICES = NoticeReceiver()

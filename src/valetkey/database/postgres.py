@@ -14,7 +14,7 @@ from valetkey.database.postgres_channel import Channel
 from valetkey.database.postgres_connection import open_channel, parse_url
 from valetkey.database.postgres_pool import Pool
 from valetkey.database.postgres_self_test import self_test
-from valetkey.database.postgres_session import Kind
+from valetkey.database.postgres_session import TransactionKind
 from valetkey.kernel.refusal import OperatorError
 
 # Seconds between two reads of table `revision`.
@@ -50,32 +50,32 @@ class Postgres:
         """See `Engine.read`. Raises `Overloaded`."""
         # Checked here and not in the coroutine: work that forgets to await it must fail too.
         refuse_nesting()
-        return self._pool.run(Kind.READ, work)
+        return self._pool.run(TransactionKind.READ, work)
 
     def read_one(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.read_one`. Raises `Overloaded`."""
         refuse_nesting()
-        return self._pool.run(Kind.LOOK, work)
+        return self._pool.run(TransactionKind.LOOK, work)
 
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
         """See `Engine.row`. Raises `Overloaded`."""
         refuse_nesting()
-        return self._pool.run(Kind.LOOK, lambda db: db.row(sql, **params))
+        return self._pool.run(TransactionKind.LOOK, lambda db: db.row(sql, **params))
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.scan`. Raises `Overloaded`."""
         refuse_nesting()
-        return self._pool.run(Kind.SCAN, work)
+        return self._pool.run(TransactionKind.SCAN, work)
 
     def write(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.write`. Raises `Overloaded`."""
         refuse_nesting()
-        return self._pool.run(Kind.WRITE, work)
+        return self._pool.run(TransactionKind.WRITE, work)
 
     def change_schema(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.change_schema`."""
         refuse_nesting()
-        return self._pool.run(Kind.SCHEMA, work)
+        return self._pool.run(TransactionKind.SCHEMA, work)
 
     def changed(self) -> int:
         """See `Engine.changed`."""

@@ -366,7 +366,7 @@ class PostgresConnection:
         return self.failure
 
 
-class SingleStatement(PostgresConnection):
+class SinglePostgresStatement(PostgresConnection):
     """The connection given to the work of `Engine.read_one`: it ends with the first statement."""
 
     __slots__ = ()

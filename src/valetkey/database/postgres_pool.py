@@ -15,14 +15,14 @@ from valetkey.database.engine import (
     WorkCancelled,
 )
 from valetkey.database.postgres_channel import Channel
-from valetkey.database.postgres_session import Kind, Session, Unconnected
+from valetkey.database.postgres_session import PostgresSession, TransactionKind, Unconnected
 from valetkey.database.queued import QueuedWork, Work, deliver_outcomes, group
 from valetkey.kernel import metrics
 
 _LONGEST_QUEUE = 2_000
 _MOST_SCANS = 128
 _LARGEST_GROUP = 32
-_GROUPED = (Kind.LOOK, Kind.READ, Kind.WRITE)
+_GROUPED = (TransactionKind.LOOK, TransactionKind.READ, TransactionKind.WRITE)
 # Seconds during which transactions wait for the group that is under way, to form the next one. A
 # second connection at once would halve the groups: twice as many commits and changes of thread.
 _PATIENCE = 0.01
@@ -56,13 +56,15 @@ class Pool:
         self._revised = revised
         self._turn = threading.Condition()
         # Waiting transactions, each with its position in the order of arrival.
-        self._waiting: dict[Kind, deque[tuple[int, QueuedWork]]] = {kind: deque() for kind in Kind}
+        self._waiting: dict[TransactionKind, deque[tuple[int, QueuedWork]]] = {
+            kind: deque() for kind in TransactionKind
+        }
         self._arrivals = 0
         # Of each kind: the groups under way, when the latest began, and the usual seconds for each
         # transaction.
-        self._running = dict.fromkeys(Kind, 0)
-        self._began = dict.fromkeys(Kind, 0.0)
-        self._pace = dict.fromkeys(Kind, 0.0)
+        self._running = dict.fromkeys(TransactionKind, 0)
+        self._began = dict.fromkeys(TransactionKind, 0.0)
+        self._pace = dict.fromkeys(TransactionKind, 0.0)
         self._relief_due = 0.0
         # Threads that wait and have not been woken.
         self._idle = 0
@@ -73,15 +75,15 @@ class Pool:
         # Closing them would leave a server process each behind, until the server accepts no more
         # connections.
         self._unconfirmed: list[Channel] = []
-        self._threads: dict[threading.Thread, Session] = {}
+        self._threads: dict[threading.Thread, PostgresSession] = {}
         self._grows_at = 0.0
         metrics.POOL.read_from(lambda: self._idle, "idle")
         metrics.POOL.read_from(lambda: len(self._threads) - self._idle, "busy")
         metrics.POOL.set(size, "limit")
-        for kind in Kind:
+        for kind in TransactionKind:
             metrics.QUEUE.read_from(self._waiting[kind].__len__, f"database_{kind.name.lower()}")
 
-    async def run(self, kind: Kind, work: Work) -> Any:
+    async def run(self, kind: TransactionKind, work: Work) -> Any:
         """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 128 reports."""
         asked = QueuedWork(work)
         with self._turn:
@@ -89,11 +91,11 @@ class Pool:
                 raise DatabaseUnavailable("the database is closed")
             if self.refused:
                 raise DatabaseUnavailable(self.refused)
-            if kind is Kind.WRITE and self._confirms_nothing():
+            if kind is TransactionKind.WRITE and self._confirms_nothing():
                 self.failures += 1
                 raise DatabaseUnavailable("PostgreSQL does not confirm commits: is a standby gone?")
             waiting = self._waiting[kind]
-            if len(waiting) >= (_MOST_SCANS if kind is Kind.SCAN else _LONGEST_QUEUE):
+            if len(waiting) >= (_MOST_SCANS if kind is TransactionKind.SCAN else _LONGEST_QUEUE):
                 raise Overloaded("too many transactions wait")
             self._arrivals += 1
             waiting.append((self._arrivals, asked))
@@ -108,7 +110,7 @@ class Pool:
         except WorkCancelled:
             raise
         except DatabaseUnavailable:
-            self.failures += kind is Kind.WRITE
+            self.failures += kind is TransactionKind.WRITE
             metrics.DATABASE_FAILURES.add()
             raise
 
@@ -166,7 +168,7 @@ class Pool:
 
     def _start_thread(self) -> None:
         name = f"valetkey-postgres-{len(self._threads) + 1}"
-        session = Session(
+        session = PostgresSession(
             self._parameters,
             self._timeouts,
             self._revised,
@@ -182,7 +184,7 @@ class Pool:
             del self._threads[thread]
             self._grows_at = monotonic() + _GROW_AGAIN
 
-    def _serve(self, session: Session) -> None:
+    def _serve(self, session: PostgresSession) -> None:
         while (taken := self._take()) is not None:
             kind, batch = taken
             left: Unconnected | None = None
@@ -200,7 +202,7 @@ class Pool:
                 return
         session.close()
 
-    def _pass_on(self, kind: Kind, left: Unconnected) -> bool:
+    def _pass_on(self, kind: TransactionKind, left: Unconnected) -> bool:
         """Leave transactions to the threads that are connected; refuse them if there are none.
 
         Return whether they were left to others: the calling thread is then no longer in the pool.
@@ -221,14 +223,14 @@ class Pool:
         deliver_outcomes(left.batch)
         return False
 
-    def _ended(self, kind: Kind, count: int) -> None:
+    def _ended(self, kind: TransactionKind, count: int) -> None:
         with self._turn:
             self._running[kind] -= 1
             took = (monotonic() - self._began[kind]) / max(1, count)
             # One that waited long for a lock says nothing about the next.
             self._pace[kind] += (min(took, _GROUP_SECONDS / 4) - self._pace[kind]) / 4
 
-    def _take(self) -> tuple[Kind, list[QueuedWork]] | None:
+    def _take(self) -> tuple[TransactionKind, list[QueuedWork]] | None:
         """Wait for the next batch of this thread; return None when the pool is closed and empty."""
         with self._turn:
             while (kind := self._next()) is None:
@@ -248,15 +250,15 @@ class Pool:
         # The result of a caller that was cancelled or timed out is not needed any more.
         return kind, [asked for asked in batch if not asked.future.done()]
 
-    def _next(self) -> Kind | None:
+    def _next(self) -> TransactionKind | None:
         """Return the kind that has waited longest, of those that may begin."""
         ready = [kind for kind, waiting in self._waiting.items() if waiting and self._may(kind)]
         return min(ready, key=lambda kind: self._waiting[kind][0][0], default=None)
 
-    def _may(self, kind: Kind) -> bool:
+    def _may(self, kind: TransactionKind) -> bool:
         """Return whether the next of this kind may begin now."""
         running = self._running[kind]
-        if kind is Kind.SCAN:
+        if kind is TransactionKind.SCAN:
             # Reports use at most half of the connections.
             return running < max(1, self._size // 2)
         if not running or kind not in _GROUPED:

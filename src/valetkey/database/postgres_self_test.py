@@ -22,7 +22,7 @@ from valetkey.database.postgres_connection import (
     open_channel,
     translate_error,
 )
-from valetkey.database.postgres_session import Kind
+from valetkey.database.postgres_session import TransactionKind
 from valetkey.database.statement import Storable
 from valetkey.kernel.refusal import OperatorError
 
@@ -95,7 +95,7 @@ class _Side:
         """Return the seconds that are left."""
         return max(0.0, self._until - monotonic())
 
-    def begin(self, kind: Kind = Kind.WRITE) -> int:
+    def begin(self, kind: TransactionKind = TransactionKind.WRITE) -> int:
         """Begin a transaction; return its server process."""
         for statement in kind.begin:
             self.channel.send(statement)
@@ -263,7 +263,7 @@ def _server(pair: _Pair) -> tuple[str, ...]:
     # A proxy may send to a standby what seems to read only.
     for side in (pair.first, pair.second):
         found.append(_of_primary(side.ask_alone(_SERVER)))
-        for kind in (Kind.READ, Kind.WRITE):
+        for kind in (TransactionKind.READ, TransactionKind.WRITE):
             side.begin(kind)
             found.append(_of_primary(side.ask(_SERVER)))
             side.end()

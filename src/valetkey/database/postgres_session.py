@@ -19,7 +19,7 @@ from valetkey.database.postgres_connection import (
     EXCLUDE,
     SETTINGS_OF_A_TRANSACTION,
     PostgresConnection,
-    SingleStatement,
+    SinglePostgresStatement,
     limits_of_session,
     locking,
     open_channel,
@@ -41,7 +41,7 @@ _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _PATIENTLY = b"SELECT set_config('statement_timeout', $1, true)"
 
 
-class Kind(Enum):
+class TransactionKind(Enum):
     """The purpose of a transaction: how it begins, and whether it only reads."""
 
     # A single SELECT is its own transaction.
@@ -67,9 +67,9 @@ class Kind(Enum):
 
     def limit(self, timeouts: Timeouts) -> float | None:
         """Return the time limit in seconds; None without a limit."""
-        if self is Kind.SCAN:
+        if self is TransactionKind.SCAN:
             return timeouts.report
-        return None if self is Kind.SCHEMA else timeouts.answer
+        return None if self is TransactionKind.SCHEMA else timeouts.answer
 
 
 # Two groups may wait for each other's rows, because each locks the rows of many transactions in no
@@ -101,7 +101,7 @@ class Unconnected(NamedTuple):
     problem: Exception
 
 
-class Session:
+class PostgresSession:
     """A connection owned by one thread; opened when needed, replaced when it is lost."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Session:
         """Whether it had a connection when it was last used; any thread may ask."""
         return self._channel is not None
 
-    def run(self, kind: Kind, batch: Sequence[QueuedWork]) -> Unconnected | None:
+    def run(self, kind: TransactionKind, batch: Sequence[QueuedWork]) -> Unconnected | None:
         """Run a batch, in one transaction if possible, and deliver the outcomes.
 
         Return those that did not begin, whose callers still wait.
@@ -180,7 +180,7 @@ class Session:
                 return problem
         return None
 
-    def _alone(self, kind: Kind, asked: QueuedWork, *, sure: bool) -> Exception | None:
+    def _alone(self, kind: TransactionKind, asked: QueuedWork, *, sure: bool) -> Exception | None:
         """Run one transaction; again if the database asks for that or the connection was stale.
 
         Returns why no connection can be opened, which applies to the rest of the batch too.
@@ -211,7 +211,7 @@ class Session:
 
     def _transact(
         self,
-        kind: Kind,
+        kind: TransactionKind,
         batch: Sequence[QueuedWork],
         *,
         was_deadlocked: bool = False,
@@ -241,7 +241,7 @@ class Session:
     def _statements(
         self,
         channel: Channel,
-        kind: Kind,
+        kind: TransactionKind,
         batch: Sequence[QueuedWork],
         *,
         was_deadlocked: bool,
@@ -253,7 +253,7 @@ class Session:
         keep = not kind.reading
         guessed = False
         last: set[str] = set()
-        begin = SingleStatement if kind is Kind.LOOK else PostgresConnection
+        begin = SinglePostgresStatement if kind is TransactionKind.LOOK else PostgresConnection
         if len(batch) == 1:
             require = batch[0].require_not_abandoned
             connection = begin(channel, known, require, reading=kind.reading, sure=sure)
@@ -295,7 +295,7 @@ class Session:
         if ended != b"COMMIT":
             raise psycopg.InternalError("the commit became a rollback")
 
-    def _begin(self, channel: Channel, kind: Kind, *, was_deadlocked: bool) -> bool:
+    def _begin(self, channel: Channel, kind: TransactionKind, *, was_deadlocked: bool) -> bool:
         """Send what every transaction of this kind begins with; return whether there is one."""
         left = channel.settle()
         if isinstance(left, _POOLED):
@@ -305,11 +305,11 @@ class Session:
             raise psycopg.OperationalError("the connection was lost")
         begin = kind.begin
         if not (channel.prepares and channel.keeps_settings):
-            first, *rest = begin or Kind.READ.begin
+            first, *rest = begin or TransactionKind.READ.begin
             begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
         again = _ONE_AFTER_THE_OTHER if was_deadlocked else ()
         # A schema change keeps waiting for locks without a limit.
-        if was_deadlocked and kind is not Kind.SCHEMA:
+        if was_deadlocked and kind is not TransactionKind.SCHEMA:
             again = (*again, _LOCK_AGAIN)
         for statement in (*begin, *again):
             channel.send(statement, self._values(statement))
@@ -338,7 +338,7 @@ class Session:
             raise connection.error
         self._wrote_revision |= connection.revised
 
-    def _recover(self, channel: Channel, kind: Kind, error: psycopg.Error) -> bool:
+    def _recover(self, channel: Channel, kind: TransactionKind, error: psycopg.Error) -> bool:
         """Make the connection usable for the next transaction, or close it.
 
         Return whether the outcome of this one is known: nothing was written.

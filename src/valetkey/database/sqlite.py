@@ -24,7 +24,7 @@ from valetkey.database.engine import (
 )
 from valetkey.database.sqlite_connection import (
     LogIndex,
-    SingleStatement,
+    SingleSQLiteStatement,
     SQLiteConnection,
     copy,
     open_reader,
@@ -223,7 +223,7 @@ class SQLite:
         return self._snapshot(work)
 
     async def _read_one(self, work: Callable[[Connection], T]) -> T:
-        return run_work(SingleStatement(self._reader().raw, {}), work)
+        return run_work(SingleSQLiteStatement(self._reader().raw, {}), work)
 
     async def _row(self, sql: str, params: dict[str, object]) -> Row | None:
         try:

@@ -321,7 +321,7 @@ class SQLiteConnection:
         return self.failure
 
 
-class SingleStatement(SQLiteConnection):
+class SingleSQLiteStatement(SQLiteConnection):
     """The connection given to the work of `Engine.read_one`: it ends with the first statement."""
 
     __slots__ = ()

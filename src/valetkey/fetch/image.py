@@ -39,7 +39,7 @@ _MOST_SCANS = 100
 _Shape = Callable[["Image.Image"], "Image.Image"]
 
 
-class Unusable(Exception):
+class UnusableImage(Exception):
     """The bytes are not a usable image; `check` gives the reason for the operator's log."""
 
     def __init__(self, check: str) -> None:
@@ -53,8 +53,8 @@ def small_copy(data: bytes) -> bytes:
 
     The format is detected from the content, not from a header or a name. Only pixels are kept:
     metadata, color profiles and trailing bytes are dropped. Takes up to 0.5 s: call it on a
-    thread. Raises Unusable; an image that takes more than 4 million pixels to decode is rejected
-    before it is decoded.
+    thread. Raises UnusableImage; an image that takes more than 4 million pixels to decode is
+    rejected before it is decoded.
     """
     return _safely(data, _fitted)
 
@@ -67,21 +67,21 @@ def portrait(data: bytes) -> bytes:
 def _safely(data: bytes, shape: "_Shape") -> bytes:
     # Each scan of a progressive JPEG costs a pass over all pixels and takes as little as ten bytes.
     if data.startswith(_JPEG) and data.count(_SCAN) > _MOST_SCANS:
-        raise Unusable("scans")
+        raise UnusableImage("scans")
     # Pillow allocates the canvas of a WebP before it reports the dimensions.
     if data.startswith(_RIFF) and _webp_pixels(data) > MOST_PIXELS:
-        raise Unusable("pixels")
+        raise UnusableImage("pixels")
     # The warning concerns sizes that are rejected below.
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
     try:
         return _copied(data, shape)
-    except Unusable:
+    except UnusableImage:
         raise
     except Image.DecompressionBombError:
-        raise Unusable("pixels") from None
+        raise UnusableImage("pixels") from None
     # Decoders raise arbitrary exceptions on malformed input.
     except Exception:  # noqa: BLE001
-        raise Unusable("type") from None
+        raise UnusableImage("type") from None
 
 
 def _copied(data: bytes, shape: "_Shape") -> bytes:
@@ -90,15 +90,15 @@ def _copied(data: bytes, shape: "_Shape") -> bytes:
         # progressive JPEG keeps all coefficients in memory however small the result.
         if opened.format == "JPEG" and not opened.info.get("progressive"):
             if opened.width * opened.height > MOST_JPEG_PIXELS:
-                raise Unusable("pixels")
+                raise UnusableImage("pixels")
             opened.draft(None, (2 * PORTRAIT_SIDE, 2 * PORTRAIT_SIDE))
         if opened.width * opened.height > MOST_PIXELS:
-            raise Unusable("pixels")
+            raise UnusableImage("pixels")
         upright = ImageOps.exif_transpose(opened).convert("RGBA")
     encoded = BytesIO()
     shape(upright).save(encoded, "WEBP", quality=85)
     if encoded.tell() > LARGEST_COPY:
-        raise Unusable("large")
+        raise UnusableImage("large")
     return encoded.getvalue()
 
 
@@ -117,7 +117,7 @@ def _webp_pixels(data: bytes) -> int:
     """Return the number of pixels of the canvas given by the header (RFC 9649 section 2)."""
     kind, body = data[12:16], data[20:30]
     if len(body) < 10:  # noqa: PLR2004 - what the longest of the three headers needs
-        raise Unusable("type")
+        raise UnusableImage("type")
     if kind == b"VP8X":
         width, height = int.from_bytes(body[4:7], "little"), int.from_bytes(body[7:10], "little")
         return (width + 1) * (height + 1)
@@ -127,4 +127,4 @@ def _webp_pixels(data: bytes) -> int:
     if kind == b"VP8L":
         bits = int.from_bytes(body[1:5], "little")
         return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
-    raise Unusable("type")
+    raise UnusableImage("type")

@@ -193,7 +193,7 @@ def outcome_of(status: int) -> str:
     return "unavailable" if status == _UNAVAILABLE else "failed"
 
 
-class Requests(Counter):
+class RequestCounter(Counter):
     """The number of requests, derived from their durations so that a request is counted once."""
 
     def __init__(self, name: str, help_: str, *labels: str, of: RequestSeconds) -> None:
@@ -232,7 +232,7 @@ HTTP_SECONDS = RequestSeconds(
     "outcome",
     bounds=_FAST,
 )
-HTTP_REQUESTS = Requests(
+HTTP_REQUESTS = RequestCounter(
     "http_requests",
     "Requests answered, by route, method and status.",
     "route",

@@ -28,7 +28,7 @@ _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 _LOW_BYTES = 8
 
 
-class Kind(IntEnum):
+class SpanKind(IntEnum):
     """The kind of a span, as OTLP numbers it."""
 
     INTERNAL = 1
@@ -60,7 +60,7 @@ class Span:
     def __init__(
         self,
         name: str = "",
-        kind: Kind = Kind.INTERNAL,
+        kind: SpanKind = SpanKind.INTERNAL,
         trace_id: bytes = b"",
         parent: bytes = b"",
         state: str = "",
@@ -80,7 +80,7 @@ class Span:
         self.began = TRACES.clock() if sampled else 0
         self.ended = 0
 
-    def child(self, name: str, kind: Kind = Kind.INTERNAL) -> "Span":
+    def child(self, name: str, kind: SpanKind = SpanKind.INTERNAL) -> "Span":
         """Begin a span within this one."""
         if not self.sampled:
             return self
@@ -153,10 +153,10 @@ class Traces:
                 valid = tracestate is not None and _TRACESTATE.fullmatch(tracestate)
                 state = tracestate.decode() if tracestate is not None and valid else ""
                 sampled = bool(int(found[3], 16) & 1)
-                return Span("", Kind.SERVER, trace_id, parent, state, sampled=sampled)
-        return self.root("", Kind.SERVER)
+                return Span("", SpanKind.SERVER, trace_id, parent, state, sampled=sampled)
+        return self.root("", SpanKind.SERVER)
 
-    def root(self, name: str, kind: Kind) -> Span:
+    def root(self, name: str, kind: SpanKind) -> Span:
         """Begin a span of a new trace, sampled by the trace's id."""
         if not self.on:
             return OFF
@@ -167,9 +167,9 @@ class Traces:
     def call(self, parent: Span, method: str, host: str, port: int) -> Span:
         """Begin the span of an outgoing request, within `parent` or else in a new trace."""
         if parent is OFF:
-            span = self.root(method, Kind.CLIENT)
+            span = self.root(method, SpanKind.CLIENT)
         else:
-            span = parent.child(method, Kind.CLIENT)
+            span = parent.child(method, SpanKind.CLIENT)
         span.set("http.request.method", method)
         span.set("server.address", host)
         span.set("server.port", port)

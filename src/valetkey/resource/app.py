@@ -55,7 +55,7 @@ from valetkey.web.cors import ANY_ORIGIN, any_origin
 from valetkey.web.exchange import Request, Response
 from valetkey.web.health import Health
 from valetkey.web.paths import ServerAddress
-from valetkey.web.router import App, Route
+from valetkey.web.router import Route, RoutedApp
 
 CLIENT_ID = "resource-server"
 """This server's client id at the authorization server."""
@@ -80,7 +80,9 @@ async def prepare(settings: Settings, runtime: Runtime) -> None:
         await engine.close()
 
 
-async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | None = None) -> App:
+async def build(
+    settings: Settings, runtime: Runtime, ledger: CallerCounters | None = None
+) -> RoutedApp:
     """Build the server after `prepare`; the authorization server may be unreachable.
 
     With a `ledger` that workers share, they share each caller's allowance too.
@@ -154,7 +156,7 @@ async def build(settings: Settings, runtime: Runtime, ledger: CallerCounters | N
     routes = [route for kind in objects for route in operations(kind).routes()]
     site = ApiIdentity(settings.brand.name, url, auth_url, settings.brand.accent)
     routes += documentation(site, objects, problems)
-    return App(
+    return RoutedApp(
         [
             *routes,
             *ForwardAuth(protection, problems).routes(),

@@ -15,7 +15,7 @@ from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Invalid
 from valetkey.resource.backends.identity import Declined
-from valetkey.resource.backends.records import NOT_FOUND, Record, Records, Visit
+from valetkey.resource.backends.records import NOT_FOUND, Records, Representation, Visit
 from valetkey.resource.problem import Cors, Problems
 from valetkey.resource.requests.allowance import Allowances
 from valetkey.resource.requests.paging import Pages
@@ -268,7 +268,7 @@ class Operations(Struct, frozen=True):
         body += b',"next":' + msgspec.json.encode(cursor)
         # Cursors are encrypted with fresh randomness: the tag covers the records alone.
         tag = etag_of(b"\n".join(r.id.encode() + r.etag.encode() for r in listed.records))
-        return _shown(Record("", body + b"}", tag), links)
+        return _shown(Representation("", body + b"}", tag), links)
 
     async def _read(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
@@ -327,7 +327,7 @@ class Operations(Struct, frozen=True):
         return preconditions
 
 
-def _shown(record: Record, more: Pairs = ()) -> Response:
+def _shown(record: Representation, more: Pairs = ()) -> Response:
     return Response(_OK, record.body, (_JSON, ("etag", record.etag), *_PRIVATE, *more))
 
 
@@ -340,7 +340,7 @@ def _either(create: Endpoint, read: Endpoint) -> Endpoint:
     return post
 
 
-def _changed(request: Request, record: Record) -> Response:
+def _changed(request: Request, record: Representation) -> Response:
     preference = read_preference(request.headers)
     headers = (("etag", record.etag), *_PRIVATE, *applied(preference))
     if preference is Preference.MINIMAL:

@@ -23,7 +23,7 @@ from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import PasswordSettings, Settings, Source, TokenSettings
+from valetkey.config.settings import PasswordSettings, Settings, SettingsSource, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.replace import replace
@@ -99,7 +99,7 @@ class Servers:
             given = replace(given, passwords=QUICK_PASSWORDS)
         self.clock = Clock()
         self.runtime = Runtime(self.clock.now, SYSTEM.random)
-        self.scopes = scopes_of(replace(given, source=Source(None, directory, {})))
+        self.scopes = scopes_of(replace(given, source=SettingsSource(None, directory, {})))
         self._sockets = (bind("127.0.0.1", 0), bind("127.0.0.1", 0))
         addresses = [_address(each) for each in self._sockets]
         self.settings = replace(
@@ -108,7 +108,7 @@ class Servers:
                 given.authorization, url=f"http://{addresses[0]}", listen=addresses[0]
             ),
             resource=replace(given.resource, url=f"http://{addresses[1]}", listen=addresses[1]),
-            source=Source(None, directory, {}),
+            source=SettingsSource(None, directory, {}),
         )
         self._with_resource = with_resource
         self._stack = ExitStack()

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
-class UploadedFile:
+class FormFile:
     """A file of an upload: its name as sent by the browser, and its unchecked bytes."""
 
     name: str
@@ -41,7 +41,7 @@ class Form:
         self,
         first: Mapping[str, str],
         more: Mapping[str, tuple[str, ...]] | None = None,
-        files: Mapping[str, UploadedFile] | None = None,
+        files: Mapping[str, FormFile] | None = None,
     ) -> None:
         """Keep the first value of each name, and in `more` all values of repeated names."""
         self._first = first
@@ -60,7 +60,7 @@ class Form:
         value = self._first.get(name)
         return () if value is None else (value,)
 
-    def file(self, name: str) -> UploadedFile | None:
+    def file(self, name: str) -> FormFile | None:
         """Return the uploaded file of this name; None unless one was chosen."""
         found = self._files.get(name)
         return None if found is None or not (found.name or found.content) else found
@@ -226,7 +226,7 @@ def read_multipart(content_type: str | None, body: bytes) -> Form:
     if parts[0] or len(parts) < 2 or parts[-1] not in {b"--", b"--\r\n"}:  # noqa: PLR2004
         _refuse("the upload is incomplete", "upload.incomplete")
     fields: dict[str, str] = {}
-    files: dict[str, UploadedFile] = {}
+    files: dict[str, FormFile] = {}
     for part in parts[1:-1]:
         head, blank, content = part.partition(b"\r\n\r\n")
         if not blank or not head.startswith(b"\r\n") or len(head) > _HEADER_BYTES:
@@ -237,7 +237,7 @@ def read_multipart(content_type: str | None, body: bytes) -> Form:
         if file is None:
             fields[name] = _text(name, content)
         else:
-            files[name] = UploadedFile(file, content)
+            files[name] = FormFile(file, content)
     return Form(fields, files=files)
 
 

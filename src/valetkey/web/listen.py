@@ -21,7 +21,7 @@ from valetkey.web.connection.bind import BACKLOG, bind, listen
 from valetkey.web.connection.gate import Gate, Limits
 from valetkey.web.connection.tls_listener import ACME, Challenge, TlsListener
 from valetkey.web.protocol import HttpProtocol
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 # Only authenticated encryption with forward secrecy; TLS 1.3 has nothing else (RFC 9325).
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -53,7 +53,7 @@ _DEFAULTS = Limits()
 
 
 async def serve(
-    app: App,
+    app: RoutedApp,
     *,
     sockets: Sequence[socket.socket],
     tls_certificate: Path | None = None,
@@ -153,7 +153,7 @@ class _Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: App,
+        app: RoutedApp,
         gate: Gate,
         tls: ssl.SSLContext | None,
         drain: float,
@@ -265,7 +265,7 @@ class RunningServer:
 
     def __init__(
         self,
-        app: App,
+        app: RoutedApp,
         *,
         sock: socket.socket | None = None,
         tls_certificate: Path | None = None,

@@ -18,7 +18,7 @@ from valetkey.web.connection.exchange import Disconnected, Exchange, ResponseFor
 from valetkey.web.connection.flow_control import FlowControl
 from valetkey.web.connection.gate import Gate
 from valetkey.web.connection.reader import HELD, RETRY_AFTER, Reader, Unreadable, busy, refusal
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 from valetkey.web.security_headers import head
 
 _IGNORED = 1024 * 1024  # bytes discarded so that a client that is still sending reads its refusal
@@ -29,7 +29,7 @@ class HttpProtocol(asyncio.Protocol):
     """One connection. Requests are answered in the order in which they arrived."""
 
     def __init__(
-        self, app: App, gate: Gate, state: ServerState, loop: asyncio.AbstractEventLoop
+        self, app: RoutedApp, gate: Gate, state: ServerState, loop: asyncio.AbstractEventLoop
     ) -> None:
         """Answer with `app` the requests that `gate` admits."""
         self.loop = loop

@@ -6,7 +6,7 @@ from itertools import count
 
 from valetkey.kernel.metrics import OTHER
 from valetkey.kernel.secret import to_base64url
-from valetkey.kernel.tracing import TRACES, Kind, Span
+from valetkey.kernel.tracing import TRACES, Span, SpanKind
 from valetkey.web.client_address import Proxies
 from valetkey.web.connection.incoming_request import IncomingRequest
 
@@ -47,7 +47,7 @@ class RequestTraces:
         """Begin the span of a request."""
         # A context of any other client could force sampling, or join the traces of others.
         if not self._peers.trusts(asked.peer):
-            return TRACES.root("", Kind.SERVER)
+            return TRACES.root("", SpanKind.SERVER)
         headers = asked.headers
         return TRACES.request(headers.raw(b"traceparent"), headers.raw(b"tracestate"))
 

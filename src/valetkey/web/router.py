@@ -128,7 +128,7 @@ _LAST_WORD = Response(
 _FAILED = 400
 
 
-class App:
+class RoutedApp:
     """An ASGI application made of routes, with the HTTP behaviour that both servers share."""
 
     def __init__(

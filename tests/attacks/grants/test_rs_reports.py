@@ -10,7 +10,7 @@ import requests
 from tests.attacks.grants.several_apis import CALENDAR, FILES, TOOL, Apis
 from tests.support.live import PASSWORD, live_servers, secret_of
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.developer.usage import LAG, roll_up, usage_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -94,7 +94,7 @@ def test_users_see_uses_under_the_name_of_the_api(apis: Apis) -> None:
     def exported(tx: Transaction) -> dict[str, Any]:
         user = tx.users.find_by_username("alice")
         assert user is not None
-        said = json.loads(export(tx, user, Origin("x", "x", "x"), now))
+        said = json.loads(export(tx, user, ExportOrigin("x", "x", "x"), now))
         return next(each for each in said["grants"] if TOOL.identifier in each["last_used_at_apis"])
 
     said = apis.world.servers.write(exported)

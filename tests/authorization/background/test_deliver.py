@@ -25,7 +25,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import EVENT, LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -117,7 +117,7 @@ async def town(directory: Path, *statuses: int, database: str = "") -> AsyncGene
             given.authorization, database=database or f"sqlite:///{directory}/auth.db"
         ),
         tokens=replace(given.tokens, signing_algorithms=(Algorithm.ES256,)),
-        source=Source(None, directory, {}),
+        source=SettingsSource(None, directory, {}),
     )
     await prepare(settings, runtime)
     foundation = build_foundation(settings, runtime, {})

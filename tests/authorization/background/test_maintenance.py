@@ -19,8 +19,8 @@ from valetkey.authorization.background.maintenance import (
 )
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.voucher import DeviceCode
-from valetkey.authorization.storage.decisions import DecisionQueue
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.bulk_revocations import (
     BulkRevocation,
@@ -79,7 +79,7 @@ async def _fill(it: Harness) -> None:
         asked = (code, print_, "web", 0, Scope.of("read"), "", "gr_1", it.clock.now)
         tx.device_codes.issue(DeviceCode(*asked, later(it.clock.now, days(1)), seconds(5)))
         tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
-        invitation = Invitation("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
+        invitation = InitialAccessToken("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
         tx.invitations.issue(Fingerprint("invitation"), invitation)
         registrar.issue_secret(tx, client, Secret("n" * 40), it.clock.now, others_live=hours(1))
 
@@ -246,7 +246,7 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
-        queue, store = DecisionQueue(SYSTEM.random), it.foundation.store
+        queue, store = ClientDecisionQueue(SYSTEM.random), it.foundation.store
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         references = [
             queue.enqueue(_REFUSAL, endpoint=f"/{number}", at=it.clock.now)
@@ -265,7 +265,7 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
 
 
 def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
-    queue, now = DecisionQueue(SYSTEM.random), Instant(0)
+    queue, now = ClientDecisionQueue(SYSTEM.random), Instant(0)
     references = [queue.enqueue(_REFUSAL, endpoint="/", at=now) for _ in range(10_001)]
     assert [each.reference for each in queue.waiting] == references[1:]
     first = queue.drain(500)
@@ -278,7 +278,7 @@ def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 100_000, "\U0001f511"])
 def test_any_reason_can_be_written(tmp_path: Path, database_url: str, text: str) -> None:
     async def story(it: Harness) -> None:
-        queue = DecisionQueue(SYSTEM.random)
+        queue = ClientDecisionQueue(SYSTEM.random)
         refusal = Refusal(ErrorCode.INVALID_REQUEST, text, text, text, text)
         reference = queue.enqueue(refusal, endpoint=text, at=it.clock.now)
         (decision,) = queue.drain()
@@ -316,7 +316,7 @@ def test_ending_that_was_cut_off_continues_as_soon_as_the_server_starts(
     async def story(it: Harness) -> None:
         ending = BulkRevocation(BulkRevocationKind.CLIENT, "gone", "disabled", by_cli("test"))
         await it.write(lambda tx: tx.bulk_revocations.add(ending, it.clock.now))
-        queue, keys = DecisionQueue(SYSTEM.random), it.foundation.services.keys
+        queue, keys = ClientDecisionQueue(SYSTEM.random), it.foundation.services.keys
         maintenance = Maintenance(
             it.foundation.store, queue, keys, Runtime(lambda: it.clock.now, SYSTEM.random)
         )

@@ -23,7 +23,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, LIFETIME, Email, EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -82,7 +82,7 @@ async def town(
         given,
         authorization=replace(given.authorization, database=url),
         mail=mail,
-        source=Source(None, directory, {}),
+        source=SettingsSource(None, directory, {}),
     )
     if not begun:
         await prepare(settings, runtime)

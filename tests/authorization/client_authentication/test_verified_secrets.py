@@ -17,8 +17,8 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.client_authentication.client_secret import METHOD
 from valetkey.authorization.protocol.client_authentication.method import (
     Authenticated,
+    ClientProof,
     Presented,
-    Proof,
 )
 from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.replace import replace
@@ -256,7 +256,7 @@ def test_use_of_a_remembered_secret_is_recorded_once_an_hour(tmp_path: Path) -> 
         digest, (secret,) = memory.digest(b"Basic x", EMPTY), client.secrets
         assert digest is not None
         now = Instant(it.clock.now + hours(2))
-        memory.add(digest, Authenticated(client, METHOD.name, Proof(None, (secret,))), now)
+        memory.add(digest, Authenticated(client, METHOD.name, ClientProof(None, (secret,))), now)
         uses.note(secret.id, Instant(now - hours(1) + 1))
         await uses.flush(store)
         for at, noted in ((now, now - hours(1) + 1), (now + 1, now + 1), (now + 2, now + 1)):

@@ -12,7 +12,7 @@ from tests.resource.requests.test_manners import serving_with
 from tests.support import asgi
 from tests.support.harness import Harness, run
 from valetkey.testing.server import Servers
-from valetkey.web.router import App, Route
+from valetkey.web.router import Route, RoutedApp
 
 _STEPS = {
     "/oauth/authorize",
@@ -53,7 +53,7 @@ def _target(route: Route) -> str:
     return route.path.replace("{uid}", "1001").replace("{+", "{").replace("{", "").replace("}", "")
 
 
-async def _same(app: App, route: Route, host: str) -> None:
+async def _same(app: RoutedApp, route: Route, host: str) -> None:
     """Fail unless HEAD is answered as GET is, without the body."""
     found = []
     for method in ("GET", "HEAD"):
@@ -65,7 +65,7 @@ async def _same(app: App, route: Route, host: str) -> None:
     assert got[0] != 405
 
 
-async def _answers_preflight(app: App, route: Route, host: str) -> None:
+async def _answers_preflight(app: RoutedApp, route: Route, host: str) -> None:
     asked = {
         "host": host,
         "origin": "https://app.example",
@@ -82,7 +82,7 @@ async def _answers_preflight(app: App, route: Route, host: str) -> None:
     assert set(said["allow"].split(", ")) == set(route.methods) - {"OPTIONS"}
 
 
-async def _judge(app: App, host: str, opened: set[str]) -> set[str]:
+async def _judge(app: RoutedApp, host: str, opened: set[str]) -> set[str]:
     """Try each route; return those with GET that refuse HEAD."""
     steps = set[str]()
     for route in app.routes:

@@ -3,8 +3,8 @@
 from email.message import EmailMessage
 
 from tests.support.harness import ADA, Harness
-from valetkey.authorization.actions.account.email_change import EmailChange
-from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.email_change import EmailAddresses
+from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.email.delivery import MailDelivery
@@ -45,9 +45,9 @@ async def links(it: Harness) -> None:
     outbox = MailOutbox(_BOX, it.foundation.keyring, SYSTEM.random)
     made, now = it.foundation.links, it.clock.now
     link = made.fresh()
-    invitations = Invitations(made, outbox)
+    invitations = PeopleInvitations(made, outbox)
     assert await it.write(lambda tx: invitations.invite(tx, "grace@example.com", link, "en", now))
-    email = EmailChange(it.foundation.store, made, outbox)
+    email = EmailAddresses(it.foundation.store, made, outbox)
     undo = made.fresh()
     says = {"uid": str(ADA), "email": "old@example.com"}
     until = later(now, days(1))

@@ -1,7 +1,7 @@
 """What happens to an account on its way out, each once."""
 
 from tests.support.harness import ADA, Harness
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.account.identities import connect, disconnect
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
@@ -33,7 +33,9 @@ async def ends(it: Harness) -> None:
         assert connect(tx, leaving, one, now)
         assert connect(tx, leaving, other, now)
         assert disconnect(tx, leaving, one.issuer, one.subject, now, {one.issuer})
-        assert export(tx, leaving, Origin("Valetkey", it.foundation.issuer, "https://api"), now)
+        assert export(
+            tx, leaving, ExportOrigin("Valetkey", it.foundation.issuer, "https://api"), now
+        )
         assert removal.plan(tx, leaving, now) is not None
         new = NewSession.fresh("", SYSTEM.random)
         start_session(tx, new, leaving, key, sessions, now, methods=("pwd",))

@@ -81,13 +81,13 @@ from valetkey.authorization.operations.scim import (
     ScimRotation,
 )
 from valetkey.authorization.operations.user_records import GroupChange, GroupWanted
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import LogoutTokens
 from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.config.sections.accounts import ScimSettings
 from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
@@ -218,7 +218,7 @@ async def _desk(it: Harness, told: set[str]) -> None:
     await keys.rotate(now, at_once=True, done_by=BY_SYSTEM)
     await keys.withdraw(keys.current(now).kid, now, done_by=BY_SYSTEM)
     foundation = replace(it.foundation, store=it.foundation.store.acting(by_cli("test")))
-    await rotate_sealing_key(Opened(foundation, now, CommandLine()))
+    await rotate_sealing_key(OpenedStore(foundation, now, CommandLine()))
     told.add(secret.reveal())
 
 
@@ -301,7 +301,7 @@ async def _registered(it: Harness, told: set[str]) -> None:
     fresh = [draw(SYSTEM.random) for _ in "12"]
 
     def work(tx: Transaction) -> None:
-        invitation = Invitation("in_1", "a note", 3, now, _FAR)
+        invitation = InitialAccessToken("in_1", "a note", 3, now, _FAR)
         invite(tx, keeper.fingerprints, token, invitation, now)
         assert withdraw(tx, "in_1", now)
         one, other = [keeper.register(tx, metadata, each, now).client for each in fresh]

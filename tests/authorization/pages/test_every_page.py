@@ -22,7 +22,7 @@ from valetkey.authorization.layout.render import (
 from valetkey.authorization.site.account.profile import ProfilePage
 from valetkey.authorization.site.admin.clients.clients import ClientsPage
 from valetkey.authorization.site.admin.events.events import EventsPage
-from valetkey.authorization.site.admin.server.api import ApiPage
+from valetkey.authorization.site.admin.server.api import ApiReferencePage
 
 BRAND = Brand(
     "Acme & Söhne",
@@ -164,7 +164,7 @@ def test_weighs_less_than_50_kilobytes_with_all_it_loads(rendered: Mapping[str, 
         # The event log has every field of its events, and every name as a filter; a list of apps
         # has a checkbox with a name for each.
         grown = 60_000 if isinstance(page, EventsPage | ClientsPage) else 50_000
-        limit = 80_000 if isinstance(page, ApiPage | ProfilePage) else grown
+        limit = 80_000 if isinstance(page, ApiReferencePage | ProfilePage) else grown
         assert len(rendered[name]) + loaded < limit, name
 
 

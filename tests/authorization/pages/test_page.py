@@ -21,7 +21,7 @@ from valetkey.authorization.layout.render import (
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation
 from valetkey.authorization.site.consent.consent import ScopeLine
-from valetkey.authorization.site.errors.refuse import ProblemPage, Reader
+from valetkey.authorization.site.errors.refuse import ProblemPage, RemedyAudience
 from valetkey.kernel.refusal import ErrorCode
 
 
@@ -82,7 +82,7 @@ def test_sends_no_indentation_except_in_preformatted_text() -> None:
 
 
 def test_shows_a_percent_sign_in_a_sentence() -> None:
-    problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", Reader.DEVELOPER)
+    problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", RemedyAudience.DEVELOPER)
     asked = consent(scopes=(ScopeLine("a", "use 50% of it"),))
 
     assert b"100% of %s, %(x)s" in render(problem, brand=Brand())

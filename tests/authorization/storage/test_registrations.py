@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
 from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory
 
 _TOKEN, _LOOKS = Fingerprint("token"), Fingerprint("looks")
-_FIVE = Invitation("in_1", "five", 5, NOW, LATER)
+_FIVE = InitialAccessToken("in_1", "five", 5, NOW, LATER)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from valetkey.authorization.model.account.user import StandardClaims, Uid, User
 from valetkey.authorization.model.register.client import Client, client_without_rights
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.claims import ClaimsRequest
-from valetkey.authorization.tokens.id_token import Identity, IdTokens, half_hash
+from valetkey.authorization.tokens.id_token import IdTokens, SignInRecord, half_hash
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.replace import replace
@@ -60,14 +60,14 @@ class Seen:
         return typ
 
 
-def _mint(identity: Identity, **sent: str) -> Seen:
+def _mint(identity: SignInRecord, **sent: str) -> Seen:
     seen = Seen()
     made = IdTokens(ISSUER, seen, Subjects(KEY), hours(1)).mint(identity, NOW, **sent)
     assert asyncio.run(made) == "JWT"
     return seen
 
 
-WHOLE = Identity(USER, CLIENT, Instant(NOW - 60), ("pwd",), "se_1", "n-0S6_WzA2Mj")
+WHOLE = SignInRecord(USER, CLIENT, Instant(NOW - 60), ("pwd",), "se_1", "n-0S6_WzA2Mj")
 
 
 def test_it_says_everything_that_core_section_2_names() -> None:
@@ -86,7 +86,7 @@ def test_it_says_everything_that_core_section_2_names() -> None:
 
 
 def test_without_session_nonce_and_methods_it_says_nothing_of_them() -> None:
-    claims = _mint(Identity(USER, CLIENT, NOW)).claims
+    claims = _mint(SignInRecord(USER, CLIENT, NOW)).claims
     assert not {"sid", "nonce", "amr", "at_hash", "c_hash", "s_hash"} & set(claims)
     assert claims["acr"] == "0"
 

@@ -14,7 +14,7 @@ from tests.support.wait import wait_until
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import Finding, from_shared
+from valetkey.cli.doctoring.finding import CheckResult, from_shared
 from valetkey.cli.doctoring.health import health_of_servers
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
@@ -22,20 +22,20 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 
 
-def found(settings: Settings, about: str) -> list[Finding]:
+def found(settings: Settings, about: str) -> list[CheckResult]:
     """What `doctor` finds wrong with the subject."""
 
-    async def look() -> list[Finding]:
+    async def look() -> list[CheckResult]:
         return [each async for each in databases(settings) if each.level is not Level.OK]
 
     return [each for each in asyncio.run(look()) if each.about == about]
 
 
-def found_in_database(settings: Settings, about: str) -> list[Finding]:
+def found_in_database(settings: Settings, about: str) -> list[CheckResult]:
     """What is wrong with the subject, in a database that may have none of our tables."""
     of = DatabaseOf("authorization", settings, settings.authorization)
 
-    async def look() -> list[Finding]:
+    async def look() -> list[CheckResult]:
         engine = open_database(settings, settings.authorization)
         try:
             return [

@@ -12,7 +12,7 @@ from time import time
 
 from bench.ports import free_port
 from tests.cli.serving.test_tls import certify
-from valetkey.cli.doctoring.finding import Finding
+from valetkey.cli.doctoring.finding import CheckResult
 from valetkey.cli.doctoring.reach import providers
 from valetkey.config.load import load
 
@@ -59,7 +59,7 @@ def _found(folder: Path, port: int) -> list[tuple[str, str, str]]:
         'secret_file = "secret"\n'
     )
 
-    async def look() -> list[Finding]:
+    async def look() -> list[CheckResult]:
         return [each async for each in providers(load(file, {}))]
 
     return [(each.level.value, each.about, each.found) for each in asyncio.run(look())]

@@ -5,12 +5,12 @@ from pathlib import Path
 from tests.sdk.certificate import self_signed
 from valetkey.cli.doctoring.reach import certificate_advice, trust
 from valetkey.config.sections.serving import FetchSettings
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.replace import replace
 
 
 def test_internal_authority_of_the_settings_is_trusted(tmp_path: Path) -> None:
-    settings = replace(Settings(), source=Source(None, tmp_path))
+    settings = replace(Settings(), source=SettingsSource(None, tmp_path))
     certificate, _ = self_signed(tmp_path)
     trusting = replace(settings, fetch=FetchSettings(ca_file=certificate.name))
     known, more = (trust(each).cert_store_stats()["x509"] for each in (settings, trusting))

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from subprocess import Popen
 
-from valetkey.cli.serving.slots import Server, collect_orphans
+from valetkey.cli.serving.slots import ServerProcesses, collect_orphans
 from valetkey.cli.serving.supervise import Supervisor
 
 CHILD = Path(__file__).with_name("stand_in_child.py")
 
 
-def server(log: str, described: str) -> Server:
+def server(log: str, described: str) -> ServerProcesses:
     name, behaviour, workers = described.split("=")
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
@@ -22,7 +22,7 @@ def server(log: str, described: str) -> Server:
     command = (str(program), str(CHILD), behaviour, log)
     # The children import what their supervisor does, also from another source tree.
     given = {"PATH": "/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
-    return Server(name, command, [listening.detach()], int(workers), given)
+    return ServerProcesses(name, command, [listening.detach()], int(workers), given)
 
 
 def announce() -> None:

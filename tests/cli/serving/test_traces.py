@@ -16,7 +16,7 @@ from valetkey.cli.serving.trace_export import begin
 from valetkey.config.sections.monitoring import TraceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
-from valetkey.kernel.tracing import TRACES, Kind
+from valetkey.kernel.tracing import TRACES, SpanKind
 
 TRACE, PARENT = "ab" * 16, "cd" * 8
 
@@ -52,7 +52,7 @@ def test_trace_leads_from_request_to_statements_hash_and_other_server(
         # What a server has recorded when it is told to stop arrives.
         (notes,) = heard.named("GET /v2/notes")
     assert (notes.service, notes.trace_id, notes.parent) == ("shop-resource", TRACE, PARENT)
-    assert (notes.state, notes.kind) == ("vendor=1", Kind.SERVER)
+    assert (notes.state, notes.kind) == ("vendor=1", SpanKind.SERVER)
     assert "canary" not in str(heard.spans)
 
     redeemed = heard.named("POST /oauth/token")[-1]
@@ -70,7 +70,7 @@ def test_trace_leads_from_request_to_statements_hash_and_other_server(
     fetched = heard.named("GET /oauth/jwks")[0]
     caller = next(span for span in heard.spans if span.span_id == fetched.parent)
     assert (caller.service, caller.trace_id) == ("shop-resource", fetched.trace_id)
-    assert (caller.name, caller.kind) == ("GET", Kind.CLIENT)
+    assert (caller.name, caller.kind) == ("GET", SpanKind.CLIENT)
 
     # One id in trace, log, metrics and decision record.
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line[:1] == "{"]
@@ -102,7 +102,7 @@ def test_answer_of_collector_decides_about_spans(
         settings = Settings(traces=TraceSettings(endpoint=heard.url, sampling=1.0))
         stop = begin(settings, "authorization")
         for _ in range(3):
-            TRACES.root("x", Kind.INTERNAL).end()
+            TRACES.root("x", SpanKind.INTERNAL).end()
         wait_until(lambda: _since(before) == counted)
         stop()
 
@@ -113,11 +113,11 @@ def test_collector_that_hangs_delays_nothing_and_stop_is_bounded() -> None:
         hanging.listen(8)
         endpoint = f"http://127.0.0.1:{hanging.getsockname()[1]}"
         stop = begin(Settings(traces=TraceSettings(endpoint=endpoint, sampling=1.0)), "resource")
-        TRACES.root("x", Kind.INTERNAL).end()
+        TRACES.root("x", SpanKind.INTERNAL).end()
         accepted, _ = hanging.accept()
         with accepted:
             began = monotonic()
-            TRACES.root("x", Kind.INTERNAL).end()
+            TRACES.root("x", SpanKind.INTERNAL).end()
             stop()
             assert monotonic() - began < 4
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.clients.node.library import Script
 from tests.support.wait import wait_until
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.federation import (
     FederationSettings,
     ProviderKind,
@@ -78,7 +78,7 @@ def it(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federate
             Settings(),
             federation=FederationSettings(providers, secrets),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"), ip_network("::1/128"))),
-            accounts=AccountSettings(sign_up=SignUp.OPEN),
+            accounts=AccountSettings(sign_up=SignUpMode.OPEN),
         )
         folder: Path = tmp_path_factory.mktemp("upstream")
         with Servers(folder, settings=settings, with_resource=False) as servers:

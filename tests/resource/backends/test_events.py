@@ -17,7 +17,7 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.backends.records import LocalRecords, Record, Visit
+from valetkey.resource.backends.records import LocalRecords, Representation, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.patches import MergePatch
 from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions
@@ -44,7 +44,7 @@ async def _log(engine: Engine) -> list[EventRecord]:
     return list(await engine.read(lambda db: Events(db).page(FIRST, 1_000)))
 
 
-async def _won(work: Awaitable[Record]) -> bool:
+async def _won(work: Awaitable[Representation]) -> bool:
     try:
         await work
     except Refused:

@@ -12,7 +12,7 @@ from tests.support.wait import CEILING
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource.backends.records import LocalRecords, Record
+from valetkey.resource.backends.records import LocalRecords, Representation
 from valetkey.resource.objects import notes
 
 ATTEMPTS = 10_000
@@ -32,7 +32,7 @@ def test_in_ten_thousand_attempts_of_two_processes_no_update_is_lost(
         await engine.close()
         return made.id
 
-    async def end() -> Record:
+    async def end() -> Representation:
         engine = connect(database_url, directory=tmp_path)
         try:
             return await LocalRecords(engine, notes.OBJECT, SYSTEM.random).find(visit(), note)

@@ -19,7 +19,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.resource.backends.records import LocalRecords, Recent, Record, Visit
+from valetkey.resource.backends.records import LocalRecords, Recent, Representation, Visit
 from valetkey.resource.objects import notes
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import MergePatch
@@ -41,7 +41,7 @@ def _records(engine: Engine) -> LocalRecords:
     return LocalRecords(engine, notes.OBJECT, SYSTEM.random)
 
 
-async def _told(work: Awaitable[Record]) -> ErrorCode | str:
+async def _told(work: Awaitable[Representation]) -> ErrorCode | str:
     try:
         return (await work).etag
     except Refused as refused:
@@ -226,13 +226,13 @@ def test_what_others_wrote_is_read_at_once(database_url: str, tmp_path: Path) ->
 def test_a_memory_of_records_ends() -> None:
     recent, owner = Recent(), Owner("user:1")
     for number in range(1_200):
-        recent.add(b"now", owner, Record(f"{number}", b"{}", '"1"'))
+        recent.add(b"now", owner, Representation(f"{number}", b"{}", '"1"'))
     assert recent.find(b"now", owner, "0") is None
     assert recent.find(b"now", owner, "1199") is not None
     assert recent.find(b"now", Owner("user:2"), "1199") is None
     assert recent.find(b"later", owner, "1199") is None
     assert recent.find(None, owner, "1199") is None
-    recent.add(b"now", owner, Record("large", b"x" * 10_000, '"1"'))
+    recent.add(b"now", owner, Representation("large", b"x" * 10_000, '"1"'))
     assert recent.find(b"now", owner, "large") is None
 
 

@@ -15,7 +15,7 @@ from tests.resource.objects.test_declared_api import declared
 from tests.resource.requests.test_lists import SONGS
 from tests.sdk.issuer import API
 from valetkey.config.sections.resource import ResourceSettings
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.objects.declared import objects_of
 from valetkey.resource.scopes import scopes_of
@@ -27,7 +27,7 @@ def _objects(directory: Path) -> Settings:
     strict = TASK.replace('"reads"', '"requires_if_match": true, "reads"')
     write_objects(directory, books_py=BOOK, tasks_json=strict, songs_json=SONGS)
     resource = ResourceSettings(objects="objects")
-    return Settings(resource=resource, source=Source(directory=directory))
+    return Settings(resource=resource, source=SettingsSource(directory=directory))
 
 
 def _document(directory: Path) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
 from valetkey.config.sections.resource import ResourceSettings
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import page, programs
 from valetkey.resource.documentation.schemas import actions
@@ -24,7 +24,7 @@ def _objects(directory: Path) -> tuple[ResourceObject, ...]:
     ended = TASK.replace('"reads"', f'{more}"reads"')
     write_objects(directory, books_py=BOOK, tasks_json=ended)
     resource = ResourceSettings(objects="objects")
-    return objects_of(Settings(resource=resource, source=Source(directory=directory)))
+    return objects_of(Settings(resource=resource, source=SettingsSource(directory=directory)))
 
 
 def _text(directory: Path, site: ApiIdentity = _SITE) -> str:

@@ -7,7 +7,7 @@ import pytest
 from tests.resource.objects.books import BOOK, DIARY, TASK, write_objects
 from valetkey.config.load import OperatorErrors
 from valetkey.config.sections.resource import ResourceSettings
-from valetkey.config.settings import Settings, Source
+from valetkey.config.settings import Settings, SettingsSource
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.objects.declared import objects_of, read_directory
 from valetkey.resource.resource_object import Verb
@@ -15,7 +15,9 @@ from valetkey.resource.scopes import scopes_of
 
 
 def _settings(directory: Path, objects: str = "objects") -> Settings:
-    return Settings(resource=ResourceSettings(objects=objects), source=Source(directory=directory))
+    return Settings(
+        resource=ResourceSettings(objects=objects), source=SettingsSource(directory=directory)
+    )
 
 
 def test_without_the_setting_there_are_the_objects_that_come_along(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.webhooks.rules import NewWebhook, WebhookChanges, WebhookTarget
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.federation import (
     FederationSettings,
     ProviderKind,
@@ -88,7 +88,7 @@ async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Harness, byt
         folder,
         authorization=AuthorizationSettings(url=URL, listen="127.0.0.1:8400"),
         mail=MailSettings(transport=MailTransport.MAILBOX),
-        accounts=AccountSettings(sign_up=SignUp.OPEN),
+        accounts=AccountSettings(sign_up=SignUpMode.OPEN),
         federation=FederationSettings((_PROVIDER,), Secret("github=secret")),
     ) as it:
         await it.password(WORD)

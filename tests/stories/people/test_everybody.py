@@ -20,7 +20,7 @@ from tests.support.wait import CEILING
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
@@ -48,7 +48,7 @@ def servers(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -
     """Both servers; people may sign up, and letters lie in the mailbox."""
     settings = Settings(
         authorization=AuthorizationSettings(database=database_url),
-        accounts=AccountSettings(sign_up=SignUp.OPEN),
+        accounts=AccountSettings(sign_up=SignUpMode.OPEN),
         mail=MailSettings(transport=MailTransport.MAILBOX, from_address="no-reply@example.com"),
     )
     if database_url.startswith("postgresql"):

@@ -17,7 +17,7 @@ from tests.support.pages import pages
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.federation import (
     FederationSettings,
     ProviderKind,
@@ -73,7 +73,7 @@ def two(
     directory: Path,
     database: str = "",
     *,
-    sign_up: SignUp = SignUp.OPEN,
+    sign_up: SignUpMode = SignUpMode.OPEN,
     mail: MailSettings | None = None,
     keep: tuple[str, ...] = (),
 ) -> Generator[Two]:
@@ -294,7 +294,7 @@ def test_email_address_alone_does_not_match_an_account(tmp_path: Path) -> None:
 
 
 def test_disabled_sign_up_blocks_federated_sign_up(tmp_path: Path) -> None:
-    with two(tmp_path, sign_up=SignUp.OFF) as it:
+    with two(tmp_path, sign_up=SignUpMode.OFF) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         assert "No linked account" in arrived.text
         assert "user.registered" not in it.events()

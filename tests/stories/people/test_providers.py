@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from tests.stories.people.test_federation import SECRET, WORD, Two
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
@@ -69,7 +69,7 @@ def console(directory: Path, database: str = "") -> Generator[Console]:
     settings = replace(
         given,
         fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
-        accounts=AccountSettings(sign_up=SignUp.OPEN),
+        accounts=AccountSettings(sign_up=SignUpMode.OPEN),
     )
     if database:
         authorization = replace(given.authorization, database=database)

@@ -21,7 +21,7 @@ from valetkey.web.connection.gate import Limits
 from valetkey.web.connection.incoming_request import Message
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
-from valetkey.web.router import App, Route
+from valetkey.web.router import Route, RoutedApp
 
 HEAD = b"Host: h.example\r\n"
 GET = b"GET /three HTTP/1.1\r\n" + HEAD + b"\r\n"
@@ -100,7 +100,7 @@ class Streams:
         await asyncio.sleep(0.5)
         return Response(200, stream=self._endless(b"first", _FOREVER))
 
-    def app(self) -> App:
+    def app(self) -> RoutedApp:
         endpoints = {
             "/late": self.late,
             "/stubborn": self.stubborn,
@@ -112,7 +112,7 @@ class Streams:
         routes = [
             Route(path, {"GET": each, "HEAD": each}, refuse) for path, each in endpoints.items()
         ]
-        return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+        return RoutedApp(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from valetkey.web.client_address import Network
 from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 AT_WORK = 2
 
@@ -45,7 +45,7 @@ class Slow:
 
         return Response(200, b"", stream=pieces())
 
-    def app(self, *trusted: Network) -> App:
+    def app(self, *trusted: Network) -> RoutedApp:
         routes = (
             Route("/slow", {"GET": self.wait, "HEAD": self.wait}, refuse),
             Route("/form", {"POST": self.wait}, refuse, Body.FORM),
@@ -53,7 +53,7 @@ class Slow:
             Route("/fast", {"GET": self.at_once}, refuse),
             Route("/health/live", {"GET": self.at_once}, refuse, quiet=True),
         )
-        return App(
+        return RoutedApp(
             routes,
             runtime=RUNTIME,
             refuse=refuse,

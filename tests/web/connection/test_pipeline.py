@@ -11,7 +11,7 @@ from tests.web.virtual import connected
 from valetkey.web.connection.exchange import Exchange
 from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 
 async def _at_once(request: Request) -> Response:
@@ -54,7 +54,7 @@ def _asked(path: str, *fields: str, body: str = "", method: str = "GET") -> byte
     return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
 
 
-def _app() -> App:
+def _app() -> RoutedApp:
     routes = (
         Route("/at-once", {"GET": _at_once, "HEAD": _at_once}, refuse),
         Route("/later", {"GET": _later}, refuse),
@@ -64,7 +64,7 @@ def _app() -> App:
         Route("/cancelled", {"GET": _cancelled}, refuse),
         Route("/limited", {"POST": _limited}, refuse, Body.ANY),
     )
-    return App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+    return RoutedApp(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
 
 
 def test_an_answered_request_leaves_nothing_for_the_garbage_collector() -> None:

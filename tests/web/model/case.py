@@ -11,7 +11,7 @@ from tests.web.model.traffic import Message, make
 from tests.web.virtual import VirtualConnection, VirtualLoop
 from valetkey.web.connection.gate import Limits
 from valetkey.web.exchange import Request, Response
-from valetkey.web.router import App, Body, Route
+from valetkey.web.router import Body, Route, RoutedApp
 
 LIMITS = Limits()
 SWEEP = 0.25 + 1e-6
@@ -30,7 +30,7 @@ class Application:
             Route("/stream", dict.fromkeys(("GET", "POST"), self._stream), refuse, Body.ANY),
             Route("/cancelled", {"GET": self._cancelled}, refuse),
         )
-        self.app = App(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
+        self.app = RoutedApp(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
 
     async def _echo(self, request: Request) -> Response:
         return Response(200, seen(request.method, request.query, request.body))

@@ -28,7 +28,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.shapes.json_schema import JsonSchema, Unusable
+from valetkey.kernel.shapes.json_schema import JsonSchema, UnusableSchema
 from valetkey.kernel.shapes.shape import FieldError, whole
 from valetkey.kernel.strict_json import read_object
 
@@ -225,7 +225,7 @@ def _faults(attribute: Attribute) -> Iterator[MetadataError]:
         return
     try:
         _shape([attribute])
-    except Unusable as reason:
+    except UnusableSchema as reason:
         yield MetadataError("schema", f"a JSON Schema that can be used: {str(reason)[:300]}")
         return
     if attribute.editable and attribute.schema.get("type") not in _TYPED:

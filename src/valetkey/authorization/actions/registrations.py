@@ -22,7 +22,7 @@ from valetkey.authorization.protocol.register.self_registration import (
     SelfRules,
     refuse_registration,
 )
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.register.registrations import DocumentRead
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
@@ -59,7 +59,7 @@ class FreshRegistration(Struct, frozen=True):
     token: Secret
 
 
-class Registered(Struct, frozen=True):
+class StoredRegistration(Struct, frozen=True):
     """A stored registration; `secret` is a new secret, returned this once."""
 
     client: Client
@@ -95,7 +95,7 @@ class SelfRegistrar(Struct, frozen=True):
         fresh: FreshRegistration,
         now: Instant,
         counted: str = "",
-    ) -> Registered:
+    ) -> StoredRegistration:
         """Register the client by the same rules as every other channel. Raises Refused.
 
         `counted` is the rate limit that counts it until a user signs in to it, "" for none.
@@ -112,7 +112,7 @@ class SelfRegistrar(Struct, frozen=True):
         self._make_room(tx, appearance, now)
         token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
         tx.registrations.add(client.id, token, appearance, now, counted=counted)
-        return Registered(replace(client, self_registered=True), secret)
+        return StoredRegistration(replace(client, self_registered=True), secret)
 
     def keep_document(
         self,
@@ -194,7 +194,7 @@ class SelfRegistrar(Struct, frozen=True):
         said: Mapping[str, object],
         fresh: FreshRegistration,
         now: Instant,
-    ) -> Registered:
+    ) -> StoredRegistration:
         """Replace the registration (RFC 7592 section 2.2): omitted fields get their defaults."""
         self._check_identity(client, said, now)
         metadata = self.read(said, client)
@@ -206,11 +206,11 @@ class SelfRegistrar(Struct, frozen=True):
         if not changed.has_secret:
             if live:
                 tx.clients.expire_other_secrets(client.id, "", now)
-            return Registered(changed, None)
+            return StoredRegistration(changed, None)
         if any(secret.sealed or not changed.signs_with_secret for secret in live):
-            return Registered(changed, None)
+            return StoredRegistration(changed, None)
         self.registrar.issue_secret(tx, changed, fresh.secret, now, others_live=Lifetime(0))
-        return Registered(changed, fresh.secret)
+        return StoredRegistration(changed, fresh.secret)
 
     def remove(self, tx: Transaction, client: Client, now: Instant) -> None:
         """Remove the registration and end everything issued to the client."""
@@ -307,7 +307,11 @@ def note_sign_in(tx: Transaction, client: Client, now: Instant) -> None:
 
 
 def invite(
-    tx: Transaction, key: FingerprintKey, token: Secret, invitation: Invitation, now: Instant
+    tx: Transaction,
+    key: FingerprintKey,
+    token: Secret,
+    invitation: InitialAccessToken,
+    now: Instant,
 ) -> None:
     """Create an initial access token."""
     tx.invitations.issue(invitation_fingerprint(key, token.reveal()), invitation)

@@ -38,7 +38,7 @@ from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.places import PLACES
-from valetkey.authorization.background.audit import AuditChain
+from valetkey.authorization.background.audit import AuditJob
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.maintenance import Maintenance, address_sweep
@@ -59,7 +59,7 @@ from valetkey.authorization.site.errors.refuse import (
     RefuseWithPage,
     is_page,
 )
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import revocation_log_path
 from valetkey.config.settings import Settings
@@ -69,7 +69,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.paths import ServerAddress
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey, NoThread)
 
@@ -80,7 +80,7 @@ async def build(
     scopes: Mapping[str, str],
     reload: Callable[[], None] | None = None,
     number: int = 0,
-) -> App:
+) -> RoutedApp:
     """Build the server. `prepare` has run before, in this process or another.
 
     `reload` is called when stored settings change, by worker `number` later than by the first one.
@@ -90,7 +90,7 @@ async def build(
     PLACES.use(geo_database_of(settings))
     foundation = await with_stored(build_foundation(settings, runtime, scopes, begins=False))
     settings, store, keyring = foundation.settings, foundation.store, foundation.keyring
-    decisions = DecisionQueue(runtime.random)
+    decisions = ClientDecisionQueue(runtime.random)
     refuse = ClientRefusal(foundation.issuer, decisions)
     directory = ClientDirectory(store)
     offload = Offload(os.cpu_count() or 1, settings.passwords.queue, "passwords")
@@ -184,7 +184,7 @@ async def build(
         *resource_server_routes(foundation, client_auth, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
-    return App(
+    return RoutedApp(
         (*metadata_routes(foundation, routes, server, assertions, refuse), *routes),
         runtime=runtime,
         refuse=RefuseUnknownPath(
@@ -199,7 +199,7 @@ async def build(
         background=(
             make_watch(foundation).run,
             RevocationLogWriter(store, revocation_log_path(settings), runtime).run,
-            AuditChain(
+            AuditJob(
                 store, foundation.keep_events, checkpoint_key(keyring.fingerprint_key), runtime
             ).run,
             *make_audit_exports(foundation),

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.actions.apis import ApiRegistrar
@@ -266,9 +266,9 @@ class Foundation(Struct, frozen=True):
         return Links(self.issuer, self.keyring, self.runtime.random)
 
     @property
-    def people_invitations(self) -> Invitations:
+    def people_invitations(self) -> PeopleInvitations:
         """The invitations to create an account."""
-        return Invitations(self.links, self.outbox)
+        return PeopleInvitations(self.links, self.outbox)
 
     @property
     def outbox(self) -> MailOutbox:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.email_change import EmailChange
+from valetkey.authorization.actions.account.email_change import EmailAddresses
 from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.actions.account.password_change import PasswordChange
 from valetkey.authorization.actions.account.password_reset import PasswordReset
@@ -27,22 +27,24 @@ from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.site.account.activity import Activity
-from valetkey.authorization.site.account.apps import App
-from valetkey.authorization.site.account.apps import Apps as ConnectedApps
-from valetkey.authorization.site.account.email_address.email_address import Email, EmailLink
-from valetkey.authorization.site.account.overview import Overview as AccountOverview
-from valetkey.authorization.site.account.profile import Profile, ProfilePicture
+from valetkey.authorization.site.account.apps import ConnectedAppListPages, ConnectedAppPages
+from valetkey.authorization.site.account.email_address.email_address import (
+    EmailAddressPages,
+    EmailLink,
+)
+from valetkey.authorization.site.account.overview import AccountOverview
+from valetkey.authorization.site.account.profile import ProfilePages, ProfilePicture
 from valetkey.authorization.site.account.removal import Data, RemoveAccount
 from valetkey.authorization.site.account.security.authenticator import (
     AuthenticatorApp,
-    RecoveryCodes,
+    RecoveryCodePages,
 )
 from valetkey.authorization.site.account.security.confirm import Confirm
 from valetkey.authorization.site.account.security.overview import Security
-from valetkey.authorization.site.account.security.passkeys import Passkeys
+from valetkey.authorization.site.account.security.passkeys import PasskeyPages
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.security.required_factor import RequiredFactor
-from valetkey.authorization.site.account.sessions import Sessions
+from valetkey.authorization.site.account.sessions import SessionPages
 from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import SELECTED_APIS, Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
@@ -51,15 +53,19 @@ from valetkey.authorization.site.admin.claims.declarations import DeclarationPag
 from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, KINDS
 from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
-from valetkey.authorization.site.admin.clients.clients import SELECTED_APPS, Clients, NewClient
+from valetkey.authorization.site.admin.clients.clients import (
+    SELECTED_APPS,
+    ClientListPages,
+    NewClient,
+)
 from valetkey.authorization.site.admin.clients.edit import ClientForms
-from valetkey.authorization.site.admin.events.events import Events
+from valetkey.authorization.site.admin.events.events import EventPages
 from valetkey.authorization.site.admin.groups.group import GroupPages
 from valetkey.authorization.site.admin.groups.groups import SELECTED_GROUPS, GroupForm, Groups
-from valetkey.authorization.site.admin.overview import Overview as ConsoleOverview
+from valetkey.authorization.site.admin.overview import ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.selected import SelectedPages
-from valetkey.authorization.site.admin.server.keys import SigningKeys
+from valetkey.authorization.site.admin.server.keys import SigningKeyPages
 from valetkey.authorization.site.admin.server.provider_form import ProviderForms
 from valetkey.authorization.site.admin.server.providers import ProviderPages
 from valetkey.authorization.site.admin.server.registration import Registration
@@ -71,9 +77,9 @@ from valetkey.authorization.site.admin.users.attributes import UserAttributesPag
 from valetkey.authorization.site.admin.users.forms import UserForms
 from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
-from valetkey.authorization.site.admin.users.roles import RoleHolders
+from valetkey.authorization.site.admin.users.roles import RoleHolderPages
 from valetkey.authorization.site.admin.users.user import UserPages
-from valetkey.authorization.site.admin.users.users import SELECTED_USERS, Users
+from valetkey.authorization.site.admin.users.users import SELECTED_USERS, UserListPages
 from valetkey.authorization.site.app_form.registration import NewIds
 from valetkey.authorization.site.assets import (
     ASSETS,
@@ -112,10 +118,10 @@ from valetkey.authorization.site.password_reset.password_reset import ResetPassw
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.second_factor import SecondFactor
-from valetkey.authorization.site.sign_in.sign_in import SignIn
+from valetkey.authorization.site.sign_in.sign_in import SignInPages
 from valetkey.authorization.site.sign_out.sign_out import Logout, SignOutPages
 from valetkey.authorization.site.sign_up.sign_up import CreateAccount
-from valetkey.config.sections.accounts import SignUp as SignUpMode
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
@@ -171,10 +177,10 @@ class PageDependencies(Struct, frozen=True):
         return PasswordChange(here, self.foundation.accounts(), server.sessions, server.random)
 
     @property
-    def email_change(self) -> EmailChange:
+    def email_change(self) -> EmailAddresses:
         """The change of an account's email address."""
         foundation = self.foundation
-        return EmailChange(foundation.store, foundation.links, foundation.outbox)
+        return EmailAddresses(foundation.store, foundation.links, foundation.outbox)
 
     @property
     def device(self) -> DevicePages:
@@ -243,7 +249,7 @@ def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *UpstreamSignUp(federation).pages(),
     )
     return (
-        *SignIn(site.flow, site.passwords, mode, federation.sign_in_buttons).pages(),
+        *SignInPages(site.flow, site.passwords, mode, federation.sign_in_buttons).pages(),
         *SecondFactor(site.flow).pages(),
         *ConsentPages(server).pages(),
         *site.device.pages(),
@@ -266,25 +272,25 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     server, factors, notices = site.server, site.factors, site.foundation.notices
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
     change = site.password_change
-    profile = Profile(store, server, server.brands)
+    profile = ProfilePages(store, server, server.brands)
     return (
         *Home(settings.accounts.sign_up, AccountOverview(store, server.sessions)).pages(),
         *profile.pages(),
         *ProfilePicture(profile, site.images).pages(),
-        *ConnectedApps(store, server.directory, scopes).pages(),
-        *App(store, scopes).pages(),
-        *Sessions(store, server.sessions, site.sign_out).pages(),
+        *ConnectedAppListPages(store, server.directory, scopes).pages(),
+        *ConnectedAppPages(store, scopes).pages(),
+        *SessionPages(store, server.sessions, site.sign_out).pages(),
         *Security(store, server, factors, site.providers).pages(),
         *Password(store, server, change).pages(),
-        *Passkeys(store, server, factors, notices).pages(),
+        *PasskeyPages(store, server, factors, notices).pages(),
         *AuthenticatorApp(store, server, factors, notices).pages(),
         *RequiredFactor(factors).pages(),
-        *RecoveryCodes(store, server, factors).pages(),
+        *RecoveryCodePages(store, server, factors).pages(),
         *Confirm(store, server, factors, notices, change.passwords).pages(),
         *Activity(store).pages(),
         *Data(store, server, server.brands, site.foundation.settings.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
-        *Email(site.email_change).pages(),
+        *EmailAddressPages(site.email_change).pages(),
         *Connections(site.federation).pages(),
     )
 
@@ -331,7 +337,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     inspector = Inspector(settings, store, foundation.keyring, services.roles, CHECKS)
     pages: list[AnyPage] = [
         *ConsoleOverview(store, inspector).pages(),
-        *Users(store).pages(),
+        *UserListPages(store).pages(),
         *UserForms(services).pages(),
         *UserImports(store, settings.accounts, services.random).pages(),
         *UserAttributesPage(services).pages(),
@@ -342,10 +348,10 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *GroupForm(services).pages(),
         *GroupPages(services).pages(),
         *SelectedPages(services, SELECTED_GROUPS).pages(),
-        *RoleHolders(store, services.roles).pages(),
+        *RoleHolderPages(store, services.roles).pages(),
         *declared[ATTRIBUTES],
         *ScimCredentials(services).pages(),
-        *Clients(store).pages(),
+        *ClientListPages(store).pages(),
         *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
         *SelectedPages(services, SELECTED_APPS).pages(),
         *ClientForms(services).pages(),
@@ -357,12 +363,12 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *ClaimsPreviewPages(services).pages(),
         *declared[CLAIMS],
         *Registration(services).pages(),
-        *Events(services).pages(),
+        *EventPages(services).pages(),
         *SavedFilterForms(services.store).pages(),
         *Mail(services).pages(),
         *ProviderForms(services).pages(),
         *ProviderPages(services).pages(),
-        *SigningKeys(services).pages(),
+        *SigningKeyPages(services).pages(),
         *ApiTokens(services).pages(),
         *SettingsPages(services).pages(),
         *SettingForms(services).pages(),

@@ -35,7 +35,7 @@ from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.authorization_request import supported_prompts
 from valetkey.authorization.site.documentation import start_of
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.id_token import IdTokenHints, IdTokens, LogoutTokens
@@ -47,7 +47,7 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
-from valetkey.config.sections.accounts import SignUp
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.config.settings import Settings
 from valetkey.database.watch import Watch
 from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp
@@ -242,7 +242,7 @@ def make_server(
     documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
-    decisions: DecisionQueue,
+    decisions: ClientDecisionQueue,
 ) -> Server:
     """Build the parts that the authorization endpoint and the pages share.
 
@@ -265,7 +265,7 @@ def make_server(
         decisions=decisions,
         random=foundation.runtime.random,
         scopes=foundation.requested_from_users,
-        prompts=supported_prompts(sign_up=settings.accounts.sign_up is SignUp.OPEN),
+        prompts=supported_prompts(sign_up=settings.accounts.sign_up is SignUpMode.OPEN),
         requests=RequestObjects(
             foundation.issuer,
             foundation.client_keys,

@@ -11,7 +11,7 @@ from valetkey.authorization.authentication.session import LiveSession, SignedIn,
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
-from valetkey.authorization.storage.records import ORIGIN, Origin
+from valetkey.authorization.storage.records import ORIGIN, RequestOrigin
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.accounts import AdministrationSettings
 from valetkey.config.settings import SessionSettings
@@ -139,7 +139,7 @@ def coming_from(request: Request) -> Generator[None]:
     token request writes more.
     """
     browser, system = browser_of(request.headers.get("user-agent") or "")
-    before = ORIGIN.set(Origin(plain_address(request.address), browser, system))
+    before = ORIGIN.set(RequestOrigin(plain_address(request.address), browser, system))
     try:
         yield
     finally:

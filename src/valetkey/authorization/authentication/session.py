@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.sessions import (
 from valetkey.authorization.model.event.users import RemovalCancelled
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.session import Delivery, DeliveryKind, Session
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
 from valetkey.authorization.storage.tokens.bulk_revocations import (
     BATCH,
@@ -73,7 +73,7 @@ _SEEN_EVERY = minutes(1)
 PROOF_LASTS = minutes(10)
 """How long a proof of identity is accepted for sensitive operations."""
 
-_SECOND_FACTORS = frozenset({Method.ONE_TIME_CODE, Method.HARDWARE_KEY, Method.SOFTWARE_KEY})
+_SECOND_FACTORS = frozenset({Amr.ONE_TIME_CODE, Amr.HARDWARE_KEY, Amr.SOFTWARE_KEY})
 _LONGEST_AGENT = 200
 
 

@@ -135,7 +135,7 @@ _CHANGED = minutes(1)
 _SAID_EVERY = hours(1)
 
 
-class AuditChain(Struct):
+class AuditJob(Struct):
     """Append blocks. Any number of processes may do so concurrently: there is one chain."""
 
     store: Store

@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.storage.register.images import PendingLogo
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.fetch.image import Unusable, small_copy
+from valetkey.fetch.image import UnusableImage, small_copy
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.runtime import Runtime
@@ -70,7 +70,7 @@ class LogoFetcher(Struct, frozen=True):
             image = await self.offload.run(small_copy, fetched.body)
         except Unfetchable as failure:
             await self._failed(wanted, failure.check, self._next(wanted))
-        except Unusable as failure:
+        except UnusableImage as failure:
             await self._failed(wanted, failure.check, None)
         except Busy:
             await self._failed(wanted, "image.busy", later(self.runtime.now(), _LEASE))

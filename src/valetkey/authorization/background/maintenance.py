@@ -17,7 +17,7 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.config.sections.privacy import PrivacySettings
@@ -149,7 +149,7 @@ class Maintenance(Struct, frozen=True):
     """Run in the background of every worker; nothing here requires a single instance."""
 
     store: Store
-    decisions: DecisionQueue
+    decisions: ClientDecisionQueue
     keys: SigningKeyRing
     runtime: Runtime
     keep: Retention = _KEEP

@@ -14,9 +14,9 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.protocol.client_authentication import METHODS, PARAMETERS, none
 from valetkey.authorization.protocol.client_authentication.method import (
     Authenticated,
+    ClientProof,
     Method,
     Presented,
-    Proof,
     ProofInputs,
     not_proven,
 )
@@ -153,7 +153,9 @@ class ClientAuthentication:
             return await self._directory.find_client(client.id) or client
         return client
 
-    async def _judge(self, method: Method, presented: Presented, client: Client) -> Proof | Refusal:
+    async def _judge(
+        self, method: Method, presented: Presented, client: Client
+    ) -> ClientProof | Refusal:
         keys = KeySet()
         # An unauthenticated request must not cause a fetch for a client that needs no keys.
         if method.needs_keys and client.authentication_method == method.name:

@@ -14,7 +14,7 @@ from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind, MailKind
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.storage.records import Origin
+from valetkey.authorization.storage.records import RequestOrigin
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 
@@ -194,7 +194,7 @@ def actor_values(tx: Transaction, about: User) -> Mapping[str, str]:
     return {"by": "program" if len(more) > 1 else "person", "by_name": actor.name or actor.username}
 
 
-def origin_values(origin: Origin, now: Instant) -> Mapping[str, str]:
+def origin_values(origin: RequestOrigin, now: Instant) -> Mapping[str, str]:
     """Return the values that say where and when the recipient made the change."""
     return {
         "ip_address": origin.address,

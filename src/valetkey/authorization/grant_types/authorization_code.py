@@ -25,7 +25,7 @@ from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, covers, still
 from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import Identity
+from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -101,7 +101,7 @@ def begin_grant(
     if request.client.ends_with_session and OFFLINE_ACCESS not in scope:
         grant = replace(grant, session_id=code.session_id)
     tx.grants.issue(grant, generations(apis))
-    identity = Identity(
+    identity = SignInRecord(
         user=user,
         client=request.client,
         auth_time=code.auth_time,

@@ -34,7 +34,7 @@ from valetkey.authorization.protocol.register.client_rules import FormOption, Gr
 from valetkey.authorization.protocol.resource import at, still
 from valetkey.authorization.storage.grants import GrantWithState, Previous, Rotation
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import Identity
+from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -262,7 +262,7 @@ def _grant_again(
     )
 
 
-def _identity(request: TokenRequest, presented: _Presented, wanted: _Wanted) -> Identity | None:
+def _identity(request: TokenRequest, presented: _Presented, wanted: _Wanted) -> SignInRecord | None:
     """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
     None for a password that the app itself collected: that is not a sign-in here.
@@ -270,7 +270,7 @@ def _identity(request: TokenRequest, presented: _Presented, wanted: _Wanted) -> 
     grant = presented.found.grant
     if grant.grant_type == GrantTypeName.PASSWORD:
         return None
-    return Identity(
+    return SignInRecord(
         user=presented.user,
         client=request.client,
         auth_time=grant.auth_time,

@@ -93,7 +93,7 @@ class CurrentUser(Struct, frozen=True):
         return self.email or (self.username if self.name else "")
 
 
-class Proof(StrEnum):
+class ProofMethod(StrEnum):
     """The authentication methods of a sign-in."""
 
     PASSWORD = "password"
@@ -115,7 +115,7 @@ class SessionLine(Struct, frozen=True):
     last_seen: When
     #: Whether it is the session of the browser that shows the page.
     here: bool = False
-    proof: Proof = Proof.PASSWORD
+    proof: ProofMethod = ProofMethod.PASSWORD
     signed_in_from: str = ""
     last_seen_from: str = ""
 

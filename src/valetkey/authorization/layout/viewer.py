@@ -140,7 +140,7 @@ NOWHERE = Navigation()
 """For pages that are in no area."""
 
 
-class Declared(Protocol):
+class DeclaredPage(Protocol):
     """A page's declared place in the navigation."""
 
     @property
@@ -172,7 +172,7 @@ class Declared(Protocol):
 class Menu:
     """The menu of an area, made once for all of its pages."""
 
-    def __init__(self, pages: Sequence[Declared]) -> None:
+    def __init__(self, pages: Sequence[DeclaredPage]) -> None:
         """List the pages with a place in the navigation, in their order."""
         self._listed = tuple(page for page in pages if page.nav)
         self._paths = {page.path: page.path for page in self._listed}
@@ -180,7 +180,7 @@ class Menu:
         # Most pages are not listed: they share what the page above them shows.
         self._shared: dict[str, Navigation] = {}
 
-    def navigation(self, page: Declared | None = None) -> Navigation:
+    def navigation(self, page: DeclaredPage | None = None) -> Navigation:
         """Return the navigation with this page highlighted, None for the area's front page."""
         if page is None:
             return self._at("")
@@ -193,7 +193,7 @@ class Menu:
         return self._shared[current]
 
 
-def _item(page: Declared, current: str) -> MenuItem:
+def _item(page: DeclaredPage, current: str) -> MenuItem:
     section = page.nav if isinstance(page.nav, str) else ""
     return MenuItem(page.path, page.title, page.path == current, section)
 

@@ -26,7 +26,7 @@ from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     Run,
     limit_of,
@@ -175,7 +175,7 @@ API_ROLES = (
         output=RoleHolders,
         query=(
             PAGING[0],
-            Parameter(
+            QueryParameter(
                 "cursor",
                 "`next` of the previous page.",
                 {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},

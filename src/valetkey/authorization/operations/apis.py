@@ -33,10 +33,10 @@ from valetkey.authorization.operations.operation import (
     PAGING,
     SORT,
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     Run,
     limit_of,
@@ -75,12 +75,12 @@ _OPTIONS = (
 )
 _QUERY = (
     PAGING[0],
-    Parameter(
+    QueryParameter(
         "cursor",
         "`next` of the previous page.",
         {"type": "string", "minLength": 1, "maxLength": 500},
     ),
-    Parameter(
+    QueryParameter(
         "q",
         "Only APIs with this text in their name or identifier.",
         {"type": "string", "minLength": 1, "maxLength": 80},
@@ -305,7 +305,9 @@ ISSUE_API_SECRET = Operation(
             translatable("A secret is issued."),
             shown_for=on(Api),
             fields=(
-                Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
+                ButtonField(
+                    "others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES
+                ),
             ),
         ),
     ),

@@ -16,7 +16,7 @@ from valetkey.authorization.operations.operation import (
     Button,
     Call,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     reads,
     unchecked_write,
@@ -31,7 +31,7 @@ from valetkey.authorization.protocol.claims import (
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.protocol.resource import at, grantable
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import Identity, content
+from valetkey.authorization.tokens.id_token import SignInRecord, content
 from valetkey.authorization.tokens.issue import Granted, is_by_reference
 from valetkey.authorization.tokens.mint import access_token_of
 from valetkey.authorization.tokens.subject import Subjects
@@ -203,7 +203,7 @@ def _preview(tx: Transaction, call: Call) -> ClaimsPreview:
         claims=services.claims.of_access_token(tx, client.id, api, scope, user),
     )
     issuer, subjects = services.settings.authorization.url, Subjects(services.fingerprints)
-    identity = Identity(
+    identity = SignInRecord(
         user=user,
         client=client,
         auth_time=now,
@@ -259,12 +259,12 @@ PREVIEW = Operation(
     description="Nothing is issued, and whether the user may sign in there is not judged.",
     output=ClaimsPreview,
     query=(
-        Parameter(
+        QueryParameter(
             "api",
             "The identifier of an API; the server's own without it.",
             {"type": "string", "minLength": 1, "maxLength": 500},
         ),
-        Parameter(
+        QueryParameter(
             "scope",
             "Scope names separated by spaces; all that the app may have without it.",
             {"type": "string", "minLength": 1, "maxLength": 1_000},

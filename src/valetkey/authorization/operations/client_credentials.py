@@ -22,8 +22,8 @@ from valetkey.authorization.operations.clients import ONE, registrar, with_notic
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
     Result,
     on,
@@ -139,7 +139,9 @@ SECRET = Operation(
             translatable("A new secret is issued."),
             shown_for=on(Client, lambda it: it.has_secret),
             fields=(
-                Field("others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES),
+                ButtonField(
+                    "others_live", translatable("Existing secrets expire"), SECRET_LIFETIMES
+                ),
             ),
         ),
     ),

@@ -10,7 +10,7 @@ from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, ClientType, ProfileName
-from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
+from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
 from valetkey.authorization.operations.records import Moment
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
@@ -38,19 +38,19 @@ def _type_of(field: Field) -> Any:
         ),
     ]
     match rule.kind:
-        case Kind.CHOICE:
+        case FieldType.CHOICE:
             return rule.enum or str
-        case Kind.TEXTS:
+        case FieldType.TEXTS:
             return Annotated[list[line], msgspec.Meta(max_length=MOST_REDIRECT_URIS)]
-        case Kind.SCOPES:
+        case FieldType.SCOPES:
             return Annotated[list[_SCOPE], msgspec.Meta(max_length=100)]
-        case Kind.GRANT_TYPES:
+        case FieldType.GRANT_TYPES:
             return Annotated[list[_GRANT_TYPE], msgspec.Meta(min_length=1, max_length=len(RULES))]
-        case Kind.FLAG:
+        case FieldType.FLAG:
             return bool
-        case Kind.WHOLE:
+        case FieldType.WHOLE:
             return int | None
-        case Kind.LIFETIME:
+        case FieldType.LIFETIME:
             seconds: Any = Annotated[int, msgspec.Meta(ge=1, le=rule.longest)]
             return seconds | None
         case _:
@@ -60,9 +60,9 @@ def _type_of(field: Field) -> Any:
 def _shown_type(field: Field) -> Any:
     """Return the type of a field in a response."""
     match field.rule.kind:
-        case Kind.FLAG:
+        case FieldType.FLAG:
             return bool
-        case Kind.WHOLE | Kind.LIFETIME:
+        case FieldType.WHOLE | FieldType.LIFETIME:
             return int | None
         case kind:
             return list[str] if kind in LISTS else field.rule.enum or str
@@ -73,7 +73,7 @@ def _wanted(field: Field) -> tuple[str, object] | tuple[str, object, object]:
     kind, enum = field.rule.kind, field.rule.enum
     if field.rule.shortest:
         return field.name, _type_of(field)
-    if kind is Kind.GRANT_TYPES or (enum and not field.default):
+    if kind is FieldType.GRANT_TYPES or (enum and not field.default):
         return field.name, _type_of(field) | UnsetType, UNSET
     if kind in LISTS:
         return field.name, _type_of(field), []

@@ -37,7 +37,7 @@ from valetkey.authorization.operations.operation import (
     Call,
     InvalidInput,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     cursor,
     limit_of,
@@ -58,23 +58,23 @@ from valetkey.kernel.secret import Prefix, Secret
 
 _YES_NO = {"type": "boolean"}
 _FILTERS = (
-    Parameter(
+    QueryParameter(
         "q",
         "Part of the name, or the beginning of the client_id.",
         {"type": "string", "minLength": 1, "maxLength": 80},
     ),
-    Parameter(
+    QueryParameter(
         "type", "Only of this type.", {"type": "string", "enum": [e.value for e in ClientType]}
     ),
-    Parameter(
+    QueryParameter(
         "profile",
         "Only with this profile.",
         {"type": "string", "enum": [e.value for e in ProfileName]},
     ),
-    Parameter("disabled", "Only disabled clients, or only the others.", _YES_NO),
-    Parameter("verified", "Only verified clients, or only the others.", _YES_NO),
-    Parameter("self_registered", "Only those that registered themselves, or others.", _YES_NO),
-    Parameter("legacy", "Only those with a legacy grant type, or only the others.", _YES_NO),
+    QueryParameter("disabled", "Only disabled clients, or only the others.", _YES_NO),
+    QueryParameter("verified", "Only verified clients, or only the others.", _YES_NO),
+    QueryParameter("self_registered", "Only those that registered themselves, or others.", _YES_NO),
+    QueryParameter("legacy", "Only those with a legacy grant type, or only the others.", _YES_NO),
 )
 ONE = "/clients/{client_id}"
 

@@ -14,7 +14,7 @@ from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     cursor,
     limit_of,
@@ -27,7 +27,7 @@ from valetkey.authorization.operations.server_records import (
     EventShown,
     RefusalShown,
 )
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -70,7 +70,7 @@ def list_events(tx: Transaction, call: Call) -> Result:
     limit = limit_of(query)
     found = events.page(tx, call.actor, wanted, place_of(query), limit + 1)
     last = found[limit - 1] if len(found) > limit else None
-    after = cursor(Cursor(last.at, last.id)) if last else ""
+    after = cursor(TimeCursor(last.at, last.id)) if last else ""
     return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
 
 
@@ -133,20 +133,20 @@ EXPORT_EVENTS = Operation(
 def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
     """Return the operations; `names` are those of all events."""
     filters = (
-        Parameter(
+        QueryParameter(
             "uid", "Events of this user.", {"type": "integer", "minimum": 1, "maximum": LARGEST_UID}
         ),
-        Parameter(
+        QueryParameter(
             "client_id", "Of this client.", {"type": "string", "minLength": 1, "maxLength": 100}
         ),
-        Parameter("name", "Of this kind.", {"type": "string", "enum": sorted(names)}),
-        Parameter(
+        QueryParameter("name", "Of this kind.", {"type": "string", "enum": sorted(names)}),
+        QueryParameter(
             "done_by",
             "Done by this actor, such as `user 17`, `client web1` or `cli root`.",
             {"type": "string", "minLength": 1, "maxLength": 200},
         ),
-        Parameter("since", "Not before this moment.", _MOMENT),
-        Parameter("until", "Not after this moment.", _MOMENT),
+        QueryParameter("since", "Not before this moment.", _MOMENT),
+        QueryParameter("until", "Not after this moment.", _MOMENT),
     )
     return (
         Operation(

@@ -31,7 +31,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done, Upload
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.client_search import END, Cursor
+from valetkey.authorization.storage.administration.client_search import END, TimeCursor
 from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims
@@ -73,7 +73,7 @@ class InvalidInput(Refused):
         self.faults = tuple(faults)
 
 
-class Parameter(Struct, frozen=True):
+class QueryParameter(Struct, frozen=True):
     """A query parameter of an operation."""
 
     name: str
@@ -181,7 +181,7 @@ class Result(Struct, frozen=True):
 Run = Callable[[Call], Awaitable[Result]]
 
 
-class Field(Struct, frozen=True):
+class ButtonField(Struct, frozen=True):
     """A field of the confirmation page's form: its choices, if any, and hints by their value."""
 
     name: str
@@ -214,7 +214,7 @@ class Button(Struct, frozen=True):
     shows_impact: bool = False
     danger: bool = False
     irreversible: bool = False
-    fields: Sequence[Field] = ()
+    fields: Sequence[ButtonField] = ()
     carries: tuple[str, str] | None = None
     path_arguments: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -241,7 +241,7 @@ class Operation(Struct, frozen=True):
     upload: Upload | None = None
     output: object = None
     status: int = 200
-    query: Sequence[Parameter] = ()
+    query: Sequence[QueryParameter] = ()
     requires_if_match: bool = False
     returns_etag: bool = False
     returns_list: bool = False
@@ -368,13 +368,13 @@ USUAL = 50
 MOST = 200
 _PLACE = re.compile(r"(0|[1-9][0-9]{0,14})\.([A-Za-z0-9._~-]{1,100})", re.ASCII)
 
-PAGING: Sequence[Parameter] = (
-    Parameter(
+PAGING: Sequence[QueryParameter] = (
+    QueryParameter(
         "limit",
         "The maximum number of items.",
         {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
     ),
-    Parameter(
+    QueryParameter(
         CURSOR,
         "`next` of the previous page.",
         {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,14})\.[A-Za-z0-9._~-]{1,100}$"},
@@ -382,7 +382,7 @@ PAGING: Sequence[Parameter] = (
 )
 
 
-SORT = Parameter(
+SORT = QueryParameter(
     "sort",
     "The order; a minus sign for descending. Use a cursor only with the order that it is from.",
     {"type": "string", "enum": [each.value for each in ListOrder]},
@@ -394,21 +394,21 @@ def limit_of(query: Mapping[str, str]) -> int:
     return int(query.get("limit", str(USUAL)))
 
 
-def place_of(query: Mapping[str, str]) -> Cursor:
+def place_of(query: Mapping[str, str]) -> TimeCursor:
     """Return the position where the page begins. Raises Refused for a cursor from elsewhere."""
     return place_in(query.get(CURSOR))
 
 
-def place_in(text: str | None, first: Cursor = END) -> Cursor:
+def place_in(text: str | None, first: TimeCursor = END) -> TimeCursor:
     """Return the position of a cursor; `first`, where the list begins, for None."""
     if text is None:
         return first
     match = _PLACE.fullmatch(text)
     if match is None:
         raise InvalidInput([MetadataError(CURSOR, "`next` of the previous page")])
-    return Cursor(Instant(int(match[1])), match[2])
+    return TimeCursor(Instant(int(match[1])), match[2])
 
 
-def cursor(place: Cursor | None) -> str:
+def cursor(place: TimeCursor | None) -> str:
     """Return the cursor of a position; "" for none."""
     return "" if place is None else f"{place.at}.{place.id}"

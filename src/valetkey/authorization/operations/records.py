@@ -18,7 +18,7 @@ Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_length=80)]
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListMembers(msgspec.Struct, frozen=True):
     """The members of every list besides its items."""
 
     next: str | None

@@ -12,8 +12,8 @@ from valetkey.authorization.model.event.users import (
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
     on,
     on_user,
@@ -79,7 +79,7 @@ GIVE_ROLE = Operation(
             translatable("The user is notified by email. A role allows:"),
             translatable("The role is changed, and the user was notified."),
             shown_for=on(UserState),
-            fields=(Field("role", translatable("Role"), _ROLES),),
+            fields=(ButtonField("role", translatable("Role"), _ROLES),),
         ),
     ),
     commands=(

@@ -16,8 +16,8 @@ from valetkey.authorization.operations.client_credentials import SECRET_LIFETIME
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
     Result,
     reads,
@@ -198,7 +198,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
             translatable("Creates a new token, which is shown only once."),
             translatable("The token is rotated."),
             fields=(
-                Field(
+                ButtonField(
                     "previous_lives",
                     translatable("The current token expires"),
                     # A token that never ends would not be rotated.

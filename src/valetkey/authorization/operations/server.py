@@ -17,8 +17,8 @@ from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
     Result,
     reads,
@@ -186,7 +186,7 @@ ROTATE_KEYS = Operation(
             ),
             translatable("Keys rotated."),
             fields=(
-                Field(
+                ButtonField(
                     "algorithm",
                     translatable("Which keys"),
                     (
@@ -194,7 +194,7 @@ ROTATE_KEYS = Operation(
                         *((each.value, each.value) for each in Algorithm),
                     ),
                 ),
-                Field(
+                ButtonField(
                     "at_once",
                     translatable("When"),
                     (

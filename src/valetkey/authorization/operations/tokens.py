@@ -23,7 +23,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Moment, Name, Seconds
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -120,7 +120,7 @@ def list_tokens(tx: Transaction, call: Call) -> Result:
     found = api_tokens.page(tx, call.actor, before, limit + 1)
     items = [token_shown(token, call.now) for token in found[:limit]]
     last = found[limit - 1] if len(found) > limit else None
-    after = cursor(Cursor(last.created_at, last.id)) if last else None
+    after = cursor(TimeCursor(last.created_at, last.id)) if last else None
     return Result(TokenList(items, after), next=after or "")
 
 

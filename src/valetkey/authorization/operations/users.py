@@ -15,10 +15,10 @@ from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     limit_of,
     on,
@@ -47,12 +47,14 @@ _LIMIT, _AFTER = PAGING
 
 
 _QUERY = (
-    Parameter(
+    QueryParameter(
         "q",
         "Part of a name, a username or an email address; or a uid.",
         {"type": "string", "minLength": 1, "maxLength": 200},
     ),
-    Parameter("show", "Only these users.", {"type": "string", "enum": [e.value for e in Filter]}),
+    QueryParameter(
+        "show", "Only these users.", {"type": "string", "enum": [e.value for e in Filter]}
+    ),
     _LIMIT,
     replace(_AFTER, schema={"type": "string", "pattern": r"^[0-9a-f]{0,80}\.[0-9]{1,16}$"}),
 )
@@ -112,7 +114,7 @@ CHANGE_EMAIL = Operation(
             ),
             translatable("The email address is changed, and the old address was notified."),
             shown_for=on(UserState),
-            fields=(Field("email", translatable("Email address")),),
+            fields=(ButtonField("email", translatable("Email address")),),
         ),
     ),
     commands=(Command(options=(Option("email", argument=True),), example="ada@lovelace.example"),),

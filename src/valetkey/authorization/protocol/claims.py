@@ -95,7 +95,7 @@ LONGEST = 4_096
 """Maximum length of a `claims` parameter."""
 
 
-class Method(StrEnum):
+class Amr(StrEnum):
     """Authentication methods (RFC 8176 section 2)."""
 
     PASSWORD = "pwd"
@@ -114,7 +114,7 @@ class Acr(StrEnum):
     PASSKEY = "urn:valetkey:acr:passkey"
 
 
-PASSWORD = Method.PASSWORD.value
+PASSWORD = Amr.PASSWORD.value
 """The method of a password sign-in."""
 
 NO_ACR = "0"
@@ -230,12 +230,12 @@ def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
     A passkey with user verification counts as two factors.
     """
     found: list[Acr] = []
-    by_key = not {Method.HARDWARE_KEY, Method.SOFTWARE_KEY}.isdisjoint(methods)
-    if by_key and Method.USER_VERIFIED in methods:
+    by_key = not {Amr.HARDWARE_KEY, Amr.SOFTWARE_KEY}.isdisjoint(methods)
+    if by_key and Amr.USER_VERIFIED in methods:
         found.append(Acr.PASSKEY)
-    if Method.SEVERAL in methods:
+    if Amr.SEVERAL in methods:
         found.append(Acr.TWO_FACTORS)
-    if Method.PASSWORD in methods:
+    if Amr.PASSWORD in methods:
         found.append(Acr.PASSWORD)
     return tuple(found)
 

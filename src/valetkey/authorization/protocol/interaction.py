@@ -123,11 +123,11 @@ class InteractionState(Struct, frozen=True):
     in_development: bool = False
 
 
-class SignIn(Struct, frozen=True):
+class ShowSignIn(Struct, frozen=True):
     """Show the sign-in page."""
 
 
-class SignUp(Struct, frozen=True):
+class ShowSignUp(Struct, frozen=True):
     """Show the sign-up page."""
 
 
@@ -163,7 +163,7 @@ class Refuse(Struct, frozen=True):
     refusal: Refusal
 
 
-Step = SignIn | SignUp | AddFactor | Ask | Respond | Refuse
+Step = ShowSignIn | ShowSignUp | AddFactor | Ask | Respond | Refuse
 
 
 def state_of(
@@ -217,7 +217,7 @@ class Progress(Struct, frozen=True):
         # A user who signed in for this request cannot do more than that.
         if not self.request.may_interact or self.state.signed_in_here:
             return Refuse(refusal)
-        return SignUp() if Prompt.CREATE in self.request.prompt else SignIn()
+        return ShowSignUp() if Prompt.CREATE in self.request.prompt else ShowSignIn()
 
     def ask_or(self, refusal: Refusal) -> Step:
         """Return the consent page, or the refusal with `prompt=none`."""

@@ -56,7 +56,7 @@ _LOCAL_HEADER = struct.Struct("<26xHH")
 class DocumentationEndpoint(Struct, frozen=True):
     """Serve the files of the archive, kept compressed in memory."""
 
-    files: Mapping[str, "File"]
+    files: Mapping[str, "DocumentationFile"]
 
     async def get(self, request: Request) -> Response:
         """Return the file of that path; 404 if the archive does not have it."""
@@ -81,7 +81,7 @@ class DocumentationEndpoint(Struct, frozen=True):
         return Response(200, zlib.decompress(file.gzip, _ANY_HEADER), headers)
 
 
-class File(Struct, frozen=True):
+class DocumentationFile(Struct, frozen=True):
     """One file, compressed with the content coding of its response."""
 
     gzip: bytes
@@ -125,19 +125,19 @@ def base_of(url: str, issuer: str) -> str:
 
 
 @cache
-def read(archive: Path) -> Mapping[str, File]:
+def read(archive: Path) -> Mapping[str, DocumentationFile]:
     """Read all files of an archive, without decompressing them."""
     content = archive.read_bytes()
     with zipfile.ZipFile(archive) as entries:
         return {entry.filename: _file(content, entry) for entry in entries.infolist()}
 
 
-def _file(content: bytes, entry: zipfile.ZipInfo) -> File:
+def _file(content: bytes, entry: zipfile.ZipInfo) -> DocumentationFile:
     name, extra = _LOCAL_HEADER.unpack_from(content, entry.header_offset)
     start = entry.header_offset + _LOCAL_HEADER.size + name + extra
     compressed = content[start : start + entry.compress_size]
     ending = struct.pack("<II", entry.CRC, entry.file_size)
-    return File(
+    return DocumentationFile(
         b"".join((_GZIP_HEAD, compressed, ending)),
         etag_of(compressed),
         _TYPES.get(PurePosixPath(entry.filename).suffix, _TYPES[".txt"]),

@@ -8,19 +8,19 @@ from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, REQUIRED_FACTOR, SIGN_IN
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.site.account.overview import Overview
+from valetkey.authorization.site.account.overview import AccountOverview
 from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     VisitorRequest,
     anyone,
 )
 from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
-from valetkey.config.sections.accounts import SignUp
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, see_other
 
@@ -52,8 +52,8 @@ class HomeRequest(VisitorRequest, frozen=True, kw_only=True):
 class Home(Struct, frozen=True):
     """Show the page at the root."""
 
-    sign_up: SignUp
-    overview: Overview
+    sign_up: SignUpMode
+    overview: AccountOverview
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature, and a second address that redirects to it."""
@@ -67,10 +67,10 @@ class Home(Struct, frozen=True):
         """Show the overview of the account, or the start page with the server's name."""
         if request.signed_in is not None:
             return await self.overview.show(request.signed_in, request.now)
-        return Show(HomePage(SIGN_IN, SIGN_UP if self.sign_up is SignUp.OPEN else ""))
+        return Show(HomePage(SIGN_IN, SIGN_UP if self.sign_up is SignUpMode.OPEN else ""))
 
 
-async def _visitor(visit: Visit) -> HomeRequest:
+async def _visitor(visit: PageVisit) -> HomeRequest:
     request, browsers = visit.request, visit.browsers
     found = await browsers.signed_in(request)
     if found is None:

@@ -19,7 +19,7 @@ from valetkey.authorization.layout.addresses import (
     safe_return_path,
 )
 from valetkey.authorization.layout.render import PageContext as Context
-from valetkey.authorization.layout.viewer import Declared, Menu, Navigation
+from valetkey.authorization.layout.viewer import DeclaredPage, Menu, Navigation
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.session import Session
@@ -151,7 +151,7 @@ class PageServer(Struct, frozen=True):
         return tuple(page.route(self, menu.navigation(page)) for page in pages)
 
 
-class Visit(Struct, frozen=True):
+class PageVisit(Struct, frozen=True):
     """A request for a page whose requirement is not checked yet.
 
     `reads` says how its form is parsed.
@@ -201,7 +201,7 @@ class Reads(Protocol):
         ...
 
 
-Requirement = Callable[[Visit], Awaitable[R]]
+Requirement = Callable[[PageVisit], Awaitable[R]]
 """Turns a visit into the request that handlers receive. Raises Interrupt and Refused."""
 
 
@@ -246,7 +246,7 @@ class Page(Struct, Generic[R], frozen=True):
         return _route(server, self, navigation)
 
 
-class AnyPage(Declared, Protocol):
+class AnyPage(DeclaredPage, Protocol):
     """A page of any request type."""
 
     def route(self, server: PageServer, navigation: Navigation) -> Route:
@@ -254,7 +254,7 @@ class AnyPage(Declared, Protocol):
         ...
 
 
-async def anyone(visit: Visit) -> VisitorRequest:
+async def anyone(visit: PageVisit) -> VisitorRequest:
     """Require nothing; the page has no form of its own."""
     return VisitorRequest(visit.request, form=visit.form() or _NO_FORM)
 
@@ -262,14 +262,14 @@ async def anyone(visit: Visit) -> VisitorRequest:
 def visitor(purpose: str, *about: str) -> Requirement[VisitorRequest]:
     """Require that a form came from a page of this server with this purpose, in this browser."""
 
-    async def requirement(visit: Visit) -> VisitorRequest:
+    async def requirement(visit: PageVisit) -> VisitorRequest:
         return visitor_request(visit, visit.form(), purpose, *about)
 
     return requirement
 
 
 def visitor_request(
-    visit: Visit,
+    visit: PageVisit,
     form: Form | None,
     purpose: str,
     *about: str,
@@ -289,19 +289,19 @@ def visitor_request(
     return VisitorRequest(request, browser, csrf, headers, form or _NO_FORM)
 
 
-async def signed_in(visit: Visit) -> SignedInRequest:
+async def signed_in(visit: PageVisit) -> SignedInRequest:
     """Require that the user is signed in, and has a second factor if one is required of them."""
     return signed_in_request(visit, await visit.browsers.signed_in(visit.request))
 
 
-async def signed_in_to_add_factor(visit: Visit) -> SignedInRequest:
+async def signed_in_to_add_factor(visit: PageVisit) -> SignedInRequest:
     """Require that the user is signed in: for the pages on which they add a required factor."""
     found = await visit.browsers.signed_in(visit.request)
     return signed_in_request(visit, found, adds_factor=True)
 
 
 def signed_in_request(
-    visit: Visit, found: SignedIn | None, *, adds_factor: bool = False
+    visit: PageVisit, found: SignedIn | None, *, adds_factor: bool = False
 ) -> SignedInRequest:
     """Return the request of a signed-in user.
 
@@ -322,12 +322,12 @@ def signed_in_request(
     return SignedInRequest(it.request, it.browser, it.csrf, it.headers, it.form, signed_in=found)
 
 
-async def confirmed(visit: Visit) -> SignedInRequest:
+async def confirmed(visit: PageVisit) -> SignedInRequest:
     """Require that the user proved who they are within ten minutes, by the strongest factor."""
     return await require_confirmed(visit.browsers, await signed_in(visit), "")
 
 
-async def confirmed_to_add_factor(visit: Visit) -> SignedInRequest:
+async def confirmed_to_add_factor(visit: PageVisit) -> SignedInRequest:
     """Require the same on the pages on which a user adds a required factor."""
     return await require_confirmed(visit.browsers, await signed_in_to_add_factor(visit), "")
 
@@ -335,13 +335,13 @@ async def confirmed_to_add_factor(visit: Visit) -> SignedInRequest:
 def confirmed_before(path: str) -> Requirement[SignedInRequest]:
     """Require recent authentication for a form; the user returns to the page at `path`."""
 
-    async def requirement(visit: Visit) -> SignedInRequest:
+    async def requirement(visit: PageVisit) -> SignedInRequest:
         return await require_confirmed(visit.browsers, await signed_in(visit), path)
 
     return requirement
 
 
-async def confirmed_if_guarded(visit: Visit) -> SignedInRequest:
+async def confirmed_if_guarded(visit: PageVisit) -> SignedInRequest:
     """Require recent authentication if the account has a second factor."""
     request, store = await signed_in(visit), visit.browsers.store
     uid = request.user.uid
@@ -390,7 +390,7 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
 
         async def get(request: Request) -> Response:
             with coming_from(request):
-                met = await page.requires(Visit(server.browsers, request))
+                met = await page.requires(PageVisit(server.browsers, request))
                 return _respond(server.renderer, met, await show(met), navigation)
 
         get.__doc__ = show.__doc__
@@ -400,7 +400,7 @@ def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
         async def post(request: Request) -> Response:
             requires = act.requires or page.requires
             with coming_from(request):
-                met = await requires(Visit(server.browsers, request, act))
+                met = await requires(PageVisit(server.browsers, request, act))
                 return _respond(server.renderer, met, await act.perform(met), navigation)
 
         post.__doc__ = act.perform.__doc__

@@ -15,7 +15,7 @@ NEW_TOKEN = translatable("New token")
 COPIED = translatable("I have copied it")
 
 
-class Shown(Struct, frozen=True):
+class ShownValue(Struct, frozen=True):
     """A value; `button` copies it, "" for none. Its label and its button are translatable."""
 
     id: str
@@ -34,7 +34,7 @@ class NewSecretPage(Struct, frozen=True):
     #: The page that `done` leads to, and its title or the name of its subject.
     back: str
     above: str
-    copied: tuple[Shown, ...]
+    copied: tuple[ShownValue, ...]
     before: tuple[str, ...] = (COPY_NOW,)
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     after: tuple[str, ...] = ()

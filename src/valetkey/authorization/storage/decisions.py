@@ -19,7 +19,7 @@ of the client's own requests.
 """
 
 
-class Decisions(decisions.Decisions, frozen=True):
+class ClientDecisions(decisions.Decisions, frozen=True):
     """Decision records, found by reference or by client."""
 
     def of_client(
@@ -66,7 +66,7 @@ class Decisions(decisions.Decisions, frozen=True):
         )
 
 
-class DecisionQueue(decisions.DecisionQueue, frozen=True):
+class ClientDecisionQueue(decisions.DecisionQueue, frozen=True):
     """Decisions waiting to be written, of which each client gets as many as developers can read.
 
     Records beyond that name no client: only the operator finds them, by their reference.

@@ -22,7 +22,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import ordered_id
 
 
-class Origin(Struct, frozen=True):
+class RequestOrigin(Struct, frozen=True):
     """The IP address of a request, and the names of its browser and system; each "" if unknown."""
 
     address: str = ""
@@ -39,16 +39,16 @@ class Origin(Struct, frozen=True):
         return ", ".join(filter(None, (self.browser, self.system)))
 
     @staticmethod
-    def decode(text: str) -> "Origin":
+    def decode(text: str) -> "RequestOrigin":
         """Decode what `encode` returned."""
         address, browser, system = text.split("|")
-        return Origin(address, browser, system)
+        return RequestOrigin(address, browser, system)
 
 
-NOWHERE = Origin()
+NOWHERE = RequestOrigin()
 """The origin of the server's own work, and of requests whose origin is not recorded."""
 
-ORIGIN: ContextVar[Origin] = ContextVar("origin", default=NOWHERE)
+ORIGIN: ContextVar[RequestOrigin] = ContextVar("origin", default=NOWHERE)
 """The origin of the current request: `coming_from` sets it, and `Store.write` reads it."""
 
 
@@ -57,7 +57,7 @@ class EventOrigins(Struct, frozen=True):
 
     db: Connection
 
-    def add(self, event_id: str, owner: int | None, origin: Origin, now: Instant) -> None:
+    def add(self, event_id: str, owner: int | None, origin: RequestOrigin, now: Instant) -> None:
         """Insert the origin of an event; `owner` is the uid of the user it belongs to, if known."""
         self.db.send(
             "INSERT INTO event_origins (event_id, owner, origin, noted_at)"
@@ -99,7 +99,7 @@ class EventRecord(Struct, frozen=True):
     data: str
     done_by: DoneBy
     """The actor."""
-    origin: Origin | None = None
+    origin: RequestOrigin | None = None
     """The origin of its request: read where events are shown, None if it was not recorded."""
 
 
@@ -145,7 +145,7 @@ class Events(Struct, frozen=True):
     done_by: DoneBy | None
     noted: list[Event] = field(default_factory=list[Event])
     listeners: tuple[Listener, ...] = ()
-    origin: Origin = NOWHERE
+    origin: RequestOrigin = NOWHERE
 
     def add(self, event: Event, now: Instant) -> None:
         """Append an event by the transaction's actor, or by the event's usual actor.
@@ -343,7 +343,7 @@ def _event(
     grant_id: str | None,
     data: str,
     done_by: str,
-    origin: Origin | None,
+    origin: RequestOrigin | None,
 ) -> EventRecord:
     actor = read_back(done_by, uid=uid, client_id=client_id)
     return EventRecord(id, at, name, client_id, uid, grant_id, data, actor, origin)
@@ -356,7 +356,8 @@ SHOWN_EVENTS = Record(
     _event,
     "events",
     origin=Column(
-        sql="(SELECT origin FROM event_origins WHERE event_id = events.id)", read=Origin.decode
+        sql="(SELECT origin FROM event_origins WHERE event_id = events.id)",
+        read=RequestOrigin.decode,
     ),
 )
 """Events with their origins."""

@@ -28,7 +28,7 @@ from valetkey.authorization.storage.administration.scim import (
 from valetkey.authorization.storage.administration.stored_settings import StoredSettings
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.authorization.storage.administration.user_imports import UserImports
-from valetkey.authorization.storage.decisions import Decisions
+from valetkey.authorization.storage.decisions import ClientDecisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
 from valetkey.authorization.storage.records import (
@@ -37,7 +37,7 @@ from valetkey.authorization.storage.records import (
     EventOrigins,
     Events,
     Listener,
-    Origin,
+    RequestOrigin,
     count,
 )
 from valetkey.authorization.storage.register.apis import Apis
@@ -46,12 +46,12 @@ from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
 from valetkey.authorization.storage.register.declarations import BrandChanges, Declarations
 from valetkey.authorization.storage.register.images import Logos, Pictures
-from valetkey.authorization.storage.register.invitations import Invitations
+from valetkey.authorization.storage.register.invitations import InitialAccessTokens
 from valetkey.authorization.storage.register.members import Members, TeamInvitations
 from valetkey.authorization.storage.register.registrations import Registrations
 from valetkey.authorization.storage.register.request_samples import StoredSamples
 from valetkey.authorization.storage.register.secrets import Secrets
-from valetkey.authorization.storage.register.usage import ScopeUses, Usage
+from valetkey.authorization.storage.register.usage import ScopeUses, UsageCounters
 from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
 from valetkey.authorization.storage.sign_in.credentials import Credentials, Identities
@@ -119,7 +119,7 @@ class Transaction(Struct, frozen=True):
     """The events that it wrote; they are final once it is committed."""
     hooks: Hooks = NO_HOOKS
     """What features do in it."""
-    origin: Origin = NOWHERE
+    origin: RequestOrigin = NOWHERE
     """Where its request came from."""
 
     clients = _store(Clients)
@@ -127,11 +127,11 @@ class Transaction(Struct, frozen=True):
     declarations = _store(Declarations)
     logos = _store(Logos)
     registrations = _store(Registrations)
-    invitations = _store(Invitations)
+    invitations = _store(InitialAccessTokens)
     team_invitations = _store(TeamInvitations)
     secrets = _store(Secrets)
     members = _store(Members)
-    usage = _store(Usage)
+    usage = _store(UsageCounters)
     request_samples = _random_store(StoredSamples)
     users = _store(Users)
     pictures = _store(Pictures)
@@ -173,7 +173,7 @@ class Transaction(Struct, frozen=True):
     throttles = _store(Throttles)
     brand = _store(BrandChanges)
     stored_settings = _store(StoredSettings)
-    decisions = _store(Decisions)
+    decisions = _store(ClientDecisions)
     event_origins = _store(EventOrigins)
 
     def acting(self, done_by: DoneBy) -> "Transaction":

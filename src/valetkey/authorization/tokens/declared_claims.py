@@ -30,7 +30,7 @@ from valetkey.authorization.storage.administration.api_roles import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims_file import ClaimsFile
-from valetkey.authorization.tokens.id_token import Identity
+from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -94,8 +94,8 @@ class TokenClaims:
         api: Api,
         scope: Scope,
         user: User | None,
-        identity: Identity | None,
-    ) -> tuple[Claims, Identity | None]:
+        identity: SignInRecord | None,
+    ) -> tuple[Claims, SignInRecord | None]:
         """Return the claims of an access token, and the identity of its ID token with its claims.
 
         `user` is None for a client's own token. Raises Refused if the claims of either are larger
@@ -128,7 +128,9 @@ class TokenClaims:
         """Return the claims of an access token alone, as `of_tokens` does."""
         return self._access_token(tx, client_id, scope, _Values(tx, user, api, self._at))
 
-    def of_identity(self, tx: Transaction, identity: Identity, api: Api | None = None) -> Identity:
+    def of_identity(
+        self, tx: Transaction, identity: SignInRecord, api: Api | None = None
+    ) -> SignInRecord:
         """Return the identity with the claims of its ID token that are not in the user's record.
 
         `api` is that of the access token issued with it, the default one without one.
@@ -163,7 +165,7 @@ class TokenClaims:
         found |= self._of_file(values, client_id, api, scope)
         return with_lists_that_fit(found, lists, self._userinfo)
 
-    def _id_token(self, tx: Transaction, identity: Identity, values: "_Values") -> Claims:
+    def _id_token(self, tx: Transaction, identity: SignInRecord, values: "_Values") -> Claims:
         client_id, scope = identity.client.id, identity.scope
         chosen = _chosen(self.declared(tx), ClaimLocation.ID_TOKEN, client_id, values.api, scope)
         found = self._found(values, chosen, identity.claim_names, client_id, scope)

@@ -48,7 +48,7 @@ class Signs(Protocol):
         ...
 
 
-class Identity(Struct, frozen=True):
+class SignInRecord(Struct, frozen=True):
     """A sign-in: the user, time, methods and client; `sid` is the session id, "" if there is none.
 
     With `with_scope_claims` all claims of the scope go into the ID token. That is always so without
@@ -87,7 +87,7 @@ class IdTokens(Struct, frozen=True):
 
     async def mint(
         self,
-        identity: Identity,
+        identity: SignInRecord,
         now: Instant,
         *,
         access_token: str = "",
@@ -115,7 +115,7 @@ class IdTokens(Struct, frozen=True):
 
 
 def content(
-    identity: Identity, now: Instant, issuer: str, subjects: Subjects, lifetime: Lifetime
+    identity: SignInRecord, now: Instant, issuer: str, subjects: Subjects, lifetime: Lifetime
 ) -> dict[str, object]:
     """Return the claims of an ID token without those that bind it to a code or a token."""
     claims: dict[str, object] = {
@@ -149,7 +149,7 @@ def half_hash(text: str, algorithm: str) -> str:
     return to_base64url(digest[: len(digest) // 2])
 
 
-def _wanted_acrs(identity: Identity) -> Collection[str]:
+def _wanted_acrs(identity: SignInRecord) -> Collection[str]:
     wish = identity.claims.id_token.get("acr")
     return () if wish is None else wish.accepted
 

@@ -17,7 +17,7 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.declared_claims import TokenClaims, encoded
-from valetkey.authorization.tokens.id_token import Identity
+from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
@@ -79,7 +79,7 @@ class Granted(Struct, frozen=True):
     auth_time: Instant | None = None
     reference: Secret | None = None
     refresh_token: Secret | None = None
-    identity: Identity | None = None
+    identity: SignInRecord | None = None
     actors: tuple[str, ...] = ()
     issued_token_type: str = ""
     claims: Claims = NO_CLAIMS
@@ -126,7 +126,7 @@ class Issuing(Struct, frozen=True):
     auth_time: Instant | None = None
     ends_at: Instant | None = None
     refresh_token: Secret | None = None
-    identity: Identity | None = None
+    identity: SignInRecord | None = None
     actors: tuple[str, ...] = ()
     issued_token_type: str = ""
 

@@ -13,7 +13,7 @@ from valetkey.authorization.operations.operation import (
     Button,
     Call,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     Run,
     Services,
@@ -303,7 +303,7 @@ LIST_WEBHOOKS = Operation(
     output=WebhookList,
     returns_list=True,
     query=(
-        Parameter(
+        QueryParameter(
             "client_id",
             "Webhooks of this app instead of the operator's.",
             {"type": "string", "minLength": 1, "maxLength": 200},

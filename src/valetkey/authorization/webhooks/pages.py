@@ -22,7 +22,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
-    Confirmation,
+    ConfirmationPages,
     Confirmed,
     Offer,
     Subject,
@@ -42,10 +42,10 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     Requirement,
     SeeOther,
     Show,
-    Visit,
     VisitorRequest,
 )
 from valetkey.authorization.site.shown_once import (
@@ -54,7 +54,7 @@ from valetkey.authorization.site.shown_once import (
     COPY_THE_SECRET,
     NEW_SECRET,
     NewSecretPage,
-    Shown,
+    ShownValue,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks.model import (
@@ -165,7 +165,7 @@ class Area(Struct, Generic[R], frozen=True):
 _OF_OWNER = ActorPermissions(None, frozenset({Permission.SETTINGS}))
 
 
-async def _owner(visit: Visit) -> AppRequest:
+async def _owner(visit: PageVisit) -> AppRequest:
     return await confirmed_at(visit, await owner_of_app(visit), "webhooks")
 
 
@@ -267,7 +267,7 @@ def secret_page(
         title=NEW_SECRET,
         back=back,
         above=name,
-        copied=(Shown("webhook-secret", secret, COPY_THE_SECRET),),
+        copied=(ShownValue("webhook-secret", secret, COPY_THE_SECRET),),
         before=(COPY_NOW, _VERIFIES),
         after=(_PREVIOUS,) if rotated else (),
         done=COPIED,
@@ -356,7 +356,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 self._changed,
                 opaque=("events",),
             ).page(),
-            Confirmation(
+            ConfirmationPages(
                 f"{one}/{{act}}",
                 area.acts,
                 area.actor,

@@ -28,7 +28,7 @@ from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.register.clients import COSTS
 from valetkey.cli.register.services import every_client, fresh_client_secret
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace
@@ -46,7 +46,7 @@ class WantedClient(Struct, frozen=True):
     fresh_secret: Secret
 
 
-def prepared(opened: Opened, wanted: DeclaredEntry) -> WantedClient:
+def prepared(opened: OpenedStore, wanted: DeclaredEntry) -> WantedClient:
     """Generate the random values for a client, outside any transaction."""
     fresh = fresh_id("client", opened.runtime.random)
     return WantedClient(wanted, fresh, fresh_client_secret(opened))

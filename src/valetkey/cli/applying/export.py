@@ -16,7 +16,7 @@ from valetkey.authorization.model.account.user import Attribute, StandardClaims,
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.claim import DeclaredClaim
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.fields import Kind
+from valetkey.authorization.model.register.fields import FieldType
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying.toml import toml_table
@@ -152,7 +152,7 @@ def _role(tx: Transaction, api: Api, role: str, *, users: bool) -> Table | None:
 def _client(client: Client) -> Table:
     said = {
         name: _duration(cast("Lifetime | None", value))
-        if FIELDS[name].rule.kind is Kind.LIFETIME
+        if FIELDS[name].rule.kind is FieldType.LIFETIME
         else value
         for name, value in fields_shown(client).items()
     }

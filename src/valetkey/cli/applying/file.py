@@ -15,7 +15,7 @@ from msgspec.structs import fields
 from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.applying import (
     DeclaredEntry,
-    InvalidValue,
+    InvalidDeclaredValue,
     Reader,
     read_boolean,
     read_text,
@@ -23,7 +23,7 @@ from valetkey.authorization.applying import (
 )
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, fold
-from valetkey.authorization.model.register.fields import Editor, Kind
+from valetkey.authorization.model.register.fields import Editor, FieldType
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
@@ -146,7 +146,7 @@ def _wanted(
                 continue
             try:
                 given[name] = known[key](value)
-            except InvalidValue as right:
+            except InvalidDeclaredValue as right:
                 shown = "its value" if key == secret_key else quoted(value)
                 problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
         secret = given.pop(secret_key, None)
@@ -183,7 +183,7 @@ def _repeated(
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidValue("write a whole number")
+        raise InvalidDeclaredValue("write a whole number")
     return value
 
 
@@ -191,23 +191,23 @@ def _lifetime(value: object) -> int:
     try:
         return parse_lifetime(read_text(value))
     except OperatorError as error:
-        raise InvalidValue(error.message) from None
+        raise InvalidDeclaredValue(error.message) from None
 
 
 def _address(value: object) -> Mapping[str, str]:
     known = Address.__struct_fields__
     if not isinstance(value, dict):
-        raise InvalidValue(f'write a table, such as {{ {known[0]} = "…" }}')
+        raise InvalidDeclaredValue(f'write a table, such as {{ {known[0]} = "…" }}')
     said = cast("dict[str, object]", value)
     for part in said:
         if part not in known:
-            raise InvalidValue(f"its parts are {', '.join(known)}")
+            raise InvalidDeclaredValue(f"its parts are {', '.join(known)}")
     return {part: read_text(each) for part, each in said.items()}
 
 
 def _sentences(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise InvalidValue('write a table, such as { "files:read" = "see your files" }')
+        raise InvalidDeclaredValue('write a table, such as { "files:read" = "see your files" }')
     return {name: read_text(said) for name, said in cast("dict[str, object]", value).items()}
 
 
@@ -216,8 +216,8 @@ def _any_or_texts(value: object) -> tuple[str, ...] | None:
         return None
     try:
         return read_texts(value)
-    except InvalidValue:
-        raise InvalidValue('write "any", or a list of client ids') from None
+    except InvalidDeclaredValue:
+        raise InvalidDeclaredValue('write "any", or a list of client ids') from None
 
 
 def _json(value: object) -> object:
@@ -228,12 +228,12 @@ def _json(value: object) -> object:
         return [_json(each) for each in cast("list[object]", value)]
     if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
         return value
-    raise InvalidValue("write strings, numbers, booleans, lists and tables of these")
+    raise InvalidDeclaredValue("write strings, numbers, booleans, lists and tables of these")
 
 
 def _table(value: object) -> object:
     if not isinstance(value, dict):
-        raise InvalidValue("write a table, such as { … }")
+        raise InvalidDeclaredValue("write a table, such as { … }")
     return _json(cast("dict[str, object]", value))
 
 
@@ -242,7 +242,9 @@ def _keys(value: object) -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
-        raise InvalidValue("write a JWK set: a table such as { keys = [{ … }] }, or its JSON")
+        raise InvalidDeclaredValue(
+            "write a JWK set: a table such as { keys = [{ … }] }, or its JSON"
+        )
     return json.dumps(_json(cast("dict[str, object]", value)))
 
 
@@ -304,14 +306,14 @@ _USER: Mapping[str, Reader] = {
     "disabled": read_boolean,
 }
 
-_KINDS: Mapping[Kind, Reader] = {
-    Kind.TEXTS: read_texts,
-    Kind.SCOPES: read_texts,
-    Kind.GRANT_TYPES: read_texts,
-    Kind.FLAG: read_boolean,
-    Kind.WHOLE: _number,
-    Kind.LIFETIME: _lifetime,
-    Kind.KEY_SET: _keys,
+_KINDS: Mapping[FieldType, Reader] = {
+    FieldType.TEXTS: read_texts,
+    FieldType.SCOPES: read_texts,
+    FieldType.GRANT_TYPES: read_texts,
+    FieldType.FLAG: read_boolean,
+    FieldType.WHOLE: _number,
+    FieldType.LIFETIME: _lifetime,
+    FieldType.KEY_SET: _keys,
 }
 _KEYS = "jwks"
 _CLIENT: Mapping[str, Reader] = {

@@ -18,7 +18,7 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.register.applied import AppliedKind, AppliedObject
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.register.services import accounts, registrar
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
@@ -41,7 +41,7 @@ class Ownership(Struct, frozen=True):
     """The objects that a named file owns; `tx` holds the lock of the register."""
 
     tx: Transaction
-    opened: Opened
+    opened: OpenedStore
     name: str
     owned: Mapping[_Key, AppliedObject]
 
@@ -199,7 +199,7 @@ class Ownership(Struct, frozen=True):
         return Step(Action.REMOVE, "group", group.name, ("deleted",))
 
 
-def ownership(tx: Transaction, opened: Opened, name: str) -> Ownership:
+def ownership(tx: Transaction, opened: OpenedStore, name: str) -> Ownership:
     """Return what the file of this name owns; nothing for a file without a name."""
     owned = tx.declarations.applied.of_file(name) if name else ()
     return Ownership(tx, opened, name, {_key(each): each for each in owned})

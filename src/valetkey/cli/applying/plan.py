@@ -23,7 +23,7 @@ from valetkey.cli.applying import client, declarations, group, user
 from valetkey.cli.applying.file import DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
 from valetkey.cli.register.services import accounts, registrar
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors
 from valetkey.kernel.moment import Instant
@@ -58,7 +58,7 @@ class _DryRun(Exception):
 
 
 async def prepare(
-    opened: Opened,
+    opened: OpenedStore,
     source: Path,
     site: DeclaredObjects,
     progress: Callable[[int], None],
@@ -102,7 +102,7 @@ async def prepare(
     )
 
 
-async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Problem]:
+async def _sector_problems(opened: OpenedStore, wanted: DeclaredEntry) -> Sequence[Problem]:
     """Fetch a client's sector identifier and check it, unless its metadata is invalid anyway."""
 
     def read_state(tx: Transaction) -> tuple[Client | None, ClientMetadata]:
@@ -119,7 +119,7 @@ async def _sector_problems(opened: Opened, wanted: DeclaredEntry) -> Sequence[Pr
     return invalid_entry(wanted, faults).problems
 
 
-async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
+async def plan(opened: OpenedStore, prepared: Prepared) -> Sequence[Step]:
     """Return what would be done, without doing it. Raises OperatorErrors with every problem."""
 
     def try_out(tx: Transaction) -> Sequence[Step]:
@@ -132,7 +132,7 @@ async def plan(opened: Opened, prepared: Prepared) -> Sequence[Step]:
 
 
 async def apply_plan(
-    opened: Opened, prepared: Prepared, planned: Sequence[Step] = ()
+    opened: OpenedStore, prepared: Prepared, planned: Sequence[Step] = ()
 ) -> Sequence[Step]:
     """Apply everything or nothing, and return what was done.
 
@@ -154,7 +154,7 @@ async def apply_plan(
     return await opened.store.write(apply)
 
 
-def _apply_all(tx: Transaction, opened: Opened, prepared: Prepared) -> Sequence[Step]:
+def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequence[Step]:
     users, clients = accounts(opened), registrar(opened)
     steps: list[Step] = []
     problems: list[Problem] = []

@@ -31,7 +31,7 @@ from valetkey.authorization.model.account.user import (
 )
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.config.agreement import Problem
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -54,7 +54,7 @@ def find(tx: Transaction, wanted: DeclaredEntry) -> User | None:
     return tx.users.find_by_username(wanted.text("username"))
 
 
-def prepared(opened: Opened, wanted: DeclaredEntry, stored: str | None) -> WantedUser:
+def prepared(opened: OpenedStore, wanted: DeclaredEntry, stored: str | None) -> WantedUser:
     """Hash the user's new password, outside any transaction. Raises InvalidEntry for a bad one.
 
     Checking or hashing a password takes tens of milliseconds.

@@ -13,7 +13,7 @@ from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, apply_plan, plan, prepare
 from valetkey.cli.register.services import confirm, confirm_by_typing
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
@@ -67,7 +67,7 @@ def command(
             f'{file} has no name; write name = "…" at its top to let it own objects'
         )
 
-    async def apply_file(opened: Opened) -> tuple[bool, Sequence[Step]]:
+    async def apply_file(opened: OpenedStore) -> tuple[bool, Sequence[Step]]:
         prepared = await _prepare(opened, file, site, adopts=adopt, prunes=prune)
         steps = await plan(opened, prepared)
         # Adopting an object does not change it.
@@ -97,7 +97,7 @@ def _print_steps(steps: Sequence[Step], *, applied: bool, as_json: bool) -> None
 
 
 async def _prepare(
-    opened: Opened, file: Path, site: DeclaredObjects, *, adopts: bool, prunes: bool
+    opened: OpenedStore, file: Path, site: DeclaredObjects, *, adopts: bool, prunes: bool
 ) -> Prepared:
     with click.progressbar(
         length=len(site.users),

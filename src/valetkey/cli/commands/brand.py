@@ -11,7 +11,7 @@ from valetkey.authorization.operations.server_records import BrandChange
 from valetkey.cli import options, say
 from valetkey.cli.operations.inputs import Input
 from valetkey.cli.operations.perform import flat, perform
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.config.sections.portal import BrandField
 
 _INPUT = Input(BrandChange)
@@ -34,7 +34,7 @@ def command(reset: bool, config: Path | None, as_json: bool, **given: object) ->
         rest = {each.value: None for each in BrandField}
         change = msgspec.convert({**rest, **flat(change)}, BrandChange)
 
-    async def show_or_change(opened: Opened) -> dict[str, object]:
+    async def show_or_change(opened: OpenedStore) -> dict[str, object]:
         if change == BrandChange():
             return flat(await perform(opened, READ_BRAND))
         return flat(await perform(opened, CHANGE_BRAND, body=change, named=_INPUT.named))

@@ -10,7 +10,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register.services import chosen_user
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 
 
 @click.command()
@@ -43,7 +43,7 @@ def preview(
     settings = options.settings_of(config)
     query = {name: text for name, text in (("api", api), ("scope", scope)) if text}
 
-    async def preview_claims(opened: Opened) -> object:
+    async def preview_claims(opened: OpenedStore) -> object:
         uid = (await chosen_user(opened, user)).uid
         arguments = {"uid": str(uid), "client_id": client}
         return await perform(opened, PREVIEW, arguments, query=query)

@@ -26,7 +26,7 @@ from valetkey.cli.register.clients import given_values, metadata_options
 from valetkey.cli.register.services import (
     client_named,
 )
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
@@ -126,7 +126,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
     Example: valetkey client change printer --post-logout-redirect-uri https://app.example/bye
     """
 
-    async def change_registration(opened: Opened) -> tuple[Client, str]:
+    async def change_registration(opened: OpenedStore) -> tuple[Client, str]:
         await opened.store.read(lambda tx: client_named(tx, client_id))
         return await _performed(opened, CHANGE, LocalChange(given_values(given)), client_id)
 
@@ -138,7 +138,7 @@ _DISCOVERY = "/.well-known/openid-configuration"
 
 
 async def _performed(
-    opened: Opened, operation: Operation, body: object, client_id: str = ""
+    opened: OpenedStore, operation: Operation, body: object, client_id: str = ""
 ) -> tuple[Client, str]:
     """Register or change a client; return it, and the secret that was issued or ""."""
     arguments = {"client_id": client_id} if client_id else {}
@@ -182,7 +182,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
     Example: valetkey client show printer
     """
 
-    async def look_up(opened: Opened) -> clients.ClientDetails:
+    async def look_up(opened: OpenedStore) -> clients.ClientDetails:
         await opened.store.read(lambda tx: client_named(tx, client_id))
         held = await opened.store.scan(
             lambda tx: find_details(tx, opened.operator, client_id, opened.now)
@@ -227,7 +227,7 @@ def secret(
         return
     live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
 
-    async def issue_secret(opened: Opened) -> str:
+    async def issue_secret(opened: OpenedStore) -> str:
         client = await opened.store.read(lambda tx: client_named(tx, client_id))
         wanted = SecretWanted(others_live=live)
         value = await perform(opened, SECRET, {"client_id": client.id}, wanted)

@@ -15,7 +15,7 @@ from valetkey.cli.doctoring.health import health_of_servers, size
 from valetkey.cli.options import stamp
 from valetkey.cli.register import copying, restoring
 from valetkey.cli.register.services import confirm
-from valetkey.cli.register.store import SCHEMAS, Opened, is_begun, open_database, with_store
+from valetkey.cli.register.store import SCHEMAS, OpenedStore, is_begun, open_database, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.installation import forget_missing, open_tested, require_file
@@ -41,7 +41,7 @@ _LOCKS = (
 )
 
 
-class Step(Struct, frozen=True):
+class MigrationStep(Struct, frozen=True):
     """One statement: its migration, its text on one line, its lock, whether it reads a table."""
 
     migration: str
@@ -57,7 +57,7 @@ class MigrationPlan(Struct, frozen=True):
     """
 
     server: str
-    steps: tuple[Step, ...]
+    steps: tuple[MigrationStep, ...]
     bytes: int
     seconds: int
 
@@ -80,11 +80,13 @@ async def _plan(settings: Settings, name: str, server: ServerSettings) -> Migrat
     return MigrationPlan(name, steps, size, ceil(whole * size / _BYTES_A_SECOND))
 
 
-def _steps(migration: str, script: str, *, is_file: bool) -> Iterator[Step]:
+def _steps(migration: str, script: str, *, is_file: bool) -> Iterator[MigrationStep]:
     for statement in split(script):
         text = " ".join(_COMMENT.sub("", statement).split())
         lock, reads = _lock(text)
-        yield Step(migration, text, "the database: writes wait" if is_file else lock, reads)
+        yield MigrationStep(
+            migration, text, "the database: writes wait" if is_file else lock, reads
+        )
 
 
 def _lock(statement: str) -> tuple[str, bool]:
@@ -334,7 +336,7 @@ def _show_plans(settings: Settings, *, as_json: bool) -> int:
     return Exit.OK
 
 
-async def _nothing(_: Opened) -> None:
+async def _nothing(_: OpenedStore) -> None:
     """Do nothing beyond opening the database."""
 
 

@@ -15,7 +15,7 @@ from valetkey.cli import options, say
 from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
+from valetkey.cli.doctoring.finding import CheckResult, error, from_shared, ok, warning
 from valetkey.cli.doctoring.reach import check_reachability, providers
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
@@ -55,7 +55,7 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
 
     Example: valetkey doctor --logs /var/log/nginx
     """
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     settings = _settings(config)
 
     async def examine() -> None:
@@ -87,7 +87,7 @@ def _settings(config: Path | None) -> Settings | OperatorErrors:
 
 async def _everything(
     settings: Settings | OperatorErrors, logs: tuple[Path, ...]
-) -> AsyncIterator[Finding]:
+) -> AsyncIterator[CheckResult]:
     if isinstance(settings, OperatorErrors):
         for problem in settings.problems:
             yield error("configuration", str(problem))
@@ -108,7 +108,7 @@ async def _everything(
         yield finding
 
 
-def _configuration(settings: Settings) -> Iterator[Finding]:
+def _configuration(settings: Settings) -> Iterator[CheckResult]:
     problems = list(problems_of(settings))
     for problem in problems:
         yield error("configuration", str(problem))
@@ -121,7 +121,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
             yield warning(f"{name} server", found, "More than one for each core does not help.")
 
 
-def _show(finding: Finding, settings: Settings) -> None:
+def _show(finding: CheckResult, settings: Settings) -> None:
     mark, colour = _MARK[finding.level]
     say.line(f"{say.coloured(mark, colour)}  {say.strong(finding.about)}: {finding.found}")
     if finding.next:

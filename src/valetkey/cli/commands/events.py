@@ -20,7 +20,7 @@ from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, che
 from valetkey.cli import options, say
 from valetkey.cli.options import shown
 from valetkey.cli.register.logs import read_logs
-from valetkey.cli.register.store import Opened, is_begun, with_store
+from valetkey.cli.register.store import OpenedStore, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.kernel.moment import Instant
@@ -180,16 +180,16 @@ def print_checkpoint(config: Path | None) -> int:
     return Exit.OK
 
 
-async def _verify(known: Sequence[Checkpoint], opened: Opened) -> VerificationResult:
+async def _verify(known: Sequence[Checkpoint], opened: OpenedStore) -> VerificationResult:
     return await verify(opened.store, _public(opened), known)
 
 
-async def _newest_checkpoint(opened: Opened) -> Checkpoint | None:
+async def _newest_checkpoint(opened: OpenedStore) -> Checkpoint | None:
     block = await opened.store.scan(lambda tx: tx.audit_chain.head())
     return None if block is None else checkpoint(block, _public(opened))
 
 
-def _public(opened: Opened) -> str:
+def _public(opened: OpenedStore) -> str:
     return checkpoint_key(opened.keyring.fingerprint_key).public
 
 

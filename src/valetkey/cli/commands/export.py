@@ -8,7 +8,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.applying.export import exported
 from valetkey.cli.applying.file import MEGABYTES, NAME
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.kernel.refusal import OperatorError
 
 
@@ -31,7 +31,7 @@ def command(users: bool, name: str, config: Path | None) -> None:
     def write(tx: Transaction) -> str:
         return "\n".join(exported(tx, name, users=users))
 
-    async def read_export(opened: Opened) -> str:
+    async def read_export(opened: OpenedStore) -> str:
         return await opened.store.read(write)
 
     text = with_store(options.settings_of(config), read_export)

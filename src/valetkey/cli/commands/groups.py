@@ -11,8 +11,8 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.register.hashes import check_hashes
 from valetkey.cli.register.importing import import_users
-from valetkey.cli.register.store import Opened, with_store
-from valetkey.config.sections.accounts import SignUp
+from valetkey.cli.register.store import OpenedStore, with_store
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.refusal import OperatorError
 
 
@@ -32,7 +32,7 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
     Example: valetkey user invite grace@example.com
     """
     settings = options.settings_of(config)
-    if settings.accounts.sign_up is SignUp.OFF:
+    if settings.accounts.sign_up is SignUpMode.OFF:
         raise OperatorError(
             'accounts cannot be created; set sign_up = "invitation" in [accounts]',
             "accounts.sign_up",
@@ -40,7 +40,7 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
     if not is_mailable(email):
         raise OperatorError("email cannot be delivered to this address")
 
-    async def invite_user(opened: Opened) -> str:
+    async def invite_user(opened: OpenedStore) -> str:
         invitations = opened.foundation.people_invitations
         link = invitations.links.fresh()
 

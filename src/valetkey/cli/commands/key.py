@@ -15,7 +15,7 @@ from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import Members, flat, perform, print_list
 from valetkey.cli.register import keys
 from valetkey.cli.register.services import confirm
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings
@@ -55,7 +55,7 @@ def list_(config: Path | None, as_json: bool) -> None:
     """
     settings = options.settings_of(config)
 
-    async def list_keys(opened: Opened) -> tuple[Sequence[Members], Sequence[int]]:
+    async def list_keys(opened: OpenedStore) -> tuple[Sequence[Members], Sequence[int]]:
         found = cast("Sequence[Members]", flat(await perform(opened, LIST_KEYS))["items"])
         return keys.by_algorithm(found), [key.version for key in opened.keyring.sealer.keys]
 
@@ -115,7 +115,7 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
         raise OperatorError(f"it does not name {only}", "tokens.signing_algorithms")
     confirm(_QUESTION[kind, at_once], yes=yes)
 
-    async def rotate_keys(opened: Opened) -> str:
+    async def rotate_keys(opened: OpenedStore) -> str:
         if kind == "sealing":
             version = await keys.rotate_sealing_key(opened)
             return f"Secrets are sealed with version {version}. Next: restart both servers."
@@ -146,7 +146,7 @@ def backup(file: Path, config: Path | None) -> None:
         # A new keyring would decrypt nothing, and be taken for a backup until it is needed.
         raise OperatorError(f"there is no keyring at {path}; is this the right configuration?")
 
-    async def read_backup(opened: Opened) -> keys.Backup:
+    async def read_backup(opened: OpenedStore) -> keys.Backup:
         return keys.Backup(opened.keyring, credential_in_file(settings))
 
     text = with_store(settings, read_backup).text()

@@ -6,7 +6,7 @@ import click
 
 from valetkey.authorization.actions.admin.owner import OWNER_LINK_LIFETIME, fresh_link, issue_link
 from valetkey.cli import options, say
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.config.paths import owner_link_path
 from valetkey.kernel.keyring import replace_secret_file
 
@@ -34,7 +34,7 @@ def command(break_glass: bool, config: Path | None, as_json: bool) -> None:
     """
     settings = options.settings_of(config)
 
-    async def issue_owner_link(opened: Opened) -> str:
+    async def issue_owner_link(opened: OpenedStore) -> str:
         link, key = fresh_link(opened.runtime.random), opened.keyring.fingerprint_key
         url = f"{opened.foundation.issuer}{_PAGE}?link={link.reveal()}"
         await opened.store.write(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from valetkey.cli.demo.site import DESK, PASSWORD, PRINTER, USERNAME, DemoSite
-from valetkey.cli.demo.wire import Exchange, TracedHttp, Unanswered, basic, bearer
+from valetkey.cli.demo.wire import ShownExchange, TracedHttp, Unanswered, basic, bearer
 
 _NOTES = (
     (
@@ -72,7 +72,7 @@ def _fail(site: DemoSite, wire: TracedHttp) -> None:
     wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
 
 
-def _good(answer: Exchange, status: int) -> Exchange:
+def _good(answer: ShownExchange, status: int) -> ShownExchange:
     if answer.status != status:
         raise Unanswered(f"{answer.method} {answer.url} was answered with {answer.status}")
     return answer

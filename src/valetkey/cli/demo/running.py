@@ -23,7 +23,7 @@ from valetkey.cli.demo.notes_printer.app import NotesPrinter
 from valetkey.cli.demo.site import PRINTER, DemoSite, known_secrets, prepare_demo
 from valetkey.cli.demo.wire import Unanswered
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.slots import Server, collect_orphans
+from valetkey.cli.serving.slots import ServerProcesses, collect_orphans
 from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import OperatorError
@@ -91,7 +91,7 @@ def run(keep: Path | None, work: Work, progress: Callable[[str], object]) -> int
             return _supervised(site, servers, work)
 
 
-def _supervised(site: DemoSite, servers: list[Server], work: Work) -> int:
+def _supervised(site: DemoSite, servers: list[ServerProcesses], work: Work) -> int:
     running = Running(site, threading.Event())
     codes: list[int] = []
     failures: list[BaseException] = []
@@ -130,11 +130,11 @@ def _supervised(site: DemoSite, servers: list[Server], work: Work) -> int:
     return code or (codes[0] if codes else Exit.INTERRUPTED)
 
 
-def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> Server:
+def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> ServerProcesses:
     module = f"valetkey.cli.serving.{name}"
     given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
-    return Server(name, command, [each.detach() for each in listening], 1, given)
+    return ServerProcesses(name, command, [each.detach() for each in listening], 1, given)
 
 
 @contextlib.contextmanager

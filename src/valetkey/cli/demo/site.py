@@ -26,7 +26,7 @@ from valetkey.cli.applying.plan import apply_plan, prepare
 from valetkey.cli.applying.toml import toml_tables
 from valetkey.cli.demo import calendar_api
 from valetkey.cli.operations.perform import perform
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
@@ -194,7 +194,7 @@ def prepare_demo(site: DemoSite) -> None:
     _write(content, _content(site))
     wanted = read_site(content)
 
-    async def fill(opened: Opened) -> None:
+    async def fill(opened: OpenedStore) -> None:
         await apply_plan(opened, await prepare(opened, content, wanted, lambda _: None))
         await _verify(opened)
         await opened.store.write(lambda tx: begin(tx, opened.now))
@@ -207,7 +207,7 @@ def verify_app(site: DemoSite) -> None:
     with_store(site.settings, _verify)
 
 
-async def _verify(opened: Opened) -> None:
+async def _verify(opened: OpenedStore) -> None:
     await perform(opened, VERIFY, {"client_id": APP})
 
 

@@ -18,7 +18,7 @@ Reply = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ShownExchange:
     """A request and its response as sent; numbered from 1 when shown.
 
     Exchanges with pages of the authorization server are `brief`: printed on two lines.
@@ -57,7 +57,7 @@ class Unanswered(Exception):
     """A request without a response."""
 
 
-Seen = Callable[[Exchange], None]
+Seen = Callable[[ShownExchange], None]
 """The receiver of every exchange that is shown."""
 
 
@@ -79,13 +79,13 @@ class TracedHttp:
         document: object = None,
         headers: Mapping[str, str] | None = None,
         brief: bool = False,
-    ) -> Exchange:
+    ) -> ShownExchange:
         """Send one request and show it. Raises Unanswered."""
         return self.show(self._exchange(method, url, query, form, document, headers, brief=brief))
 
     def until(
         self, status: int, seconds: float, method: str, url: str, headers: Mapping[str, str]
-    ) -> tuple[Exchange, float]:
+    ) -> tuple[ShownExchange, float]:
         """Repeat a request until the response has this status; show the last one only.
 
         Also returns the seconds that it took; after `seconds` the latest response is returned.
@@ -98,7 +98,7 @@ class TracedHttp:
                 return self.show(exchange), took
             time.sleep(0.1)
 
-    def show(self, exchange: Exchange) -> Exchange:
+    def show(self, exchange: ShownExchange) -> ShownExchange:
         """Number an exchange and show it."""
         self.count += 1
         numbered = replace(exchange, number=self.count)
@@ -115,7 +115,7 @@ class TracedHttp:
         headers: Mapping[str, str] | None,
         *,
         brief: bool = False,
-    ) -> Exchange:
+    ) -> ShownExchange:
         sent_headers = dict(headers or {})
         sent = ""
         if query:
@@ -138,7 +138,7 @@ class TracedHttp:
             raise Unanswered(f"{reason}: {type(error).__name__}") from error
         finally:
             connection.close()
-        return Exchange(
+        return ShownExchange(
             0,
             method,
             url,

@@ -5,7 +5,7 @@ import http.client
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from valetkey.cli.doctoring.finding import Finding, error, ok
+from valetkey.cli.doctoring.finding import CheckResult, error, ok
 from valetkey.cli.doctoring.reach import send_request, trust
 from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
@@ -17,7 +17,7 @@ _WINDOW = 1 << 20
 _WRITTEN_WITHIN = 1.5  # seconds until logs and decision records are on disk
 
 
-def canary_in(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
+def canary_in(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[CheckResult]:
     """Send a worthless secret in the query string of a token request, and search for it.
 
     Searches the databases of this machine, and the files and directories in `logs`.
@@ -25,7 +25,7 @@ def canary_in(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Findi
     return _canary(settings, logs)
 
 
-async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[Finding]:
+async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[CheckResult]:
     canary = f"canary{to_base64url(SYSTEM.random(18)).replace('-', '0').replace('_', '0')}"
     target = (
         "/oauth/token?grant_type=client_credentials&client_id=valetkey-doctor"

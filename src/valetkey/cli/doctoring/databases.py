@@ -5,15 +5,14 @@ from functools import partial
 
 from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.search import summary
-from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
-from valetkey.authorization.actions.inspection.check import Site
+from valetkey.authorization.actions.inspection.check import Finding, Site
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
 from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.features import CHECKS
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
-from valetkey.cli.doctoring.health import Health, health_of_servers
+from valetkey.cli.doctoring.finding import CheckResult, error, from_shared, ok, warning
+from valetkey.cli.doctoring.health import DatabaseHealth, health_of_servers
 from valetkey.cli.register.store import foundation_without_setup, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors
@@ -25,7 +24,7 @@ from valetkey.kernel.runtime import SYSTEM
 _PAGE = "how-to/operate/alerts/database-failing"
 
 
-async def databases(settings: Settings) -> AsyncIterator[Finding]:
+async def databases(settings: Settings) -> AsyncIterator[CheckResult]:
     """Check both databases, and the content of the authorization server's."""
     for health, (name, server) in zip(
         await health_of_servers(settings), servers(settings), strict=True
@@ -47,14 +46,14 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
             yield error(f"{name} database", str(reason), page=_PAGE)
 
 
-def _shown(health: Health) -> Finding:
+def _shown(health: DatabaseHealth) -> CheckResult:
     about = f"{health.server} database"
     if health.ok:
         return ok(about, health.found)
     return error(about, health.found, health.next, _PAGE)
 
 
-async def _own(settings: Settings) -> Sequence[Finding]:
+async def _own(settings: Settings) -> Sequence[CheckResult]:
     foundation = foundation_without_setup(settings)
     try:
         site = Site(settings, foundation.keyring, foundation.roles, SYSTEM.now())
@@ -67,10 +66,10 @@ async def _own(settings: Settings) -> Sequence[Finding]:
         await foundation.close()
 
 
-async def _other(settings: Settings, name: str, server: ServerSettings) -> Sequence[SharedFinding]:
+async def _other(settings: Settings, name: str, server: ServerSettings) -> Sequence[Finding]:
     of, engine = DatabaseOf(name, settings, server), open_database(settings, server)
 
-    def read_state(db: Connection) -> Sequence[SharedFinding]:
+    def read_state(db: Connection) -> Sequence[Finding]:
         return tuple(of_database(db, of, SYSTEM.now()))
 
     try:
@@ -83,7 +82,7 @@ _PER_PAGE = 500
 _MOST_NAMED = 20
 
 
-async def usernames(store: Store, settings: Settings) -> Sequence[Finding]:
+async def usernames(store: Store, settings: Settings) -> Sequence[CheckResult]:
     """Report usernames that could be taken for a uid, an id or the operator; they keep working."""
     brand, last, found = (settings.brand.name,), 0, list[tuple[User, str]]()
 

@@ -2,11 +2,10 @@
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
-from valetkey.authorization.actions.inspection.check import Level
+from valetkey.authorization.actions.inspection.check import Finding, Level
 
 
-class Finding(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """The result of one check; `next` says what to do, "" if nothing.
 
     `check` is the name of the condition, "" for a check that needs a shell; `console` says whether
@@ -22,25 +21,25 @@ class Finding(Struct, frozen=True):
     console: bool = False
 
 
-def ok(about: str, found: str) -> Finding:
+def ok(about: str, found: str) -> CheckResult:
     """Return a finding without a problem."""
-    return Finding(Level.OK, about, found)
+    return CheckResult(Level.OK, about, found)
 
 
-def warning(about: str, found: str, next: str = "", page: str = "") -> Finding:
+def warning(about: str, found: str, next: str = "", page: str = "") -> CheckResult:
     """Return a finding of something that works but has a risk."""
-    return Finding(Level.WARNING, about, found, next, page=page)
+    return CheckResult(Level.WARNING, about, found, next, page=page)
 
 
-def error(about: str, found: str, next: str = "", page: str = "") -> Finding:
+def error(about: str, found: str, next: str = "", page: str = "") -> CheckResult:
     """Return a finding of something that does not work or is unsafe."""
-    return Finding(Level.ERROR, about, found, next, page=page)
+    return CheckResult(Level.ERROR, about, found, next, page=page)
 
 
-def from_shared(finding: SharedFinding, *, console: bool = True) -> Finding:
+def from_shared(finding: Finding, *, console: bool = True) -> CheckResult:
     """Return a finding of the shared table; `console` says whether the console shows it too."""
     row = finding.condition
     advice = " ".join(part for part in (finding.fix, finding.command) if part)
-    return Finding(
+    return CheckResult(
         row.level, finding.about, finding.found, advice, row.name, row.page, console=console
     )

@@ -22,7 +22,7 @@ _DAMAGED = "The file is damaged. Stop the servers, then restore a backup: valetk
 _WRITES_NOT = "It answers, but cannot be written to: see its log, standbys, locks and disk."
 
 
-class Health(Struct, frozen=True):
+class DatabaseHealth(Struct, frozen=True):
     """The health of one database."""
 
     server: str
@@ -33,18 +33,18 @@ class Health(Struct, frozen=True):
     """Whether its tables can be read, although it cannot be written to."""
 
 
-async def health_of_servers(settings: Settings) -> Sequence[Health]:
+async def health_of_servers(settings: Settings) -> Sequence[DatabaseHealth]:
     """Return the health of both databases."""
     return [await _health(settings, name, server) for name, server in servers(settings)]
 
 
-async def _health(settings: Settings, name: str, server: ServerSettings) -> Health:
+async def _health(settings: Settings, name: str, server: ServerSettings) -> DatabaseHealth:
     try:
         if not is_begun(settings, server):
-            return Health(name, False, "there is no database yet", "Next: valetkey serve")
+            return DatabaseHealth(name, False, "there is no database yet", "Next: valetkey serve")
         engine = open_database(settings, server)
     except (DatabaseUnavailable, OperatorError) as reason:
-        return Health(name, False, str(reason), _advice(str(reason), ""))
+        return DatabaseHealth(name, False, str(reason), _advice(str(reason), ""))
     is_file = database_file(settings, server) is not None
     is_empty = True
     advice = "Is its disk full?" if is_file else "Is it running, and is the URL right?"
@@ -57,10 +57,10 @@ async def _health(settings: Settings, name: str, server: ServerSettings) -> Heal
         notes = _file_size(settings, server) + _pooler(tested)
         return await _look(engine, name, notes, is_empty=is_empty)
     except OperatorError as error:
-        return Health(name, False, str(error))
+        return DatabaseHealth(name, False, str(error))
     except DatabaseUnavailable as reason:
         advice = _advice(str(reason), advice)
-        return Health(name, False, str(reason), advice, is_readable=not is_empty)
+        return DatabaseHealth(name, False, str(reason), advice, is_readable=not is_empty)
     finally:
         await engine.close()
 
@@ -70,23 +70,29 @@ def _advice(reason: str, usual: str) -> str:
     return _DAMAGED if "malformed" in reason or "not a database" in reason else usual
 
 
-async def _look(engine: Engine, name: str, notes: str, *, is_empty: bool) -> Health:
+async def _look(engine: Engine, name: str, notes: str, *, is_empty: bool) -> DatabaseHealth:
     if is_empty:
-        return Health(name, False, "it has no tables yet", "Next: valetkey database migrate")
+        return DatabaseHealth(
+            name, False, "it has no tables yet", "Next: valetkey database migrate"
+        )
     known = await engine.scan(applied)
     missing = [each.name for each in find(SCHEMAS[name]) if each.number not in known]
     if missing:
         found = f"its tables are older than this version: {', '.join(missing)}"
-        return Health(name, False, found, "Next: valetkey database migrate")
+        return DatabaseHealth(name, False, found, "Next: valetkey database migrate")
     began = perf_counter()
     # Nothing is missing, so this only compares the applied migrations.
     await migrate(engine, SCHEMAS[name])
     if await engine.scan(copy_of):
         found = "it is being copied to another database and accepts no writes"
-        return Health(name, False, found, "Next: finish `valetkey database copy`, or --cancel")
+        return DatabaseHealth(
+            name, False, found, "Next: finish `valetkey database copy`, or --cancel"
+        )
     await check_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
-    return Health(name, True, f"answers, up to date, can be written to ({took:.0f} ms{notes})")
+    return DatabaseHealth(
+        name, True, f"answers, up to date, can be written to ({took:.0f} ms{notes})"
+    )
 
 
 def _file_size(settings: Settings, server: ServerSettings) -> str:

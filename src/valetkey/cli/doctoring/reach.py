@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.certificates import judged_certificate
-from valetkey.authorization.actions.inspection.check import Finding as SharedFinding
+from valetkey.authorization.actions.inspection.check import Finding
 from valetkey.authorization.actions.inspection.databases import judged_clock
-from valetkey.cli.doctoring.finding import Finding, error, from_shared, ok, warning
+from valetkey.cli.doctoring.finding import CheckResult, error, from_shared, ok, warning
 from valetkey.config.agreement import servers
 from valetkey.config.paths import certificate_files
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
@@ -22,7 +22,7 @@ from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 
-_Look = Callable[[str, ServerSettings, ssl.SSLContext], Finding | None]
+_Look = Callable[[str, ServerSettings, ssl.SSLContext], CheckResult | None]
 _CERTIFICATE = {
     9: "It is not valid yet: check this machine's clock.",
     62: "Get one for the host name in url, at the proxy if that has it.",
@@ -35,7 +35,7 @@ _RENEWAL = "how-to/operate/renew-certificates"
 _PROXY = "how-to/operate/run-behind-a-proxy"
 
 
-class Answer(Struct, frozen=True):
+class ProbeResponse(Struct, frozen=True):
     """A response, and when the certificate expires (None without TLS)."""
 
     status: int
@@ -44,12 +44,12 @@ class Answer(Struct, frozen=True):
     certificate_until: int | None
 
 
-async def check_reachability(settings: Settings) -> AsyncIterator[Finding]:
+async def check_reachability(settings: Settings) -> AsyncIterator[CheckResult]:
     """Check both servers at their public URLs."""
     for name, server in servers(settings):
         context = trust(settings)
         answer = await asyncio.to_thread(_ready, name, server, context)
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, ProbeResponse):
             yield answer
             continue
         about = f"{name} server"
@@ -75,7 +75,9 @@ def certificate_advice(code: int) -> str:
     )
 
 
-def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer | Finding:
+def _ready(
+    name: str, server: ServerSettings, context: ssl.SSLContext
+) -> ProbeResponse | CheckResult:
     about = f"{name} server"
     try:
         return send_request("GET", server.url, "/health/ready", context)
@@ -91,7 +93,7 @@ def _ready(name: str, server: ServerSettings, context: ssl.SSLContext) -> Answer
         )
 
 
-async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
+async def _issuer(settings: Settings, context: ssl.SSLContext) -> CheckResult:
     url = settings.authorization.url
     path = "/.well-known/oauth-authorization-server"
     try:
@@ -104,7 +106,7 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> Finding:
     return error("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
 
 
-def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) -> Finding | None:
+def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) -> CheckResult | None:
     """Check what a proxy tells the server about host and TLS.
 
     Health endpoints accept any host, so another path is requested.
@@ -131,7 +133,7 @@ def _forwarded(name: str, server: ServerSettings, context: ssl.SSLContext, /) ->
     return None
 
 
-def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
+def _from_headers(name: str, answer: ProbeResponse) -> Iterator[CheckResult]:
     if (judged := clock_of(f"{name} server", answer)) is not None:
         yield from_shared(judged, console=False)
     if answer.certificate_until is not None:
@@ -139,7 +141,7 @@ def _from_headers(name: str, answer: Answer) -> Iterator[Finding]:
         yield from_shared(judged_certificate(f"served {name}", until, SYSTEM.now()), console=False)
 
 
-def clock_of(server: str, answer: Answer) -> SharedFinding | None:
+def clock_of(server: str, answer: ProbeResponse) -> Finding | None:
     """Compare the response's Date with this machine's clock; None if it has none."""
     try:
         theirs = int(parsedate_to_datetime(answer.headers["date"]).timestamp())
@@ -148,7 +150,9 @@ def clock_of(server: str, answer: Answer) -> SharedFinding | None:
     return judged_clock(server, abs(theirs - SYSTEM.now()))
 
 
-def _publicly_trusted(name: str, server: ServerSettings, _: ssl.SSLContext, /) -> Finding | None:
+def _publicly_trusted(
+    name: str, server: ServerSettings, _: ssl.SSLContext, /
+) -> CheckResult | None:
     """Check that other clients trust the certificate, without what only our servers trust."""
     if not server.url.startswith("https://"):
         return None
@@ -165,7 +169,7 @@ def _publicly_trusted(name: str, server: ServerSettings, _: ssl.SSLContext, /) -
     return None
 
 
-def send_request(method: str, url: str, target: str, context: ssl.SSLContext) -> Answer:
+def send_request(method: str, url: str, target: str, context: ssl.SSLContext) -> ProbeResponse:
     """Send one request to a server's URL. Raises OSError or HTTPException without a response."""
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -179,7 +183,7 @@ def send_request(method: str, url: str, target: str, context: ssl.SSLContext) ->
         until = _certificate_until(connection.sock)
         response = connection.getresponse()
         headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, headers, response.read(_LARGEST), until)
+        return ProbeResponse(response.status, headers, response.read(_LARGEST), until)
     finally:
         connection.close()
 
@@ -211,7 +215,7 @@ _PAGE = "how-to/people/sign-in-from-elsewhere"
 _METADATA = "/.well-known/openid-configuration"
 
 
-async def providers(settings: Settings) -> AsyncIterator[Finding]:
+async def providers(settings: Settings) -> AsyncIterator[CheckResult]:
     """Request the metadata of each provider, as the server does; of GitHub its front page."""
     context = trust(settings)
     for each in settings.federation.providers:
@@ -219,7 +223,7 @@ async def providers(settings: Settings) -> AsyncIterator[Finding]:
             yield finding
 
 
-def _look(provider: ProviderSettings, context: ssl.SSLContext) -> tuple[Finding, ...]:
+def _look(provider: ProviderSettings, context: ssl.SSLContext) -> tuple[CheckResult, ...]:
     about = f"sign-in provider {provider.id}"
     target = urlsplit(provider.issuer).path.rstrip("/")
     target += _METADATA if provider.kind is ProviderKind.OPENID else "/"

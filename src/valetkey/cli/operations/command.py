@@ -20,7 +20,7 @@ from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option
 from valetkey.cli.operations.perform import cell, flat, perform, print_list, print_record
 from valetkey.cli.register.services import chosen_user, client_named, confirm, user_named
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -193,7 +193,7 @@ class _Derived(Struct, frozen=True):
         asks = variant.command.sets_password and not without
         secret = inputs.obtain(given) if asks else None
 
-        async def run_operation(opened: Opened) -> tuple[_CallValues, object]:
+        async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object]:
             about = await self._about(opened, variant, given)
             said = {**given}
             for dest, user in users.items():
@@ -234,7 +234,7 @@ class _Derived(Struct, frozen=True):
         return Exit.OK
 
     async def _about(
-        self, opened: Opened, variant: _Variant, given: Mapping[str, object]
+        self, opened: OpenedStore, variant: _Variant, given: Mapping[str, object]
     ) -> _CallValues:
         path = {**variant.command.path_arguments}
         path |= {name: str(given[name]) for name in self._arguments()}
@@ -251,7 +251,7 @@ class _Derived(Struct, frozen=True):
         return about
 
 
-async def _find_client(opened: Opened, about: _CallValues, *, ends: bool) -> None:
+async def _find_client(opened: OpenedStore, about: _CallValues, *, ends: bool) -> None:
     """Find the client in the path, and on request what ends with it. Raises OperatorError."""
     client = await opened.store.read(lambda tx: client_named(tx, about.path["client_id"]))
     about.named["name"] = client.name
@@ -262,7 +262,7 @@ async def _find_client(opened: Opened, about: _CallValues, *, ends: bool) -> Non
         about.ends = f"Users: {held.people}, authorizations: {held.authorizations}."
 
 
-async def _find_user(opened: Opened, about: _CallValues, *, reads: bool, ends: bool) -> None:
+async def _find_user(opened: OpenedStore, about: _CallValues, *, reads: bool, ends: bool) -> None:
     """Find the user of the path, and on request what ends with the account.
 
     Raises OperatorError.

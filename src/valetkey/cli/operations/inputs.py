@@ -10,10 +10,10 @@ from msgspec import Struct, inspect
 
 from valetkey.authorization.authentication.password import hash_password, password_problem
 from valetkey.authorization.operations.command import Option
-from valetkey.authorization.operations.operation import Parameter
+from valetkey.authorization.operations.operation import QueryParameter
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.cli.register.services import refused
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url
@@ -168,7 +168,7 @@ class Input(Struct, frozen=True):
             yield _OptionField(path, field, option)
 
 
-def query_option(parameter: Parameter) -> click.Option:
+def query_option(parameter: QueryParameter) -> click.Option:
     """Return the option of a query parameter, with its bounds."""
     schema = parameter.schema
     kind: click.ParamType[Any] = click.STRING
@@ -251,6 +251,6 @@ def obtain(given: Mapping[str, object]) -> Secret:
     return Secret(text)
 
 
-def hashed(opened: Opened, password: Secret) -> str:
+def hashed(opened: OpenedStore, password: Secret) -> str:
     """Return the hash to store; takes tens of milliseconds, so never inside a transaction."""
     return hash_password(password.reveal(), opened.settings.passwords, opened.runtime.random)

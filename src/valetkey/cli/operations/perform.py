@@ -16,14 +16,14 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.cli import say
 from valetkey.cli.options import shown
 from valetkey.cli.register.services import refused
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.kernel.replace import replace
 
 _MOST = "200"
 
 
 async def perform(
-    opened: Opened,
+    opened: OpenedStore,
     operation: Operation,
     arguments: Mapping[str, str] | None = None,
     body: object = None,

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, GrantTypeName, ProfileName
-from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
+from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
@@ -185,26 +185,26 @@ def _value(value: object) -> object:
 
 def _option(field: Field, text: str) -> Callable[[Command], Command]:
     flag = f"--{field.name.replace('_', '-')}"
-    if field.rule.kind is Kind.FLAG:
+    if field.rule.kind is FieldType.FLAG:
         return click.option(f"{flag}/--no-{flag[2:]}", field.name, default=None, help=text)
     if field.rule.kind in LISTS:
-        word = click.Choice(tuple(RULES)) if field.rule.kind is Kind.GRANT_TYPES else None
+        word = click.Choice(tuple(RULES)) if field.rule.kind is FieldType.GRANT_TYPES else None
         flag, text = flag.removesuffix("s"), f"{text} Repeatable."
         return click.option(flag, field.name, multiple=True, type=word, help=text)
-    metavar = "DURATION" if field.rule.kind is Kind.LIFETIME else None
+    metavar = "DURATION" if field.rule.kind is FieldType.LIFETIME else None
     return click.option(flag, field.name, type=_type(field), metavar=metavar, help=text)
 
 
 def _type(field: Field) -> click.Choice[str] | click.Path | Callable[[str], object]:
     match field.rule.kind:
-        case Kind.CHOICE:
+        case FieldType.CHOICE:
             # Of an enum itself, click would want the names in capitals.
             return click.Choice([str(name) for name in field.rule.choices])
-        case Kind.WHOLE:
+        case FieldType.WHOLE:
             return int
-        case Kind.LIFETIME:
+        case FieldType.LIFETIME:
             return parse_lifetime
-        case Kind.KEY_SET:
+        case FieldType.KEY_SET:
             return click.Path(path_type=Path)
         case _:
             return str

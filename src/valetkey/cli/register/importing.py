@@ -20,7 +20,7 @@ from valetkey.authorization.model.account.user_import import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.register.services import accounts, confirm
-from valetkey.cli.register.store import Opened, with_store
+from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.kernel.moment import Instant
@@ -62,7 +62,7 @@ def import_users(
     settings = options.settings_of(config)
     content = _content(file, settings.accounts)
 
-    async def run_import(opened: Opened) -> Mapping[str, object]:
+    async def run_import(opened: OpenedStore) -> Mapping[str, object]:
         job = _Import(opened, ImportWork(accounts(opened)))
         actor = opened.operator
         import_id = await job.uploads.receive(actor, file.name, content, opened.now)
@@ -98,7 +98,7 @@ def import_users(
 class _Import(Struct, frozen=True):
     """Runs the stages of an import in this process, beside the workers of running servers."""
 
-    opened: Opened
+    opened: OpenedStore
     work: ImportWork
 
     @property

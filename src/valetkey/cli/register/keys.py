@@ -16,7 +16,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.cli.register.services import registrar
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file
@@ -53,7 +53,7 @@ def by_algorithm(records: Sequence[Mapping[str, object]]) -> Sequence[Mapping[st
     return sorted(records, key=lambda record: order.index(str(record["algorithm"])))
 
 
-async def opens_all(opened: Opened) -> tuple[int, int]:
+async def opens_all(opened: OpenedStore) -> tuple[int, int]:
     """Return how many of the database's signing keys this keyring decrypts, and their total."""
     records = await opened.store.read(lambda tx: tuple(tx.signing_keys.all(opened.now)))
     return count_opened(records, opened.keyring), len(records)
@@ -62,7 +62,7 @@ async def opens_all(opened: Opened) -> tuple[int, int]:
 _AT_ONCE = 500
 
 
-async def rotate_sealing_key(opened: Opened) -> int:
+async def rotate_sealing_key(opened: OpenedStore) -> int:
     """Encrypt all stored secrets with a new key.
 
     Return its version. Old keys remain for decryption.
@@ -113,7 +113,7 @@ def _reseal_features(tx: Transaction, reseal: Reseal) -> None:
         feature.reseals(tx, reseal)
 
 
-async def rotate_credential(opened: Opened) -> Path:
+async def rotate_credential(opened: OpenedStore) -> Path:
     """Write a new credential to its file; the previous one works for a day.
 
     Raises OperatorError.

@@ -16,7 +16,7 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import say
-from valetkey.cli.register.store import Opened
+from valetkey.cli.register.store import OpenedStore
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
@@ -27,17 +27,17 @@ CHANNEL = "cli"
 _PAGE = 500
 
 
-def registrar(opened: Opened) -> Registrar:
+def registrar(opened: OpenedStore) -> Registrar:
     """Return the registrar of clients."""
     return opened.foundation.registrar(CHANNEL)
 
 
-def accounts(opened: Opened) -> Accounts:
+def accounts(opened: OpenedStore) -> Accounts:
     """Return the registrar of accounts."""
     return opened.foundation.accounts()
 
 
-def fresh_client_secret(opened: Opened) -> Secret:
+def fresh_client_secret(opened: OpenedStore) -> Secret:
     """Generate a client secret."""
     return fresh_secret(Prefix.CLIENT_SECRET, opened.runtime.random)
 
@@ -50,7 +50,7 @@ def refused(faults: Iterable[MetadataError]) -> OperatorError:
     return OperatorError(f"{len(lines)} errors to fix:" + "".join(f"\n  {x}" for x in lines))
 
 
-async def chosen_user(opened: Opened, name: str) -> User:
+async def chosen_user(opened: OpenedStore, name: str) -> User:
     """Return the account that the name identifies, after printing which one it is.
 
     `name` is `uid:1002`, `name:ada`, `email:ada@example.com` or a bare word. Raises OperatorError

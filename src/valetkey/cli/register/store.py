@@ -58,7 +58,7 @@ def operator() -> str:
     return f"{name} login {login}" if login != name and _PLAIN.fullmatch(login) else name
 
 
-class Opened(Struct, frozen=True):
+class OpenedStore(Struct, frozen=True):
     """The authorization server's database and keys, at one point in time."""
 
     foundation: Foundation
@@ -88,7 +88,7 @@ class Opened(Struct, frozen=True):
 
 def with_store(
     settings: Settings,
-    work: Callable[[Opened], Awaitable[T]],
+    work: Callable[[OpenedStore], Awaitable[T]],
     *,
     begins: bool = False,
     acts: Callable[[str], DoneBy] = by_cli,
@@ -125,7 +125,7 @@ def with_store(
             # A keyring that is only tried is checked by the caller.
             if settings.authorization.keyring_text is None:
                 await foundation.require_own_keyring()
-            return await work(Opened(foundation, SYSTEM.now(), CommandLine(done_by)))
+            return await work(OpenedStore(foundation, SYSTEM.now(), CommandLine(done_by)))
         finally:
             await foundation.close()
 

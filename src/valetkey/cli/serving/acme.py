@@ -100,7 +100,7 @@ _WITHIN = timedelta(seconds=120)
 _CHALLENGE = "tls-alpn-01"
 
 
-class Refused(Exception):
+class NoChallengeOffered(Exception):
     """The authority offers no challenge that this server supports."""
 
 
@@ -168,7 +168,7 @@ def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
             challenged = cast("Sequence[messages.ChallengeBody]", authorization.body.challenges)
             offered = {str(each.chall.to_json()["type"]): each for each in challenged}
             if _CHALLENGE not in offered:
-                raise Refused(f"{told.acme} does not offer {_CHALLENGE}")
+                raise NoChallengeOffered(f"{told.acme} does not offer {_CHALLENGE}")
             chosen = offered[_CHALLENGE]
             proof = f"{chosen.chall.to_json()['token']}.{thumbprint}"
             replace_secret_file(file, self_signed(host, SYSTEM.now(), days=1, challenge=proof))

@@ -14,7 +14,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.scopes import scopes_of
 from valetkey.web import log
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 
 async def ready_database(settings: Settings) -> None:
@@ -29,7 +29,7 @@ def _reload() -> None:
     os.kill(os.getppid(), signal.SIGHUP)
 
 
-async def application(settings: Settings, number: int | None = None) -> App:
+async def application(settings: Settings, number: int | None = None) -> RoutedApp:
     """Build the authorization server's application for the worker with this number.
 
     Without one, no supervisor reloads: changed settings take effect with the next start.

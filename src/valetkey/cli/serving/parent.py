@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-from valetkey.cli.serving.slots import Server
+from valetkey.cli.serving.slots import ServerProcesses
 from valetkey.cli.serving.supervise import Supervisor
 from valetkey.config.environment import environment
 
@@ -76,7 +76,7 @@ def remove_note(note: Path) -> None:
             note.unlink()
 
 
-def _server(file: str, told: Mapping[str, Any]) -> Server:
+def _server(file: str, told: Mapping[str, Any]) -> ServerProcesses:
     """Return the Server of one entry of the plan."""
     name = told["name"]
     given = {**environment(), **told["given"]}
@@ -89,7 +89,9 @@ def _server(file: str, told: Mapping[str, Any]) -> Server:
         os.set_inheritable(descriptor, False)
     # -P: no module is imported from the working directory.
     command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
-    return Server(name, command, listening, told["workers"], given, passed=passed, tls=told["tls"])
+    return ServerProcesses(
+        name, command, listening, told["workers"], given, passed=passed, tls=told["tls"]
+    )
 
 
 if __name__ == "__main__":

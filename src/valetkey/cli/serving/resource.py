@@ -9,7 +9,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import build, prepare
 from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 
 async def ready_database(settings: Settings) -> None:
@@ -17,7 +17,7 @@ async def ready_database(settings: Settings) -> None:
     await prepare(settings, SYSTEM)
 
 
-async def application(settings: Settings, _number: int = 0) -> App:
+async def application(settings: Settings, _number: int = 0) -> RoutedApp:
     """Build the resource server's application."""
     shared = environment().get(VARIABLE)
     return await build(settings, SYSTEM, SharedCounters(Path(shared)) if shared else None)

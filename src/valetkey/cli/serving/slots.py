@@ -38,7 +38,7 @@ def collect_rest(seconds: float) -> None:
                 sleep(_MOMENT)
 
 
-class Server:
+class ServerProcesses:
     """One server: the command of its fork server, its listening sockets, its number of workers.
 
     Two arguments are appended to `command`: the descriptors of the sockets, joined by commas, and
@@ -161,7 +161,7 @@ class Worker:
             os.kill(self._pid, number)
 
 
-class Slot:
+class WorkerSlot:
     """The slot of one worker across restarts: the `number`th of its server."""
 
     __slots__ = (
@@ -180,7 +180,9 @@ class Slot:
         "worker",
     )
 
-    def __init__(self, server: Server, number: int, replaces: "Slot | None" = None) -> None:
+    def __init__(
+        self, server: ServerProcesses, number: int, replaces: "WorkerSlot | None" = None
+    ) -> None:
         """Create an empty slot; once its worker is ready, the worker it `replaces` is ended."""
         self.server = server
         self.number = number

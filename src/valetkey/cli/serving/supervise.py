@@ -19,7 +19,14 @@ from selectors import EVENT_READ, DefaultSelector
 from subprocess import Popen
 from time import monotonic
 
-from valetkey.cli.serving.slots import Server, Slot, Worker, collect_rest, has_terminal, received
+from valetkey.cli.serving.slots import (
+    ServerProcesses,
+    Worker,
+    WorkerSlot,
+    collect_rest,
+    has_terminal,
+    received,
+)
 
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
@@ -45,7 +52,7 @@ class Supervisor:
 
     def __init__(
         self,
-        servers: Sequence[Server],
+        servers: Sequence[ServerProcesses],
         announce: Callable[[], None],
         *,
         on_stop: Callable[[], None] = _nothing,
@@ -74,9 +81,9 @@ class Supervisor:
         # On one core, starting two servers together takes as long as one after the other, and the
         # first one is ready in half the time.
         self._in_turn = _cores() == 1
-        self._slots = [Slot(s, n) for s in servers for n in range(s.workers)]
-        self._were_ready: set[tuple[Server, int]] = set()
-        self._to_replace: list[Slot] = []
+        self._slots = [WorkerSlot(s, n) for s in servers for n in range(s.workers)]
+        self._were_ready: set[tuple[ServerProcesses, int]] = set()
+        self._to_replace: list[WorkerSlot] = []
         self._checking: Popen[bytes] | None = None
         self._reload_asked = False
         self._announced = False
@@ -140,9 +147,9 @@ class Supervisor:
         self._start_what_is_due()
         self._send_turns()
         for key, _ in self._selector.select(self._seconds_until_due()):
-            if isinstance(key.data, Slot):
+            if isinstance(key.data, WorkerSlot):
                 self._listen(key.data)
-            elif not isinstance(key.data, Server):
+            elif not isinstance(key.data, ServerProcesses):
                 received(self._woken)
         if self._asked:
             self._stop()
@@ -169,7 +176,7 @@ class Supervisor:
             self._take_back(server)
             server.close(kill=any(s.server is server and s.worker is None for s in self._running()))
 
-    def _end(self, slot: Slot, number: int) -> None:
+    def _end(self, slot: WorkerSlot, number: int) -> None:
         slot.leaving = True
         slot.kill_at = monotonic() + self._grace
         if slot.worker is not None:
@@ -179,11 +186,11 @@ class Supervisor:
             with suppress(OSError):
                 slot.channel.shutdown(socket.SHUT_WR)
 
-    def _send(self, slot: Slot, number: int) -> None:
+    def _send(self, slot: WorkerSlot, number: int) -> None:
         if slot.worker is not None:
             slot.worker.send(number)
 
-    def _running(self) -> Iterator[Slot]:
+    def _running(self) -> Iterator[WorkerSlot]:
         return (slot for slot in self._slots if slot.ordered)
 
     def _seconds_until_due(self) -> float | None:
@@ -202,13 +209,13 @@ class Supervisor:
             if self._may_start(slot) and slot.due <= monotonic():
                 self._start(slot)
 
-    def _may_start(self, slot: Slot) -> bool:
+    def _may_start(self, slot: WorkerSlot) -> bool:
         if slot.ordered or slot.leaving or self._stopping:
             return False
         before = self._servers[: self._servers.index(slot.server)] if self._in_turn else ()
         return all((s, n) in self._were_ready for s in before for n in range(s.workers))
 
-    def _start(self, slot: Slot) -> None:
+    def _start(self, slot: WorkerSlot) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
@@ -217,7 +224,7 @@ class Supervisor:
         slot.channel = ours
         self._selector.register(ours, EVENT_READ, slot)
 
-    def _listen(self, slot: Slot) -> bool:
+    def _listen(self, slot: WorkerSlot) -> bool:
         """Handle the worker's messages; return whether more may come."""
         if slot.channel is None:
             return False
@@ -238,13 +245,13 @@ class Supervisor:
                 self._arrived(slot)
         return True
 
-    def _hang_up(self, slot: Slot) -> None:
+    def _hang_up(self, slot: WorkerSlot) -> None:
         if slot.channel is not None:
             self._selector.unregister(slot.channel)
             slot.channel.close()
             slot.channel = None
 
-    def _arrived(self, slot: Slot) -> None:
+    def _arrived(self, slot: WorkerSlot) -> None:
         slot.ready_at = monotonic()
         self._were_ready.add((slot.server, slot.number))
         if (old := slot.replaces) is not None:
@@ -269,7 +276,7 @@ class Supervisor:
                 except OSError:
                     continue  # The worker has ended, which is noticed separately.
 
-    def _is_turn_of(self, slot: Slot) -> bool:
+    def _is_turn_of(self, slot: WorkerSlot) -> bool:
         # Preparing the authorization server creates the resource server's credential.
         for earlier in self._servers:
             if earlier is slot.server:
@@ -278,7 +285,7 @@ class Supervisor:
                 return False
         return False
 
-    def _handle_exit(self, slot: Slot) -> None:
+    def _handle_exit(self, slot: WorkerSlot) -> None:
         """Notice a worker that has ended, and decide what follows."""
         if not slot.ordered:
             return
@@ -297,7 +304,9 @@ class Supervisor:
         slot.clear()
         self._ended(slot, code, was_ready_at, born=born)
 
-    def _ended(self, slot: Slot, code: int, was_ready_at: float | None, *, born: bool) -> None:
+    def _ended(
+        self, slot: WorkerSlot, code: int, was_ready_at: float | None, *, born: bool
+    ) -> None:
         if slot.replaces is not None:
             self._to_replace.clear()
             self._slots.remove(slot)
@@ -318,7 +327,7 @@ class Supervisor:
             self._plan_restart(slot, code, was_ready_at, _LONGEST_DELAY if born else _FORK_AGAIN)
 
     def _plan_restart(
-        self, slot: Slot, code: int, was_ready_at: float | None, longest: float
+        self, slot: WorkerSlot, code: int, was_ready_at: float | None, longest: float
     ) -> None:
         """Restart the worker at once, or with a growing delay if it fails repeatedly."""
         now = monotonic()
@@ -355,10 +364,10 @@ class Supervisor:
             old = next((slot for slot in self._to_replace if slot.ready_at is not None), None)
             if old is not None:
                 self._to_replace.remove(old)
-                self._slots.append(Slot(old.server, old.number, old))
+                self._slots.append(WorkerSlot(old.server, old.number, old))
                 self._wake()
 
-    def _has_worker(self, server: Server) -> bool:
+    def _has_worker(self, server: ServerProcesses) -> bool:
         return any(p.server is server and p.ready_at and not p.leaving for p in self._slots)
 
     def _serve_unavailable(self) -> None:
@@ -374,11 +383,11 @@ class Supervisor:
                 server.unavailable = unavailable
                 self._selector.register(unavailable, EVENT_READ, server)
 
-    def _unavailable_at(self, server: Server) -> float:
+    def _unavailable_at(self, server: ServerProcesses) -> float:
         patience = _UNAVAILABLE_AFTER if self._announced else _UNAVAILABLE_AT_START
         return server.absent_since + patience
 
-    def _take_back(self, server: Server) -> None:
+    def _take_back(self, server: ServerProcesses) -> None:
         if server.unavailable is not None:
             self._selector.unregister(server.unavailable)
             server.unavailable.close()

@@ -17,7 +17,7 @@ from valetkey.fetch.outbound import trust
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM, import_lazily, nanoseconds
-from valetkey.kernel.tracing import QUEUED, TRACES, Kind, Span
+from valetkey.kernel.tracing import QUEUED, TRACES, Span, SpanKind
 from valetkey.web import log
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def encode(batch: Sequence[Span], resource: "Sequence[common.KeyValue]") -> byte
 
 
 def _encoded(span: Span) -> "traces.Span":
-    remote = span.kind is Kind.SERVER and span.parent
+    remote = span.kind is SpanKind.SERVER and span.parent
     told = traces.Span(
         trace_id=span.trace_id,
         span_id=span.span_id,

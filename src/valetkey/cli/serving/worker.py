@@ -39,7 +39,7 @@ from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
-from valetkey.web.router import App
+from valetkey.web.router import RoutedApp
 
 _AGAIN = b"a"
 
@@ -102,7 +102,7 @@ def run_worker(
     name: str,
     arguments: Sequence[str],
     prepare: Callable[[Settings], Awaitable[None]],
-    build: Callable[[Settings, int], Awaitable[App]],
+    build: Callable[[Settings, int], Awaitable[RoutedApp]],
 ) -> int:
     """Fork for each worker; in the fork prepare if ordered to, then serve until SIGTERM.
 
@@ -122,7 +122,7 @@ def run_worker(
         Path("/proc/self/comm").write_text(NAME, encoding="ascii")
     # Shows where a crash in native code happened, on standard error.
     faulthandler.enable()
-    channel = Channel(socket.socket(fileno=own.channel))
+    channel = SupervisorChannel(socket.socket(fileno=own.channel))
     channel.send_message(b"born %d\n" % os.getpid())
     channel.watch()
     try:
@@ -148,9 +148,9 @@ def _work(
     name: str,
     file: Path | None,
     listening: str,
-    channel: "Channel",
+    channel: "SupervisorChannel",
     prepare: Callable[[Settings], Awaitable[None]],
-    build: Callable[[Settings, int], Awaitable[App]],
+    build: Callable[[Settings, int], Awaitable[RoutedApp]],
 ) -> None:
     settings = load(file, environment())
     log.set_up(settings.log.level, settings.log.format)
@@ -192,7 +192,7 @@ def _protect_memory_and_files() -> None:
 
 
 async def _prepare(
-    settings: Settings, channel: "Channel", prepare: Callable[[Settings], Awaitable[None]]
+    settings: Settings, channel: "SupervisorChannel", prepare: Callable[[Settings], Awaitable[None]]
 ) -> None:
     await prepare(settings)
     channel.send_message(b"prepared\n")
@@ -241,7 +241,7 @@ async def _answer(
     server: ServerSettings,
     listening: str,
     ready: Callable[[], None],
-    build: Callable[[], Awaitable[App]],
+    build: Callable[[], Awaitable[RoutedApp]],
     *,
     renews: bool,
 ) -> None:
@@ -273,7 +273,7 @@ async def _answer(
         task.cancel()
 
 
-class Channel(Struct):
+class SupervisorChannel(Struct):
     """The channel to the supervisor; it closes when the supervisor ends."""
 
     socket: socket.socket

@@ -11,7 +11,7 @@ from valetkey.config.rules import whole
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 
 
-class SignUp(StrEnum):
+class SignUpMode(StrEnum):
     """Who may create an account."""
 
     OFF = "off"
@@ -23,7 +23,7 @@ class SignUp(StrEnum):
 class AccountSettings:
     """Sign-up and deletion of accounts."""
 
-    sign_up: Annotated[SignUp, rules.choice(SignUp)] = SignUp.OFF
+    sign_up: Annotated[SignUpMode, rules.choice(SignUpMode)] = SignUpMode.OFF
     """Who may create an account: `off` operators only, `invitation` invited users, `open` anyone
     with an email address."""
 

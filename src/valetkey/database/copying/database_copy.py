@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from valetkey.database import identity
-from valetkey.database.copying.dialect import PROGRESS, Dialect, Table, copied
+from valetkey.database.copying.dialect import PROGRESS, CopiedTable, Dialect, copied
 from valetkey.database.copying.handover import (
     ELSEWHERE,
     begin_target,
@@ -65,7 +65,7 @@ class DatabaseCopy:
     done: int = field(default=0, init=False)
     complete: bool = field(default=False, init=False)
     _id: str = field(default="", init=False)
-    _tables: Sequence[Table] = field(default=(), init=False)
+    _tables: Sequence[CopiedTable] = field(default=(), init=False)
 
     async def inspect(self) -> None:
         """Raise OperatorError if this source cannot be copied to this target; changes nothing."""
@@ -176,17 +176,17 @@ class DatabaseCopy:
             )
         return None
 
-    async def _page(self, table: Table, after: Key | None) -> Sequence[Row]:
+    async def _page(self, table: CopiedTable, after: Key | None) -> Sequence[Row]:
         return await self.source.engine.scan(lambda db: read_page(db, table, after))
 
-    async def _store(self, table: Table, rows: Sequence[Row], after: Key | None) -> None:
+    async def _store(self, table: CopiedTable, rows: Sequence[Row], after: Key | None) -> None:
         # Without time limits: a slow disk is no reason to give up.
         await self.target.engine.change_schema(
             lambda db: write_page(db, table, rows, copy=self._id, after=after)
         )
 
 
-def _name(table: Table) -> str:
+def _name(table: CopiedTable) -> str:
     return table.name
 
 

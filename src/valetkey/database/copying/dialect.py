@@ -19,7 +19,7 @@ PROGRESS = "copy_progress"
 _TYPES = frozenset({"TEXT", "BIGINT"})
 
 
-class Table(Struct, frozen=True):
+class CopiedTable(Struct, frozen=True):
     """A table: columns by name, those with text, and the primary key."""
 
     name: str
@@ -33,7 +33,7 @@ class Table(Struct, frozen=True):
         return tuple(self.columns.index(each) for each in self.key)
 
 
-class Column(Struct, frozen=True):
+class CopiedColumn(Struct, frozen=True):
     """A column, its type, and its position in the primary key; a negative one if not in it."""
 
     table: str
@@ -43,14 +43,14 @@ class Column(Struct, frozen=True):
 
 
 def tables_of(
-    columns: Iterable[Column], references: Iterable[tuple[str, str]]
-) -> tuple[Table, ...]:
+    columns: Iterable[CopiedColumn], references: Iterable[tuple[str, str]]
+) -> tuple[CopiedTable, ...]:
     """Return the tables; one that refers to others comes after them.
 
     Raises OperatorError for a column that is neither TEXT nor BIGINT, and for a table without a
     key.
     """
-    found: dict[str, list[Column]] = {}
+    found: dict[str, list[CopiedColumn]] = {}
     for each in columns:
         if each.type.upper() not in _TYPES:
             message = f"column {each.table}.{each.name} is {each.type}: only text and bigint"
@@ -63,18 +63,18 @@ def tables_of(
     return tuple(_table(name, found[name]) for name in TopologicalSorter(parents).static_order())
 
 
-def copied(tables: Sequence[Table]) -> tuple[Table, ...]:
+def copied(tables: Sequence[CopiedTable]) -> tuple[CopiedTable, ...]:
     """Return the tables whose rows are copied."""
     return tuple(each for each in tables if each.name not in SELF and each.name != PROGRESS)
 
 
-def _table(name: str, columns: Sequence[Column]) -> Table:
+def _table(name: str, columns: Sequence[CopiedColumn]) -> CopiedTable:
     # By name: a column that a migration added may stand elsewhere on another engine.
     named = sorted(columns, key=lambda each: each.name)
     key = sorted((each for each in columns if each.place >= 0), key=lambda each: each.place)
     if not key:
         raise OperatorError(f"table {name} has no primary key and cannot be copied")
-    return Table(
+    return CopiedTable(
         name,
         tuple(each.name for each in named),
         tuple(each.name for each in named if each.type.upper() == "TEXT"),
@@ -89,7 +89,7 @@ _PREFIX = "copying_"
 class Dialect(Protocol):
     """The SQL of one engine that is not in the shared subset."""
 
-    def tables(self, db: Connection) -> Sequence[Table]:
+    def tables(self, db: Connection) -> Sequence[CopiedTable]:
         """Return all tables, those that others refer to first."""
         ...
 
@@ -106,7 +106,7 @@ class Dialect(Protocol):
 
 
 class _SQLite:
-    def tables(self, db: Connection) -> Sequence[Table]:
+    def tables(self, db: Connection) -> Sequence[CopiedTable]:
         """See `Dialect.tables`."""
         columns = db.rows(
             "SELECT s.name, c.name, c.type, c.pk - 1"
@@ -118,7 +118,7 @@ class _SQLite:
             " FROM sqlite_schema s JOIN pragma_foreign_key_list(s.name) f WHERE s.type = 'table'"
         )
         return tables_of(
-            (Column(*row) for row in columns), ((row[0], row[1]) for row in references)
+            (CopiedColumn(*row) for row in columns), ((row[0], row[1]) for row in references)
         )
 
     def refuse_writes(self, db: Connection, tables: Iterable[str]) -> None:
@@ -138,7 +138,7 @@ class _SQLite:
 
 
 class _Postgres:
-    def tables(self, db: Connection) -> Sequence[Table]:
+    def tables(self, db: Connection) -> Sequence[CopiedTable]:
         """See `Dialect.tables`."""
         # A generated column or one with a sequence cannot be copied: its type is reported as
         # another one.
@@ -158,7 +158,7 @@ class _Postgres:
             " WHERE f.contype = 'f' AND t.relnamespace = current_schema()::regnamespace"
         )
         return tables_of(
-            (Column(*row) for row in columns), ((row[0], row[1]) for row in references)
+            (CopiedColumn(*row) for row in columns), ((row[0], row[1]) for row in references)
         )
 
     def refuse_writes(self, db: Connection, tables: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ used ever again (docs/decisions/0037).
 from collections.abc import Sequence
 
 from valetkey.database import identity
-from valetkey.database.copying.dialect import PROGRESS, Dialect, Table, copied
+from valetkey.database.copying.dialect import PROGRESS, CopiedTable, Dialect, copied
 from valetkey.database.copying.rows import begin_progress
 from valetkey.database.engine import Connection
 from valetkey.database.identity import Seen
@@ -35,7 +35,7 @@ def moved(db: Connection) -> Seen | None:
 
 def begin_target(
     db: Connection, dialect: Dialect, package: str, copy: str, now: Instant
-) -> Sequence[Table]:
+) -> Sequence[CopiedTable]:
     """Make the tables, empty and marked, in an empty database or one of an unfinished copy.
 
     Return them. Raises OperatorError for any other database.

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from valetkey.database.copying.dialect import PROGRESS, Table
+from valetkey.database.copying.dialect import PROGRESS, CopiedTable
 from valetkey.database.engine import Connection, Engine, Row
 from valetkey.kernel.refusal import OperatorError
 
@@ -40,7 +40,7 @@ class Digest(Struct, frozen=True):
         return f"{self.sum:064x}"
 
 
-def read_page(db: Connection, table: Table, after: Key | None) -> Sequence[Row]:
+def read_page(db: Connection, table: CopiedTable, after: Key | None) -> Sequence[Row]:
     """Return the rows behind the key `after` in the order of the primary key; none at the end."""
     key = _names(table.key)
     start = f"WHERE ({key}) > ({_parameters(table.key, 'after')})" if after else ""
@@ -68,7 +68,7 @@ def read_page(db: Connection, table: Table, after: Key | None) -> Sequence[Row]:
 
 
 def write_page(
-    db: Connection, table: Table, rows: Sequence[Row], *, copy: str, after: Key | None
+    db: Connection, table: CopiedTable, rows: Sequence[Row], *, copy: str, after: Key | None
 ) -> None:
     """Insert rows and note the last one.
 
@@ -97,7 +97,7 @@ def copied_so_far(db: Connection, copy: str) -> dict[str, tuple[Key | None, int]
     return {name: (tuple(json.loads(last)) or None, amount) for name, last, amount in rows}
 
 
-def begin_progress(db: Connection, tables: Sequence[Table], copy: str) -> None:
+def begin_progress(db: Connection, tables: Sequence[CopiedTable], copy: str) -> None:
     """Create the table in which the progress of a copy is noted."""
     db.send(f"DROP TABLE IF EXISTS {PROGRESS}")
     db.send(
@@ -113,7 +113,7 @@ def begin_progress(db: Connection, tables: Sequence[Table], copy: str) -> None:
         )
 
 
-async def digest(engine: Engine, table: Table, report: Callable[[int], None]) -> Digest:
+async def digest(engine: Engine, table: CopiedTable, report: Callable[[int], None]) -> Digest:
     """Return the digest of all rows of a table; `tell` is called with rows that were read."""
     found = Digest()
     after: Key | None = None
@@ -131,13 +131,13 @@ async def digest(engine: Engine, table: Table, report: Callable[[int], None]) ->
             return found
 
 
-def count(table: Table, db: Connection) -> int:
+def count(table: CopiedTable, db: Connection) -> int:
     """Return the number of rows."""
     row = db.row(f"SELECT count(*) FROM {table.name}")
     return int(row[0]) if row else 0
 
 
-def _insert(db: Connection, table: Table, rows: Sequence[Row]) -> None:
+def _insert(db: Connection, table: CopiedTable, rows: Sequence[Row]) -> None:
     values = ", ".join(
         f"({', '.join(f':v{at}_{place}' for place in range(len(table.columns)))})"
         for at in range(len(rows))

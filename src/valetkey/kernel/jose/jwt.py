@@ -46,7 +46,7 @@ class Header(Struct, frozen=True):
     typ: str
 
 
-class Parts(Struct, frozen=True):
+class JwtParts(Struct, frozen=True):
     """A JWT split into its parts, not yet verified: the signed content and the signature."""
 
     header: Header
@@ -93,7 +93,7 @@ def verify(
 
 def verify_signature(
     token: str, keys: KeySet, *, typ: Collection[str], algorithms: Collection[Algorithm]
-) -> Parts:
+) -> JwtParts:
     """Return the parts of a JWT that one of `keys` signed; the claims are not checked."""
     parts = parse(token, typ)
     algorithm = _ALGORITHMS.get(parts.header.alg)
@@ -112,7 +112,7 @@ def verify_signature(
 
 def parse(
     token: str, typ: Collection[str], *, foreign: bool = False, longest: int = LONGEST
-) -> Parts:
+) -> JwtParts:
     """Split a JWT without checking its signature. Raises Refused as `verify` would.
 
     `foreign` is for tokens of other issuers: unknown header parameters are ignored, and "" in `typ`
@@ -121,7 +121,7 @@ def parse(
     return _parse(token, typ, signed=True, foreign=foreign, longest=longest)
 
 
-def parse_unsigned(token: str, typ: Collection[str]) -> Parts:
+def parse_unsigned(token: str, typ: Collection[str]) -> JwtParts:
     """Split an unsecured JWT, which has no signature (RFC 7519 section 6). Raises Refused.
 
     Only for content that is allowed to be unsigned: its author is unknown.
@@ -149,7 +149,7 @@ def _segments(token: str, longest: int = LONGEST) -> tuple[str, str, str]:
 
 def _parse(
     token: str, typ: Collection[str], *, signed: bool, foreign: bool, longest: int = LONGEST
-) -> Parts:
+) -> JwtParts:
     header_part, payload_part, signature_part = _segments(token, longest)
     payload = from_base64url(payload_part)
     signature = from_base64url(signature_part)
@@ -159,7 +159,7 @@ def _parse(
     is_untyped = foreign and "" in typ and not header.typ.endswith("+jwt")
     if header.typ not in typ and not is_untyped:
         raise _refused("typ", " or ".join(sorted(typ)), header.typ if foreign else "")
-    return Parts(header, payload, f"{header_part}.{payload_part}".encode("ascii"), signature)
+    return JwtParts(header, payload, f"{header_part}.{payload_part}".encode("ascii"), signature)
 
 
 def read_claims(

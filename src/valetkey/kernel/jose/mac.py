@@ -57,14 +57,14 @@ def verify_shared(
 
 def verify_shared_signature(
     token: str, secrets: Collection[Secret], *, typ: Collection[str]
-) -> jwt.Parts:
+) -> jwt.JwtParts:
     """Return the parts of a JWT that one of `secrets` signed; the claims are not checked."""
     parts = jwt.parse(token, typ)
     check_shared_signature(parts, secrets)
     return parts
 
 
-def check_shared_signature(parts: jwt.Parts, secrets: Collection[Secret]) -> None:
+def check_shared_signature(parts: jwt.JwtParts, secrets: Collection[Secret]) -> None:
     """Refuse a JWT unless one of `secrets` signed it."""
     if parts.header.alg != ALGORITHM:
         raise _refused("alg", ALGORITHM)

@@ -179,7 +179,7 @@ _KEYWORDS = frozenset(
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
-class Unusable(Exception):
+class UnusableSchema(Exception):
     """A schema that no object can have, with the reason in half a sentence."""
 
 
@@ -187,15 +187,15 @@ class JsonSchema:
     """The properties of a JSON Schema; an omitted property gets its `default`."""
 
     def __init__(self, schema: Mapping[str, object]) -> None:
-        """Take a schema of `type: object`. Raises Unusable."""
+        """Take a schema of `type: object`. Raises UnusableSchema."""
         _check_keywords(schema, "")
         if schema.get("$schema", DIALECT) not in (DIALECT, DIALECT + "#"):
-            raise Unusable(f"$schema must be {DIALECT}")
+            raise UnusableSchema(f"$schema must be {DIALECT}")
         _check_dialect(schema)
         try:
             root = inlined(schema)
         except NotLocal as reason:
-            raise Unusable(str(reason)) from None
+            raise UnusableSchema(str(reason)) from None
         properties = _properties(root)
         self.names = tuple(properties)
         self.defaults: Document = {
@@ -207,7 +207,7 @@ class JsonSchema:
         self._validator = _validator({**self.schema, "required": []})
         self._fields = {name: _validator(each) for name, each in properties.items()}
         for error in self._errors(self.defaults):
-            raise Unusable(f"the default at {error.pointer} does not fit: {error.detail}")
+            raise UnusableSchema(f"the default at {error.pointer} does not fit: {error.detail}")
 
     def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields and their combination; return at most 100 errors."""
@@ -288,36 +288,38 @@ def _check_dialect(schema: Mapping[str, object]) -> None:
         raise _unusable(reason) from None
 
 
-def _unusable(reason: "jsonschema_rs.ValidationError") -> Unusable:
+def _unusable(reason: "jsonschema_rs.ValidationError") -> UnusableSchema:
     place = pointer(*reason.instance_path)
     if reason.instance_path[-1:] == ["type"]:
-        return Unusable(f"at {place}: the type is none of {', '.join(_TYPES)}")
-    return Unusable(f"at {place or '/'}: {reason.message}")
+        return UnusableSchema(f"at {place}: the type is none of {', '.join(_TYPES)}")
+    return UnusableSchema(f"at {place or '/'}: {reason.message}")
 
 
 def _properties(root: Document) -> Mapping[str, Mapping[str, object]]:
     if root.get("type") != "object":
-        raise Unusable('its type must be "object"')
+        raise UnusableSchema('its type must be "object"')
     properties = root.get("properties")
     if not isinstance(properties, dict) or not properties:
-        raise Unusable("it needs properties")
+        raise UnusableSchema("it needs properties")
     if root.get("additionalProperties", False) is not False or "patternProperties" in root:
-        raise Unusable("every field is named in properties: unknown ones are always refused")
+        raise UnusableSchema("every field is named in properties: unknown ones are always refused")
     for name, each in cast("dict[str, object]", properties).items():
         if name in RESERVED:
-            raise Unusable(f"the server sets {name} of every object: remove it from properties")
+            raise UnusableSchema(
+                f"the server sets {name} of every object: remove it from properties"
+            )
         if not isinstance(each, dict):
-            raise Unusable(f"properties/{name} must be an object")
+            raise UnusableSchema(f"properties/{name} must be an object")
     return cast("dict[str, Mapping[str, object]]", properties)
 
 
 def _required(root: Document) -> frozenset[str]:
     names = root.get("required", [])
     if not isinstance(names, list):
-        raise Unusable("required must be a list of names")
+        raise UnusableSchema("required must be a list of names")
     for name in cast("list[object]", names):
         if name not in cast("dict[str, object]", root["properties"]):
-            raise Unusable(f"required names {name!r}, which is not among properties")
+            raise UnusableSchema(f"required names {name!r}, which is not among properties")
     return frozenset(cast("list[str]", names))
 
 
@@ -326,10 +328,12 @@ def _check_keywords(schema: Mapping[str, object], place: str) -> None:
         if keyword not in _KEYWORDS:
             close = get_close_matches(keyword, _KEYWORDS, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
-            raise Unusable(f"at {place or '/'}: the keyword {keyword!r} is unknown here{meant}")
+            raise UnusableSchema(
+                f"at {place or '/'}: the keyword {keyword!r} is unknown here{meant}"
+            )
     named = schema.get("format")
     if named is not None and named not in FORMATS:
         known = ", ".join(sorted(FORMATS))
-        raise Unusable(f"at {place}/format: {named!r} is unknown; known are {known}")
+        raise UnusableSchema(f"at {place}/format: {named!r} is unknown; known are {known}")
     for step, below in inside(schema):
         _check_keywords(below, f"{place}/{step}")

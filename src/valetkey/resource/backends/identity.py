@@ -9,7 +9,7 @@ from msgspec import Struct
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
-from valetkey.resource.backends.records import NOT_FOUND, Listed, Record, Visit
+from valetkey.resource.backends.records import NOT_FOUND, Listed, Representation, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.representation import NO_PRECONDITIONS, Preconditions, etag_of
@@ -150,11 +150,13 @@ class IdentityRecords(Struct, frozen=True):
         more = shown[-1][0] if len(rest) > asked.limit else None
         return Listed(tuple(_record(record) for _, record in shown), more)
 
-    async def find(self, visit: Visit, id: str) -> Record:
+    async def find(self, visit: Visit, id: str) -> Representation:
         """Return the record. Raises Refused (404)."""
         return _only(await self._ask(visit, Verb.READ, id))
 
-    async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
+    async def create(
+        self, visit: Visit, fields: Document, key: IdempotencyKey | None
+    ) -> Representation:
         """Raise always: these records are created at the authorization server."""
         raise Refused(NOT_FOUND)
 
@@ -165,7 +167,7 @@ class IdentityRecords(Struct, frozen=True):
         fields: Document,
         preconditions: Preconditions,
         told: Document = NOTHING,
-    ) -> Record:
+    ) -> Representation:
         """Replace all writable fields by `fields`."""
         return await self._write(visit, Verb.REPLACE, id, preconditions, lambda _: fields, told)
 
@@ -176,7 +178,7 @@ class IdentityRecords(Struct, frozen=True):
         patch: Patch,
         preconditions: Preconditions,
         told: Document = NOTHING,
-    ) -> Record:
+    ) -> Representation:
         """Apply `patch`; only the fields that change are sent."""
         alone = patch.alone(self.kind)
         if alone is not None:
@@ -204,7 +206,7 @@ class IdentityRecords(Struct, frozen=True):
         told: Document,
         *,
         reads: bool = False,
-    ) -> Record:
+    ) -> Representation:
         """Apply `changes`, on condition that the record is the one they were computed from."""
         for _ in range(_TRIES):
             before: Document | None = None
@@ -240,15 +242,15 @@ class IdentityRecords(Struct, frozen=True):
         )
 
 
-def _only(told: IdentityAnswer) -> Record:
+def _only(told: IdentityAnswer) -> Representation:
     if told.record is None:
         raise Refused(AWAY)
     return _record(told.record)
 
 
-def _record(record: dict[str, object]) -> Record:
+def _record(record: dict[str, object]) -> Representation:
     body = msgspec.json.encode(record)
-    return Record(_place(record).id, body, etag_of(body))
+    return Representation(_place(record).id, body, etag_of(body))
 
 
 def _order(place: ListPosition) -> tuple[int, str]:

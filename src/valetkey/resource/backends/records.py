@@ -63,7 +63,7 @@ class Visit(NamedTuple):
     now: Instant
 
 
-class Record(NamedTuple):
+class Representation(NamedTuple):
     """One object as callers see it: JSON, and a strong entity tag with its quotes."""
 
     id: str
@@ -76,7 +76,7 @@ class Record(NamedTuple):
 class Listed(Struct, frozen=True):
     """One page of records, and the position of the next page; None after the last."""
 
-    records: tuple[Record, ...]
+    records: tuple[Representation, ...]
     next: ListPosition | None
 
 
@@ -91,11 +91,13 @@ class Records(Protocol):
         """Return one page of the owner's objects."""
         ...
 
-    async def find(self, visit: Visit, id: str) -> Record:
+    async def find(self, visit: Visit, id: str) -> Representation:
         """Return the owner's object; `id` is "" for a singleton."""
         ...
 
-    async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
+    async def create(
+        self, visit: Visit, fields: Document, key: IdempotencyKey | None
+    ) -> Representation:
         """Create an object; for a reused idempotency key, return the one created first."""
         ...
 
@@ -106,7 +108,7 @@ class Records(Protocol):
         fields: Document,
         preconditions: Preconditions,
         told: Document = NOTHING,
-    ) -> Record:
+    ) -> Representation:
         """Replace all writable fields; Invalid is raised unless the record shows `told`."""
         ...
 
@@ -117,7 +119,7 @@ class Records(Protocol):
         patch: Patch,
         preconditions: Preconditions,
         told: Document = NOTHING,
-    ) -> Record:
+    ) -> Representation:
         """Apply `patch`; Invalid is raised unless the record shows `told`."""
         ...
 
@@ -134,15 +136,15 @@ class Recent:
     def __init__(self) -> None:
         """Start empty."""
         self._mark: bytes | None = None
-        self._records: dict[tuple[Owner, str], Record] = {}
+        self._records: dict[tuple[Owner, str], Representation] = {}
 
-    def find(self, mark: bytes | None, owner: Owner, id: str) -> Record | None:
+    def find(self, mark: bytes | None, owner: Owner, id: str) -> Representation | None:
         """Return the cached record if the engine's mark is unchanged; None: read it again."""
         if mark is None or mark != self._mark:
             return None
         return self._records.get((owner, id))
 
-    def add(self, mark: bytes | None, owner: Owner, record: Record) -> None:
+    def add(self, mark: bytes | None, owner: Owner, record: Representation) -> None:
         """Cache the record unless it is too large."""
         if mark is None or len(record.body) > _LARGEST_RECENT:
             return
@@ -171,7 +173,7 @@ class LocalRecords(Struct, frozen=True):
 
         return await self.engine.scan(find_page)
 
-    async def find(self, visit: Visit, id: str) -> Record:
+    async def find(self, visit: Visit, id: str) -> Representation:
         """Return the object. Raises Refused (404)."""
         # Taken before the read: a commit in the meantime changes the mark.
         mark = self.engine.mark()
@@ -187,13 +189,15 @@ class LocalRecords(Struct, frozen=True):
         self.recent.add(mark, visit.owner, record)
         return record
 
-    async def create(self, visit: Visit, fields: Document, key: IdempotencyKey | None) -> Record:
+    async def create(
+        self, visit: Visit, fields: Document, key: IdempotencyKey | None
+    ) -> Representation:
         """Create an object. Raises Refused (422) for a key used with another body."""
         new_id = fresh_id(self.kind.name.removesuffix("s"), self.random)
         new = Stored(new_id, msgspec.json.encode(fields).decode(), 1, visit.now, visit.now)
         record = _record(new)
 
-        def add_object(db: Connection) -> Record:
+        def add_object(db: Connection) -> Representation:
             if key is not None:
                 keys = IdempotencyKeys(db, self.kind.name, visit.owner)
                 end = later(visit.now, REMEMBERED)
@@ -213,7 +217,7 @@ class LocalRecords(Struct, frozen=True):
         fields: Document,
         preconditions: Preconditions,
         told: Document = NOTHING,
-    ) -> Record:
+    ) -> Representation:
         """Replace all writable fields. Raises Refused (404, 412)."""
         return await self._write(visit, id, lambda _: fields, preconditions, ObjectReplaced, told)
 
@@ -224,7 +228,7 @@ class LocalRecords(Struct, frozen=True):
         patch: Patch,
         preconditions: Preconditions,
         told: Document = NOTHING,
-    ) -> Record:
+    ) -> Representation:
         """Apply `patch`. Raises Refused (404, 409, 412) and Invalid."""
         kind = self.kind
 
@@ -257,8 +261,8 @@ class LocalRecords(Struct, frozen=True):
         preconditions: Preconditions,
         event: type[Event],
         told: Document,
-    ) -> Record:
-        def change_object(db: Connection) -> Record:
+    ) -> Representation:
+        def change_object(db: Connection) -> Representation:
             objects = self._objects(db, visit)
             # After a lost race the object is read again: the preconditions must hold for its new
             # state.
@@ -312,25 +316,27 @@ def _require(objects: Objects, id: str, preconditions: Preconditions) -> Stored:
     return stored
 
 
-def _answered(keys: IdempotencyKeys, key: IdempotencyKey) -> Record:
+def _answered(keys: IdempotencyKeys, key: IdempotencyKey) -> Representation:
     first = keys.answered(key)
     if first is None:
         # It expired between the two statements; the next attempt claims it.
         raise Refused(_CONTENDED)
     if first.request != key.request:
         raise Refused(OTHER_BODY)
-    return Record(first.object_id, first.answer.encode(), '"1"', replayed=True)
+    return Representation(first.object_id, first.answer.encode(), '"1"', replayed=True)
 
 
 def _etag(stored: Stored) -> str:
     return f'"{stored.version}"'
 
 
-def _record(stored: Stored) -> Record:
+def _record(stored: Stored) -> Representation:
     return _shown(stored.id, stored.document, stored.version, stored.created_at, stored.changed_at)
 
 
-def _shown(id: str, document: str, version: int, created_at: int, changed_at: int) -> Record:
+def _shown(
+    id: str, document: str, version: int, created_at: int, changed_at: int
+) -> Representation:
     # The document is a JSON object that we wrote, without our own names: it can be inserted between
     # them without parsing it.
     name = msgspec.json.encode(id).decode()
@@ -339,4 +345,4 @@ def _shown(id: str, document: str, version: int, created_at: int, changed_at: in
         f'{{"id":{name},{fields}{"," if fields else ""}"created_at":{created_at},'
         f'"changed_at":{changed_at},"version":{version}}}'
     )
-    return Record(id, body.encode(), f'"{version}"')
+    return Representation(id, body.encode(), f'"{version}"')

@@ -17,7 +17,7 @@ from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.shapes.json_schema import JsonSchema, NotLocal, Unusable
+from valetkey.kernel.shapes.json_schema import JsonSchema, NotLocal, UnusableSchema
 from valetkey.kernel.shapes.shape import RESERVED
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.requests.paging import RESERVED as IN_QUERIES
@@ -203,7 +203,7 @@ def from_json(file: Path, text: str) -> ResourceObject:
     block = _block(schema.pop(BLOCK, None))
     try:
         shape = JsonSchema(schema)
-    except Unusable as reason:
+    except UnusableSchema as reason:
         raise InvalidDeclaration(str(reason), "fix the schema") from None
     declared = ResourceObject(
         file.stem,

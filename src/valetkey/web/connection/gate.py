@@ -42,7 +42,7 @@ class Limits(Struct, frozen=True):
     header_bytes: int = 32 * 1024
 
 
-class Connection(Protocol):
+class GatedConnection(Protocol):
     """A connection, as the gate uses it."""
 
     address: str
@@ -64,7 +64,7 @@ class Gate:
         """Apply `limits`; connections from `proxies` are not counted by address."""
         self.limits = limits
         self._proxies = proxies
-        self._open: set[Connection] = set()
+        self._open: set[GatedConnection] = set()
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._at_work = 0
@@ -78,7 +78,7 @@ class Gate:
         shortest = min(limits.header, limits.body, limits.idle, limits.write, limits.linger)
         self._pause = min(0.5, shortest / 4)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: GatedConnection) -> bool:
         """Return whether the connection is admitted; it counts until `release`, and only once."""
         if connection in self._open:
             return True
@@ -100,7 +100,7 @@ class Gate:
             self._timer = loop.call_later(self._pause, self._sweep, loop)
         return True
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: GatedConnection) -> None:
         """Stop counting a connection; one that was not admitted is ignored."""
         if connection not in self._open:
             return

@@ -10,7 +10,7 @@ from valetkey.kernel.refusal import ErrorCode
 from valetkey.web.connection.exchange import UNREAD, Exchange, ExchangeTransport
 from valetkey.web.connection.gate import Limits, fault_of
 from valetkey.web.exchange import Headers, Response, json_response
-from valetkey.web.router import TARGET_BYTES, App
+from valetkey.web.router import TARGET_BYTES, RoutedApp
 from valetkey.web.security_headers import head
 
 RETRY_AFTER = 1
@@ -86,7 +86,7 @@ class Reader:
     these as bytes received that are not body.
     """
 
-    def __init__(self, connection: Receiving, app: App, limits: Limits) -> None:
+    def __init__(self, connection: Receiving, app: RoutedApp, limits: Limits) -> None:
         """Read for `connection`."""
         self.in_header = False
         self.incoming: Exchange | None = None

@@ -22,7 +22,7 @@ from valetkey.authorization.operations.settings.stored import (
 )
 from valetkey.authorization.storage.followed import Followed
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.settings import Origin, RegistrationMode, Source
+from valetkey.config.settings import Origin, RegistrationMode, SettingsSource
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
@@ -107,7 +107,7 @@ def test_server_starts_with_stored_values_unless_the_file_has_its_own(tmp_path: 
         assert foundation.settings.registration.mode is RegistrationMode.OPEN
         assert foundation.base.registration.mode is RegistrationMode.OFF
         await foundation.close()
-        source = Source(None, tmp_path, {MODE: Origin.FILE})
+        source = SettingsSource(None, tmp_path, {MODE: Origin.FILE})
         pinned = replace(it.foundation, settings=replace(it.settings, source=source))
         assert await with_stored(pinned) is pinned
 

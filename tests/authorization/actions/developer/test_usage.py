@@ -37,7 +37,7 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.model.event.sessions import SessionStarted, SignInFailed
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.register.usage import day_of
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
@@ -252,7 +252,7 @@ def test_refusals_are_counted_with_their_records_and_once(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
-        queue = DecisionQueue(SYSTEM.random)
+        queue = ClientDecisionQueue(SYSTEM.random)
         maintenance = Maintenance(
             it.store, queue, it.authorize.minter.keys, Runtime(lambda: NOON, SYSTEM.random)
         )

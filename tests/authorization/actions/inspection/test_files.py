@@ -8,7 +8,7 @@ from valetkey.authorization.actions.inspection.certificates import certificates
 from valetkey.authorization.actions.inspection.databases import judged_clock
 from valetkey.authorization.actions.inspection.machine import file_modes, judged_disk
 from valetkey.config.load import load
-from valetkey.config.settings import AuthorizationSettings, Settings, Source
+from valetkey.config.settings import AuthorizationSettings, Settings, SettingsSource
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace
 
@@ -19,7 +19,7 @@ def test_certificate_is_judged_by_the_days_that_are_left(tmp_path: Path) -> None
     file = tmp_path / "tls.pem"
     file.write_bytes(certificate(datetime.fromtimestamp(NOON + days(20), UTC)))
     server = AuthorizationSettings(tls_certificate="tls.pem", tls_key="tls.key")
-    settings = replace(Settings(), authorization=server, source=Source(None, tmp_path))
+    settings = replace(Settings(), authorization=server, source=SettingsSource(None, tmp_path))
 
     def told(now: int) -> str:
         (found,) = certificates(settings, Instant(now))

@@ -23,9 +23,9 @@ from valetkey.authorization.site.account.activity import (
     LISTED,
     NOT_LISTED,
     SHOWN,
+    ActivityKind,
     ActivityLine,
     ActivityPage,
-    Kind,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
@@ -153,17 +153,17 @@ def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -
 
         await it.store.write(happen)
 
-        def told(tx: Transaction, kind: Kind | None) -> set[str]:
+        def told(tx: Transaction, kind: ActivityKind | None) -> set[str]:
             found = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, kind)
             return {event.name for event in found}
 
         assert await it.store.read(lambda tx: told(tx, None)) == set(LISTED)
         browser = await signed_in(it)
-        for kind in Kind:
+        for kind in ActivityKind:
             names = {name for name, its in LISTED.items() if its is kind}
             assert await it.store.read(lambda tx, kind=kind: told(tx, kind)) == names  # type: ignore[misc]
             page = await browser.get("/account/activity", kind=kind.value)
-            assert page.body.count("<time") == len(names) + (kind is Kind.SIGN_IN)
+            assert page.body.count("<time") == len(names) + (kind is ActivityKind.SIGN_IN)
             assert f'href="/account/activity?kind={kind}" aria-current="page"' in page.body
         for other in ("", "nothing", "<b>", "apps'"):
             assert (await browser.get("/account/activity", kind=other)).status == 200

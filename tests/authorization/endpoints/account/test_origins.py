@@ -15,7 +15,7 @@ from tests.support.harness import run as run_harness
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.admin.audit import verify
 from valetkey.authorization.authentication.places import PLACES
-from valetkey.authorization.background.audit import AuditChain
+from valetkey.authorization.background.audit import AuditJob
 from valetkey.authorization.background.maintenance import address_sweep, sweep_all
 from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.event.chain import checkpoint_key
@@ -170,7 +170,7 @@ def test_addresses_are_erased_after_their_retention_and_the_log_stays_whole(
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
         keep = it.foundation.keep_events
         it.clock.forward(minutes(1))
-        assert await AuditChain(it.store, keep, key, runtime).append_due() is not None
+        assert await AuditJob(it.store, keep, key, runtime).append_due() is not None
         events = len(await of_events(it))
         it.clock.forward(days(9))
         await sweep(it, settings)

@@ -20,7 +20,7 @@ from valetkey.authorization.model.event.event import (
     by_user,
 )
 from valetkey.authorization.model.event.users import UserChanged
-from valetkey.authorization.storage.administration.client_search import END, Cursor
+from valetkey.authorization.storage.administration.client_search import END, TimeCursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord, NoActor
 from valetkey.authorization.storage.transaction import Transaction
@@ -87,7 +87,7 @@ def test_each_call_leaves_its_event_with_the_token_that_made_it(
     run(tmp_path, story, database_url)
 
 
-def _page(done_by: str, place: Cursor, tx: Transaction) -> Sequence[EventRecord]:
+def _page(done_by: str, place: TimeCursor, tx: Transaction) -> Sequence[EventRecord]:
     return tx.event_search.page(EventFilter(done_by=done_by), place, 2)
 
 
@@ -99,7 +99,7 @@ async def _every(it: Harness, done_by: str) -> list[EventRecord]:
         if not page:
             return seen
         seen += page
-        place = Cursor(page[-1].at, page[-1].id)
+        place = TimeCursor(page[-1].at, page[-1].id)
 
 
 def test_events_can_be_filtered_by_actor(tmp_path: Path, database_url: str) -> None:

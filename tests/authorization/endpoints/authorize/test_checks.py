@@ -12,7 +12,7 @@ from valetkey.authorization.endpoints.authorize import checks
 from valetkey.authorization.endpoints.authorize.answer import Answer, answer
 from valetkey.authorization.endpoints.authorize.checks import ClientError
 from valetkey.authorization.model.register.client import Client, ProfileName
-from valetkey.authorization.protocol.interaction import Ask, SignIn
+from valetkey.authorization.protocol.interaction import Ask, ShowSignIn
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -89,7 +89,7 @@ CHANGES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     ),
     "user disabled": (
         lambda tx: tx.users.change(replace(ALICE, disabled_at=NOON)),
-        SignIn.__name__,
+        ShowSignIn.__name__,
     ),
     "another client changed": (_client(replace(WEB, description="")), "Issued"),
 }

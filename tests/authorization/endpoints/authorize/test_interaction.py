@@ -20,7 +20,7 @@ from valetkey.authorization.endpoints.authorize.checks import ClientError, check
 from valetkey.authorization.endpoints.authorize.pending import Pending
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.protocol.interaction import Interaction, SignIn
+from valetkey.authorization.protocol.interaction import Interaction, ShowSignIn
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import T
 from valetkey.kernel.moment import Instant
@@ -131,7 +131,7 @@ def test_session_that_ended_meanwhile_requires_sign_in(tmp_path: Path) -> None:
             assert pending.signed_in is not None
             session_id = pending.signed_in.session.id
             await it.store.write(lambda tx, ended=session_id: tx.sessions.end(ended, now))  # type: ignore[misc]
-        assert isinstance(await answer(it.server, loud, now), SignIn)
+        assert isinstance(await answer(it.server, loud, now), ShowSignIn)
         told = await answer(it.server, silent, now)
         assert isinstance(told, ClientError)
         assert told.refusal.code is ErrorCode.LOGIN_REQUIRED
@@ -155,7 +155,7 @@ def test_max_age_that_passed_meanwhile_requires_sign_in(tmp_path: Path) -> None:
         assert "code" in (await alice.get(decided.location)).told
         # Asked within the transaction, after the reading said yes.
         pending = await pending_of(it, max_age="60")
-        assert isinstance(await answer(it.server, pending, Instant(it.clock.now + 61)), SignIn)
+        assert isinstance(await answer(it.server, pending, Instant(it.clock.now + 61)), ShowSignIn)
 
     run(tmp_path, story)
 

@@ -20,7 +20,7 @@ from tests.support.visitors import ALICE, run
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.interaction import LIFETIME
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 
 TYPED = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": OTHER}
 
@@ -146,10 +146,10 @@ def test_login_hint_is_in_the_sign_up_form(tmp_path: Path, hint: str, field: str
 
 @pytest.mark.parametrize(
     ("mode", "supported"),
-    [(SignUp.OPEN, True), (SignUp.INVITATION, False), (SignUp.OFF, False)],
+    [(SignUpMode.OPEN, True), (SignUpMode.INVITATION, False), (SignUpMode.OFF, False)],
 )
 def test_prompt_create_is_announced_where_it_works_and_refused_elsewhere(
-    tmp_path: Path, mode: SignUp, *, supported: bool
+    tmp_path: Path, mode: SignUpMode, *, supported: bool
 ) -> None:
     async def story(it: Harness) -> None:
         await begin(it)

@@ -13,14 +13,14 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings, MailTransport
 
 WORD = "a good long password"
 OTHER = "nine violet kettles"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 BOX = MailSettings(transport=MailTransport.MAILBOX)
-OPEN = AccountSettings(sign_up=SignUp.OPEN)
+OPEN = AccountSettings(sign_up=SignUpMode.OPEN)
 
 
 def browser(it: Harness) -> Browser:

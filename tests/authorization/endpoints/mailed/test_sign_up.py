@@ -22,7 +22,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import usual
 from valetkey.authorization.actions.account.sign_up import LIFETIME, SENT_AGAIN
 from valetkey.authorization.model.email import EmailKind
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings
 
 
@@ -203,9 +203,10 @@ def test_lg_25_a_line_break_in_the_address_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "says"), [(SignUp.OFF, "by the operator"), (SignUp.INVITATION, "By invitation")]
+    ("mode", "says"),
+    [(SignUpMode.OFF, "by the operator"), (SignUpMode.INVITATION, "By invitation")],
 )
-def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUp, says: str) -> None:
+def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUpMode, says: str) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         assert "/account/new" not in (await here.get("/oauth/sign-in")).body
@@ -218,8 +219,8 @@ def test_disabled_sign_up_is_refused(tmp_path: Path, mode: SignUp, says: str) ->
     run(tmp_path, story, accounts=AccountSettings(sign_up=mode))
 
 
-@pytest.mark.parametrize("mode", [SignUp.INVITATION, SignUp.OPEN])
-def test_invitation_signs_up_once_without_another_email(tmp_path: Path, mode: SignUp) -> None:
+@pytest.mark.parametrize("mode", [SignUpMode.INVITATION, SignUpMode.OPEN])
+def test_invitation_signs_up_once_without_another_email(tmp_path: Path, mode: SignUpMode) -> None:
     async def story(it: Harness) -> None:
         invitations = it.foundation.people_invitations
         link = invitations.links.fresh()
@@ -240,7 +241,7 @@ def test_invitation_signs_up_once_without_another_email(tmp_path: Path, mode: Si
         assert user.email == "grace@example.com"
         assert user.email_verified_at is not None
         again = await browser(it).get(url.removeprefix(it.foundation.issuer))
-        assert again.status == (403 if mode is SignUp.INVITATION else 200)
+        assert again.status == (403 if mode is SignUpMode.INVITATION else 200)
         assert "grace@example.com" not in again.body
         nobody = await it.write(
             lambda tx: invitations.invite(tx, "Grace@example.com", link, "en", it.clock.now)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.account.identities import (
     connect,
     disconnect,
@@ -148,7 +148,7 @@ def test_tokens_say_what_the_provider_said_at_the_last_sign_in(
         ada = await it.read(lambda tx: tx.users.find(ADA))
         assert ada is not None
         exported = json.loads(
-            await it.write(lambda tx: export(tx, ada, Origin("x", "x", ""), it.clock.now))
+            await it.write(lambda tx: export(tx, ada, ExportOrigin("x", "x", ""), it.clock.now))
         )
         kept = {each["issuer"]: each["kept_claims"] for each in exported["accounts_elsewhere"]}
         assert kept == {

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.asgi import Answer
 from tests.support.harness import CALLBACK, Harness, harness
 from valetkey.authorization.actions.registrations import invite
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.replace import replace
@@ -55,7 +55,9 @@ class Registry:
         """An initial access token."""
         token = fresh_secret(Prefix.INVITATION, SYSTEM.random)
         now = self.service.clock.now
-        made = Invitation(fresh_id("in", SYSTEM.random), "test", uses, now, later(now, days(1)))
+        made = InitialAccessToken(
+            fresh_id("in", SYSTEM.random), "test", uses, now, later(now, days(1))
+        )
         key = self.service.foundation.keyring.fingerprint_key
         await self.service.write(lambda tx: invite(tx, key, token, made, now))
         return token.reveal()

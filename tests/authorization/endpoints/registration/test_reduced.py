@@ -11,7 +11,7 @@ from tests.authorization.endpoints.registration.registering import PLAIN, Regist
 from tests.support.cases import case
 from tests.support.harness import CALLBACK, harness
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.fields import Editor, Unusable
+from valetkey.authorization.model.register.fields import Editor, UnusableValue
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
@@ -85,7 +85,7 @@ def test_every_member_that_is_not_declared_as_refused_has_a_case() -> None:
     declared = {
         field.member
         for field in fields_of(Editor.CLIENT)
-        if field.rule.unusable is not Unusable.REFUSED
+        if field.rule.unusable is not UnusableValue.REFUSED
     }
     assert declared == _REDUCED.keys() | _ALWAYS_USABLE | _WITH_AN_ALGORITHM
 

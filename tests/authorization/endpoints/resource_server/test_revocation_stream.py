@@ -17,7 +17,7 @@ from valetkey.authorization.endpoints.resource_server.revocations import (
     MOST,
     OVERLAP,
     PAGE,
-    Page,
+    FeedPage,
     RevocationStreams,
 )
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
@@ -187,9 +187,9 @@ def test_a_stream_ends_so_that_the_credential_is_shown_again(
     monkeypatch.setattr(revocations, "_EVERY", 0)
     looked: list[str] = []
 
-    async def look(cursor: str) -> Page:
+    async def look(cursor: str) -> FeedPage:
         looked.append(cursor)
-        return Page(str(len(looked)), (), more=False, at=Instant(0))
+        return FeedPage(str(len(looked)), (), more=False, at=Instant(0))
 
     async def story() -> int:
         response = await RevocationStreams().open("", look)
@@ -203,10 +203,10 @@ def test_a_stream_ends_so_that_the_credential_is_shown_again(
 def test_a_stream_ends_when_the_database_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revocations, "_EVERY", 0)
 
-    async def look(cursor: str) -> Page:
+    async def look(cursor: str) -> FeedPage:
         if cursor:
             raise DatabaseUnavailable
-        return Page("1", (), more=False, at=Instant(0))
+        return FeedPage("1", (), more=False, at=Instant(0))
 
     async def story() -> int:
         response = await RevocationStreams().open("", look)

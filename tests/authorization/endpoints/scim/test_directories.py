@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.scim.directory import Directory, directory, tell
 from tests.support.harness import ADA
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.user import Attribute, Uid
 from valetkey.authorization.model.event.event import by_scim
@@ -315,7 +315,7 @@ async def _usernames(it: Directory) -> None:
     """A username that an administrator changed is not changed back by the next PATCH."""
     made = await it.user("kate", emails=[{"value": "kate@example.com"}])
     accounts, now = it.it.foundation.accounts(), it.it.clock.now
-    origin = Origin("x", it.it.foundation.issuer, "x")
+    origin = ExportOrigin("x", it.it.foundation.issuer, "x")
 
     def work(tx: Transaction) -> bytes:
         user = tx.users.find_to_change(Uid(int(made["id"])))

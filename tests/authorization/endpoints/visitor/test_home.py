@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.mailed.post import browser, proven, run, signed_in
 from tests.support.harness import Harness
-from valetkey.config.sections.accounts import AccountSettings, SignUp
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 
 READS_HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -23,7 +23,7 @@ def test_home_offers_no_account_where_nobody_may_make_one(tmp_path: Path) -> Non
     async def story(it: Harness) -> None:
         assert "/account/new" not in (await browser(it).get("/")).body
 
-    run(tmp_path, story, accounts=AccountSettings(sign_up=SignUp.OFF))
+    run(tmp_path, story, accounts=AccountSettings(sign_up=SignUpMode.OFF))
 
 
 def test_the_advice_to_add_a_passkey_leads_to_where_one_is_added(tmp_path: Path) -> None:

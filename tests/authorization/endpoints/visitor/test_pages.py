@@ -10,7 +10,7 @@ from tests.support.visitors import ISSUER, run
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web.exchange import Request
@@ -59,7 +59,7 @@ def test_what_the_pages_refer_to_is_served_for_ever(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
-    decisions = DecisionQueue(SYSTEM.random)
+    decisions = ClientDecisionQueue(SYSTEM.random)
     refuse = RefuseWithPage(decisions, CurrentBrand(Brand()), ISSUER)
     refusal = Refusal(code, "it <b>was</b> wrong", "a.check", "expected", "received")
     response = refuse(Request("GET", "/oauth/authorize"), refusal)
@@ -74,7 +74,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
 
 
 def test_an_address_that_is_not_ours_is_not_written_down() -> None:
-    decisions = DecisionQueue(SYSTEM.random)
+    decisions = ClientDecisionQueue(SYSTEM.random)
     refuse = RefuseWithPage(decisions, CurrentBrand(Brand()), ISSUER)
     for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):
         refuse(Request("GET", path), Refusal(ErrorCode.NOT_FOUND, "nothing here"))

@@ -11,7 +11,7 @@ from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import Identity
+from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.kernel.moment import hours
 from valetkey.kernel.replace import replace
 
@@ -48,7 +48,7 @@ async def is_in(browser: Browser) -> bool:
 async def hint(it: Harness, client_id: str = "leaver") -> str:
     client = await it.store.read(lambda tx: tx.clients.find(client_id))
     assert client is not None
-    identity = Identity(ALICE, client, it.clock.now, ("pwd",), sid="se_1")
+    identity = SignInRecord(ALICE, client, it.clock.now, ("pwd",), sid="se_1")
     return await it.authorize.minter.id_tokens.mint(identity, it.clock.now)
 
 

@@ -6,7 +6,7 @@ from valetkey.authorization.actions.account.password_change import NewPasswordFa
 from valetkey.authorization.layout.contexts import (
     AskingApp,
     CurrentUser,
-    Proof,
+    ProofMethod,
     SessionLine,
     When,
 )
@@ -16,13 +16,13 @@ from valetkey.authorization.site.account.apps import (
     AppLine,
     AppPage,
     AppsPage,
-    Connection,
     EndAppPage,
     EndAppsPage,
+    GrantLine,
     PermissionLine,
     Used,
 )
-from valetkey.authorization.site.account.security.confirm import ConfirmPage
+from valetkey.authorization.site.account.security.confirm import ConfirmFactorPage
 from valetkey.authorization.site.account.security.password import PasswordPage
 from valetkey.authorization.site.account.sessions import SessionsPage
 from valetkey.authorization.site.paging import Heading, Paging
@@ -87,7 +87,7 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
     lines = tuple(map(line, apps))
     resting = replace(lines[0], last_used=None)
     bound = replace(lines[0], outlasts=False, permissions=(), domain="")
-    yes = Connection("Firefox", "Linux", ago(9_000_000), ago(200), ago(-5_000_000), True)
+    yes = GrantLine("Firefox", "Linux", ago(9_000_000), ago(200), ago(-5_000_000), True)
     one = AppPage(
         app=lines[0],
         description="Prints what you noted, on paper",
@@ -102,18 +102,20 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
     )
     long = "2001:db8:1234:5678:9abc:def0:1234:5678"
     others = (
-        SessionLine("se_2", "Safari", "iPhone", ago(700_000), ago(7_300), proof=Proof.PASSKEY),
+        SessionLine(
+            "se_2", "Safari", "iPhone", ago(700_000), ago(7_300), proof=ProofMethod.PASSKEY
+        ),
         SessionLine(
             "se_3",
             "",
             "",
             ago(70_000),
             ago(3_600),
-            proof=Proof.ELSEWHERE,
+            proof=ProofMethod.ELSEWHERE,
             signed_in_from=long,
             last_seen_from="198.51.100.23",
         ),
-        SessionLine("se_4", "Chrome", "", ago(59), ago(59), proof=Proof.TWO_STEPS),
+        SessionLine("se_4", "Chrome", "", ago(59), ago(59), proof=ProofMethod.TWO_STEPS),
     )
     end, all_, sessions = "/account/apps/end", "/account/apps/end-all", "/account/sessions"
     security = "/account/security"
@@ -156,10 +158,12 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "activity_hostile": ActivityPage(
             (ActivityLine("consent.given", ago(5), hostile.name),), _LATER
         ),
-        "confirm": ConfirmPage("/account/confirm", ADA, "ada"),
-        "confirm_wrong": ConfirmPage("/account/confirm", ADA, "ada", wrong="password"),
-        "confirm_wait": ConfirmPage("/account/confirm", ADA, "ada", wrong="password", wait=240),
-        "confirm_no_password": ConfirmPage("/account/confirm", ADA, "ada", by_password=False),
+        "confirm": ConfirmFactorPage("/account/confirm", ADA, "ada"),
+        "confirm_wrong": ConfirmFactorPage("/account/confirm", ADA, "ada", wrong="password"),
+        "confirm_wait": ConfirmFactorPage(
+            "/account/confirm", ADA, "ada", wrong="password", wait=240
+        ),
+        "confirm_no_password": ConfirmFactorPage("/account/confirm", ADA, "ada", by_password=False),
         "security": PasswordPage(security, "ada", 8, ago(4_000_000)),
         "security_changed": PasswordPage(security, "ada", 8, ago(5), changed=True),
         "security_wrong": PasswordPage(security, "ada", 8, ago(50), wrong=True),

@@ -22,7 +22,7 @@ from valetkey.authorization.site.admin.apis.apis import (
     row_of,
 )
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page
-from valetkey.authorization.site.admin.clients.client import SecretLine
+from valetkey.authorization.site.admin.clients.client import ClientSecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
@@ -66,8 +66,8 @@ _PAGE = ApiPage(
     apps=12,
     authorizations=1_301,
     secrets=(
-        SecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_PLACE}/end-secret?secret=cs_4f"),
-        SecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", _ago(-86_400)),
+        ClientSecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_PLACE}/end-secret?secret=cs_4f"),
+        ClientSecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", _ago(-86_400)),
     ),
     ways=tuple(
         Offer(slug, _BUTTONS[slug].title, f"{_PLACE}/{slug}", _BUTTONS[slug].danger)

@@ -17,8 +17,8 @@ from tests.authorization.pages.examples.trial import trial_examples
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.consent.consent import (
-    Change,
     ChangedPart,
+    ChangeShown,
     ClaimLine,
     ConsentPage,
     ScopeLine,
@@ -31,7 +31,7 @@ from valetkey.authorization.site.device.device import (
 from valetkey.authorization.site.errors.refuse import (
     ProblemPage,
     QueryStringPage,
-    Reader,
+    RemedyAudience,
     error_index,
     explanation_of,
 )
@@ -148,10 +148,10 @@ EXAMPLES: Mapping[str, PageContext] = {
     "consent_nothing": consent(scopes=scopes(3, chosen=False), nothing_chosen=True),
     "consent_changed": consent(
         changes=(
-            Change(ChangedPart.NAME, "Old \u202ePrinter"),
-            Change(ChangedPart.LOGO),
-            Change(ChangedPart.TERMS),
-            Change(ChangedPart.PLACE),
+            ChangeShown(ChangedPart.NAME, "Old \u202ePrinter"),
+            ChangeShown(ChangedPart.LOGO),
+            ChangeShown(ChangedPart.TERMS),
+            ChangeShown(ChangedPart.PLACE),
         )
     ),
     "consent_long": consent(LONG, CurrentUser("a" * 64, "B" * 120, "c" * 64 + "@example.com")),
@@ -186,29 +186,29 @@ EXAMPLES: Mapping[str, PageContext] = {
     "problem_developer": ProblemPage(
         ErrorCode.INVALID_REQUEST,
         "The redirect_uri is not registered for this client.",
-        Reader.DEVELOPER,
+        RemedyAudience.DEVELOPER,
         "VK-7F3K-9QXM-2RTD",
         of_app=True,
     ),
     "problem_visitor": ProblemPage(
-        ErrorCode.FORBIDDEN, "This page was open for too long.", Reader.VISITOR
+        ErrorCode.FORBIDDEN, "This page was open for too long.", RemedyAudience.VISITOR
     ),
     "problem_operator": ProblemPage(
         ErrorCode.SERVER_ERROR,
         "The server could not finish this request.",
-        Reader.OPERATOR,
+        RemedyAudience.OPERATOR,
         "VK-7F3K-9QXM-2RTD",
     ),
     "problem_slow_down": ProblemPage(
-        ErrorCode.SLOW_DOWN, "Too many codes were entered.", Reader.VISITOR, wait=180
+        ErrorCode.SLOW_DOWN, "Too many codes were entered.", RemedyAudience.VISITOR, wait=180
     ),
     "problem_not_found": ProblemPage(
-        ErrorCode.NOT_FOUND, "Nothing is served at this address.", Reader.VISITOR
+        ErrorCode.NOT_FOUND, "Nothing is served at this address.", RemedyAudience.VISITOR
     ),
     "problem_wrong_host": ProblemPage(
         ErrorCode.INVALID_REQUEST,
         "this server does not answer for that Host",
-        Reader.OPERATOR,
+        RemedyAudience.OPERATOR,
         "VK-7F3K-9QXM-2RTD",
         wrong_host="login.internal:8000",
         issuer="https://auth.example",

@@ -16,9 +16,9 @@ from valetkey.authorization.site.admin.server.providers import (
 )
 from valetkey.authorization.site.admin.server.setting_form import form_page
 from valetkey.authorization.site.admin.server.settings import (
+    ServerSettingsPage,
     SettingLine,
     SettingSection,
-    SettingsPage,
 )
 from valetkey.authorization.site.federation.arrived import UnlinkedIdentityPage
 from valetkey.authorization.site.federation.callback import FailedPage
@@ -118,7 +118,7 @@ def _settings() -> Mapping[str, PageContext]:
     lines = (line, pinned, replace(line, origin="default", reset_url=""))
     reset = Offer("reset", "Reset setting", f"/admin/settings/{path}/reset")
     return {
-        "admin_settings_stored": SettingsPage(
+        "admin_settings_stored": ServerSettingsPage(
             (SettingSection("tokens", lines),), "", "", text="token", done="Saved."
         ),
         "admin_setting_form": form_page(setting, shown, "30m", ways=(reset,)),

@@ -21,10 +21,10 @@ from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.apis.roles import RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
-from valetkey.authorization.site.admin.events.lines import Actor, EventRow
+from valetkey.authorization.site.admin.events.lines import ActorShown, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link, group_link
 from valetkey.authorization.site.admin.overview import (
-    OverviewPage,
+    ConsoleOverviewPage,
     finding_line,
 )
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
@@ -118,7 +118,7 @@ _EVENTS = tuple(
         {"before": "–", "after": "auditor"},
         _SELF,
         Link("Notes Printer", "/admin/clients/web1"),
-        Actor(by, _SELF),
+        ActorShown(by, _SELF),
         (("id", f"ev_{kind.name}"), ("uid", "77")),
     )
     for kind, since, by in (
@@ -135,7 +135,7 @@ _FINDINGS = (
     finding_line(ONE_OWNER.found()),
 )
 _HOURS = [f"{hour:02}:00" for hour in range(24)]
-OVERVIEW = OverviewPage(
+OVERVIEW = ConsoleOverviewPage(
     Figure(1_204),
     Figure(17),
     Figure(3_411),
@@ -203,7 +203,7 @@ def _places(condition: Condition) -> set[str]:
 _CONDITIONS = [each for each in (*CONDITIONS, UNFINISHED, FAILED) if each.level is not Level.OK]
 
 
-def _overview_of(conditions: Sequence[Condition]) -> OverviewPage:
+def _overview_of(conditions: Sequence[Condition]) -> ConsoleOverviewPage:
     found = (each.found(**dict.fromkeys(_places(each), "web1")) for each in conditions)
     # Without the table of daily figures, so that the page keeps to its weight.
     quiet = replace(OVERVIEW, sign_ins=_NONE, failed=_NONE, tokens=_NONE, errors=_NONE)

@@ -7,7 +7,11 @@ from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
-from valetkey.authorization.site.account.overview import AppLink, OverviewPage, Recommendation
+from valetkey.authorization.site.account.overview import (
+    AccountOverviewPage,
+    AppLink,
+    Recommendation,
+)
 from valetkey.authorization.site.account.profile import (
     PictureFault,
     PictureForms,
@@ -27,7 +31,7 @@ _HOSTILE = '"><script>alert(1)</script>'
 
 def person_examples(person: CurrentUser, *apps: AskingApp) -> Mapping[str, PageContext]:
     """The pages of this person, with these apps on them."""
-    new = OverviewPage(
+    new = AccountOverviewPage(
         "/oauth/sign-out",
         person,
         connected=0,

@@ -14,7 +14,7 @@ from valetkey.authorization.site.admin.events.events import (
     ExportPage,
     RefusalFacts,
 )
-from valetkey.authorization.site.admin.events.lines import NONE, Actor, EventRow
+from valetkey.authorization.site.admin.events.lines import NONE, ActorShown, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.saved_filters import SavedLine, SavedPart
 from valetkey.authorization.site.admin.server.api import explained
@@ -49,7 +49,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         {"methods": "pwd, otp"},
         ada,
         NONE,
-        Actor("self", ada),
+        ActorShown("self", ada),
         (("id", "ev_1"), ("uid", "1001"), ("methods", "pwd, otp"), ("done_by", "user 1001")),
         "203.0.113.7",
     )
@@ -61,7 +61,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
         {"fields": "name"},
         NONE,
         Link(hostile.name, _CLIENT),
-        Actor("user", ada, "at_4fGh2kLmNpQrStUvWxYz01"),
+        ActorShown("user", ada, "at_4fGh2kLmNpQrStUvWxYz01"),
         (
             ("id", "ev_2"),
             ("client_id", "app_7f3k9qxmB2"),

@@ -12,10 +12,14 @@ from valetkey.authorization.site.account.security.authenticator import (
     RecoveryCodesPage,
     RecoveryPage,
 )
-from valetkey.authorization.site.account.security.confirm import ConfirmPage, Removed, RemovePage
+from valetkey.authorization.site.account.security.confirm import (
+    ConfirmFactorPage,
+    Removed,
+    RemovePage,
+)
 from valetkey.authorization.site.account.security.overview import (
     DeviceLine,
-    Done,
+    DoneMessage,
     PasskeyLine,
     SecurityPage,
 )
@@ -51,7 +55,7 @@ def security_examples(person: CurrentUser, app: AskingApp) -> Mapping[str, PageC
         elsewhere=2,
     )
     second = SecondFactorPage(_SECOND, _SIGN_IN, "ada", has_code=True, has_recovery=True, days=30)
-    confirm = ConfirmPage(_CONFIRM, person, "ada", by_password=False)
+    confirm = ConfirmFactorPage(_CONFIRM, person, "ada", by_password=False)
     both = replace(confirm, passkey=_OPTIONS, has_code=True, has_recovery=True)
     new_key = NewPasskeyPage(f"{_SECURITY}/passkeys/new", _OPTIONS, "Linux")
     key = PasskeyPage(
@@ -78,7 +82,7 @@ def security_examples(person: CurrentUser, app: AskingApp) -> Mapping[str, PageC
         "security_no_codes": replace(full, recovery_left=0, passkeys=(), devices=()),
         "security_no_password": replace(full, password_since=None, authenticator_since=None),
         "security_odd": replace(full, passkeys=(replace(_PHONE, name=_HOSTILE * 2),)),
-        **{f"security_done_{done}": replace(full, done=done) for done in Done},
+        **{f"security_done_{done}": replace(full, done=done) for done in DoneMessage},
         "second_factor": second,
         "second_factor_app": replace(second, app=app, passkey=_OPTIONS),
         "second_factor_passkey": replace(second, passkey=_OPTIONS, has_code=False),

@@ -17,8 +17,8 @@ from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.site.admin.clients.client import (
     ClientPage,
+    ClientSecretLine,
     Fact,
-    SecretLine,
     TeamLine,
     secret_page,
 )
@@ -35,7 +35,7 @@ from valetkey.authorization.site.admin.server.keys import (
     KeysPage,
 )
 from valetkey.authorization.site.admin.server.registration import (
-    InvitationLine,
+    InitialAccessTokenLine,
     RegistrationPage,
     invitation_page,
 )
@@ -43,9 +43,9 @@ from valetkey.authorization.site.admin.server.settings import (
     BrandFormPage,
     EmailLine,
     MailPage,
+    ServerSettingsPage,
     SettingLine,
     SettingSection,
-    SettingsPage,
 )
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.moment import Instant
@@ -98,8 +98,8 @@ _PAGE = ClientPage(
     disabled_since=None,
     team=(TeamLine("ada", True, "/admin/users/1001"), TeamLine("bob", False, "/admin/users/1002")),
     secrets=(
-        SecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_CLIENT}/end-secret?secret=cs_4f"),
-        SecretLine("cs_9aBc", f"{_CLIENT}/end-secret?secret=cs_9a", _ago(-86_400)),
+        ClientSecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_CLIENT}/end-secret?secret=cs_4f"),
+        ClientSecretLine("cs_9aBc", f"{_CLIENT}/end-secret?secret=cs_9a", _ago(-86_400)),
     ),
     people=1_284,
     authorizations=1_301,
@@ -269,7 +269,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         unused_days=30,
         apps_url="/admin/clients?origin=self",
         invitations=(
-            InvitationLine(
+            InitialAccessTokenLine(
                 "in_1",
                 "The printing team",
                 19,
@@ -277,7 +277,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
                 _ago(-2_592_000),
                 "/admin/registration/invitations/in_1/withdraw",
             ),
-            InvitationLine("in_2", hostile.name, 1, _ago(90_000), _ago(-86_400), ""),
+            InitialAccessTokenLine("in_2", hostile.name, 1, _ago(90_000), _ago(-86_400), ""),
         ),
     )
     section = SettingSection(
@@ -371,12 +371,12 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             20,
             "2027-02-14 08:00:00 UTC",
         ),
-        "admin_settings": SettingsPage(
+        "admin_settings": ServerSettingsPage(
             (section, replace(section, name="mail")), "/etc/valetkey.toml", "/admin/settings/brand"
         ),
-        "admin_settings_found": SettingsPage((section,), "", "", text="token"),
-        "admin_settings_none": SettingsPage((), "", "", text=hostile.name),
-        "admin_settings_changed": SettingsPage((section,), "", "", changed=True),
+        "admin_settings_found": ServerSettingsPage((section,), "", "", text="token"),
+        "admin_settings_none": ServerSettingsPage((), "", "", text=hostile.name),
+        "admin_settings_changed": ServerSettingsPage((section,), "", "", changed=True),
         "admin_brand": brand,
         "admin_brand_wrong": replace(
             brand, accent="red", faults=(("accent", "Enter a color such as #2456d6."),)

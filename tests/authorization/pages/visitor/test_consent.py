@@ -6,7 +6,7 @@ from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent, 
 from tests.authorization.pages.reading import Element, Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.site.consent.consent import Change, ChangedPart, ConsentPage
+from valetkey.authorization.site.consent.consent import ChangedPart, ChangeShown, ConsentPage
 from valetkey.kernel.replace import replace
 
 
@@ -100,17 +100,17 @@ def test_says_where_access_can_be_ended() -> None:
 
 def test_says_what_the_app_changed() -> None:
     changes = (
-        Change(ChangedPart.NAME, "Old Printer"),
-        Change(ChangedPart.LOGO),
-        Change(ChangedPart.TERMS),
-        Change(ChangedPart.PLACE),
+        ChangeShown(ChangedPart.NAME, "Old Printer"),
+        ChangeShown(ChangedPart.LOGO),
+        ChangeShown(ChangedPart.TERMS),
+        ChangeShown(ChangedPart.PLACE),
     )
 
     text = _read(consent(changes=changes)).the("main").text
 
     assert "its name, which was Old Printer its logo its terms or privacy policy" in text
     assert "the address it takes you back to" in text
-    assert "its name" in _read(consent(changes=(Change(ChangedPart.NAME),))).the("main").text
+    assert "its name" in _read(consent(changes=(ChangeShown(ChangedPart.NAME),))).the("main").text
 
 
 def test_switching_the_account_is_a_form_of_its_own() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.actions.admin.audit import FaultKind, VerificationResult, verify
-from valetkey.authorization.background.audit import EVERY, AuditChain
+from valetkey.authorization.background.audit import EVERY, AuditJob
 from valetkey.authorization.background.maintenance import sweep_events
 from valetkey.authorization.model.event.chain import (
     BLOCK,
@@ -59,7 +59,7 @@ class Log:
     async def chain(self, *, after: int = EVERY) -> list[Block]:
         """Append what is due so many seconds later."""
         self.now = Instant(self.now + after)
-        job = AuditChain(self.store, KEEP, KEY, Runtime(lambda: self.now, SYSTEM.random))
+        job = AuditJob(self.store, KEEP, KEY, Runtime(lambda: self.now, SYSTEM.random))
         blocks = []
         while (block := await job.append_due()) is not None:
             blocks.append(block)

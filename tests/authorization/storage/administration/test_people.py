@@ -7,8 +7,8 @@ from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.storage.administration.user_directory import (
     START,
-    Cursor,
     Filter,
+    UserCursor,
     search_words,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -122,7 +122,7 @@ def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str
         found: list[tuple[str, Uid]] = []
         while page := await it.store.scan(lambda tx: tx.user_directory.find("", place, 2)):  # noqa: B023
             found += page
-            place = Cursor(*page[-1])
+            place = UserCursor(*page[-1])
         assert found == whole
 
     run(tmp_path, story, database_url)

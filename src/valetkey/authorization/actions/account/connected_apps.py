@@ -24,7 +24,7 @@ _MOST_SCOPES = 100
 """Maximum number of scopes read from the grants of one app, besides those of its consent."""
 
 
-class Permission(Struct, frozen=True):
+class GrantedScope(Struct, frozen=True):
     """A scope granted to an app.
 
     `used_at` is its last use, None if it was not used since `watched_since`. If both are None, no
@@ -46,7 +46,7 @@ class ConnectedApp(Struct, frozen=True):
     client: Client
     since: Instant
     last_used_at: Instant | None
-    permissions: tuple[Permission, ...]
+    permissions: tuple[GrantedScope, ...]
     claims: frozenset[str]
     outlasts: bool
 
@@ -131,7 +131,7 @@ def _connected(
         since=min(since),
         last_used_at=max(last, default=None),
         permissions=tuple(
-            Permission(name, uses.get(name), watched.get(name)) for name in scope.names
+            GrantedScope(name, uses.get(name), watched.get(name)) for name in scope.names
         ),
         claims=frozenset() if consent is None else consent.claims,
         outlasts=access is not None and access.outlasts,

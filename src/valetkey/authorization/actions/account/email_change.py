@@ -84,7 +84,7 @@ class EmailFault(StrEnum):
     HELD = "held"  # the address was changed days ago, and the previous one may still undo it
 
 
-class Change(Struct, frozen=True):
+class AddressChange(Struct, frozen=True):
     """The effect of an unused link: which account gets which address. Valid until `until`."""
 
     user: User
@@ -92,7 +92,7 @@ class Change(Struct, frozen=True):
     until: Instant
 
 
-class EmailChange(Struct, frozen=True):
+class EmailAddresses(Struct, frozen=True):
     """Changes, verifies and restores the email addresses of accounts."""
 
     store: Store
@@ -164,18 +164,18 @@ class EmailChange(Struct, frozen=True):
 
         return await self.store.write(queue_verification, done_by=USUAL_ACTOR)
 
-    async def find_link(self, kind: VoucherKind, text: str, now: Instant) -> Change | None:
+    async def find_link(self, kind: VoucherKind, text: str, now: Instant) -> AddressChange | None:
         """Return the effect of a link of this kind; None if the link is invalid."""
         found = await self.store.read(lambda tx: self._find(tx, kind, text, now))
         return None if found is None else found[1]
 
-    async def confirm(self, text: str, now: Instant) -> Change | None:
+    async def confirm(self, text: str, now: Instant) -> AddressChange | None:
         """Set and verify the new address, and notify the old one.
 
         Return None for an invalid link.
         """
 
-        def change_address(tx: Transaction) -> Change | None:
+        def change_address(tx: Transaction) -> AddressChange | None:
             change = self._take(tx, VoucherKind.EMAIL_CHANGE, text, now)
             if change is None:
                 return None
@@ -189,10 +189,10 @@ class EmailChange(Struct, frozen=True):
 
         return await self.store.write(change_address, done_by=USUAL_ACTOR)
 
-    async def verify(self, text: str, now: Instant) -> Change | None:
+    async def verify(self, text: str, now: Instant) -> AddressChange | None:
         """Verify the current address of the account. None for an invalid link."""
 
-        def mark_verified(tx: Transaction) -> Change | None:
+        def mark_verified(tx: Transaction) -> AddressChange | None:
             change = self._take(tx, VoucherKind.EMAIL_VERIFY, text, now)
             if change is None:
                 return None
@@ -235,7 +235,9 @@ class EmailChange(Struct, frozen=True):
 
         return reset if await self.store.write(restore_address, done_by=USUAL_ACTOR) else None
 
-    def _take(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> Change | None:
+    def _take(
+        self, tx: Transaction, kind: VoucherKind, text: str, now: Instant
+    ) -> AddressChange | None:
         """Redeem the link; only the first caller gets its effect."""
         seen = self._find(tx, kind, text, now)
         if seen is None:
@@ -249,7 +251,7 @@ class EmailChange(Struct, frozen=True):
 
     def _find(
         self, tx: Transaction, kind: VoucherKind, text: str, now: Instant
-    ) -> tuple[ValidLink, Change] | None:
+    ) -> tuple[ValidLink, AddressChange] | None:
         found = self.links.find(tx, kind, text, now)
         if found is None:
             return None
@@ -272,7 +274,7 @@ class EmailChange(Struct, frozen=True):
             # An address that was set meanwhile, by an administrator or a directory, is newer.
             if found.data.get("before", fold(user.email)) != fold(user.email):
                 return None
-        return found, Change(user, email, found.voucher.expires_at)
+        return found, AddressChange(user, email, found.voucher.expires_at)
 
     def _throttle(self, tx: Transaction, uid: Uid, now: Instant) -> int:
         return tx.throttles.take(f"mail_of:{uid}", FROM_ONE_ACCOUNT, now)

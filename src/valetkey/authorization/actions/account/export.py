@@ -33,7 +33,7 @@ FORMAT = 1
 Said = dict[str, object]
 
 
-class Origin(Struct, frozen=True):
+class ExportOrigin(Struct, frozen=True):
     """The server that wrote the file, and the API with the user's other data, "" for none."""
 
     service: str
@@ -41,7 +41,7 @@ class Origin(Struct, frozen=True):
     api: str
 
 
-def export(tx: Transaction, user: User, origin: Origin, now: Instant) -> bytes:
+def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> bytes:
     """Return the export as JSON, with times in UTC (RFC 3339), and record an event."""
     events = tx.events.all_of_person(user.uid, MOST_EVENTS)
     tx.events.add(DataExported(user.uid), now)

@@ -17,7 +17,7 @@ LIFETIME = LIFETIMES[VoucherKind.INVITATION]
 """How long an invitation can be used."""
 
 
-class Invitations(Struct, frozen=True):
+class PeopleInvitations(Struct, frozen=True):
     """Creates and finds invitations. Its methods run inside a transaction."""
 
     links: Links

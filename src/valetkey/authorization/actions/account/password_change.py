@@ -22,7 +22,7 @@ from valetkey.authorization.authentication.session import (
 )
 from valetkey.authorization.model.account.user import User, fold
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
@@ -130,7 +130,7 @@ class PasswordChange(Struct, frozen=True):
                 return False
             self.accounts.set_password(tx, user, data, now, keep=asking.session.id)
             key = self.passwords.key
-            record_authentication(tx, cookie, new, asking, key, now, methods=(Method.PASSWORD,))
+            record_authentication(tx, cookie, new, asking, key, now, methods=(Amr.PASSWORD,))
             return True
 
         if await self.passwords.store.write(replace_password, done_by=USUAL_ACTOR):

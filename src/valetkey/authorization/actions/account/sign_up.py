@@ -36,7 +36,7 @@ from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUp as Mode
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.moment import Instant, hours, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
@@ -167,7 +167,7 @@ class _Wanted:
 class SignUp(Struct, frozen=True):
     """Create accounts by verified email address."""
 
-    mode: Mode
+    mode: SignUpMode
     links: Links
     outbox: MailOutbox
     accounts: Accounts

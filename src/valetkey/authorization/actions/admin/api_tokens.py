@@ -18,7 +18,7 @@ from valetkey.authorization.model.event.administration import ApiTokenEnded, Api
 from valetkey.authorization.model.event.event import DoneBy, by_token
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.reasons import input_fault
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
@@ -137,7 +137,7 @@ def authenticate(
     return (token, program, powers) if powers.permissions else None
 
 
-def page(tx: Transaction, actor: Actor, before: Cursor, limit: int) -> Sequence[ApiToken]:
+def page(tx: Transaction, actor: Actor, before: TimeCursor, limit: int) -> Sequence[ApiToken]:
     """Return at most `limit` tokens, newest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.api_tokens.page(before.at, before.id, limit)

@@ -12,7 +12,7 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import (
     ClientFilter,
     ClientSearchResult,
-    Cursor,
+    TimeCursor,
 )
 from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.register.clients import QueryCredentialUse
@@ -37,7 +37,7 @@ def search(
     tx: Transaction,
     actor: Actor,
     wanted: ClientFilter,
-    place: Cursor,
+    place: TimeCursor,
     limit: int,
     order: ListOrder = ListOrder.NEWEST,
 ) -> ClientSearchResult:

@@ -8,7 +8,7 @@ import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.model.event.administration import EventsExported
-from valetkey.authorization.storage.administration.client_search import END, Cursor
+from valetkey.authorization.storage.administration.client_search import END, TimeCursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -37,7 +37,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def page(
-    tx: Transaction, actor: Actor, wanted: EventFilter, before: Cursor, limit: int
+    tx: Transaction, actor: Actor, wanted: EventFilter, before: TimeCursor, limit: int
 ) -> Sequence[EventRecord]:
     """Return at most `limit` events, newest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
@@ -65,7 +65,7 @@ async def export(
         )
         if found:
             yield _csv([_row(each) for each in found]) if format == "csv" else _ndjson(found)
-            place = Cursor(found[-1].at, found[-1].id)
+            place = TimeCursor(found[-1].at, found[-1].id)
         left -= len(found)
         if len(found) < limit:
             return

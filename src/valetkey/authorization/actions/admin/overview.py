@@ -114,7 +114,7 @@ class Amount(Struct, frozen=True):
     more: bool
 
 
-class Overview(Struct, frozen=True):
+class ServerOverview(Struct, frozen=True):
     """The last days and 24 hours without gaps, and current totals."""
 
     days: Sequence[Day]
@@ -124,7 +124,7 @@ class Overview(Struct, frozen=True):
     grants: Amount
 
 
-def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -> Overview:
+def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -> ServerOverview:
     """Return the overview of the last `of_days` days. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     today = day_of(now)
@@ -138,7 +138,7 @@ def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -
             tx.user_directory.count_grants(MOST + 1, now),
         )
     )
-    return Overview(days, last_hours(tx, now, HOURS), people, clients, grants)
+    return ServerOverview(days, last_hours(tx, now, HOURS), people, clients, grants)
 
 
 def _amount(count: int) -> Amount:

@@ -13,7 +13,7 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.reasons import input_fault
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
@@ -46,19 +46,19 @@ class WantedInvitation(Struct, frozen=True):
         return tuple(found)
 
 
-class FreshInvitation(Struct, frozen=True):
+class InvitationSecrets(Struct, frozen=True):
     """The random values of an invitation, generated before the transaction."""
 
     id: str
     token: Secret
 
     @staticmethod
-    def draw(random: Callable[[int], bytes]) -> "FreshInvitation":
+    def draw(random: Callable[[int], bytes]) -> "InvitationSecrets":
         """Generate the values."""
-        return FreshInvitation(fresh_id("in", random), fresh_secret(Prefix.INVITATION, random))
+        return InvitationSecrets(fresh_id("in", random), fresh_secret(Prefix.INVITATION, random))
 
 
-def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[Invitation]:
+def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[InitialAccessToken]:
     """Return the usable invitations, oldest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.invitations.live(now)
@@ -69,9 +69,9 @@ def invite(
     actor: Actor,
     key: FingerprintKey,
     wanted: WantedInvitation,
-    fresh: FreshInvitation,
+    fresh: InvitationSecrets,
     now: Instant,
-) -> Invitation | tuple[MetadataError, ...]:
+) -> InitialAccessToken | tuple[MetadataError, ...]:
     """Create an invitation; its token allows registering applications.
 
     Raises Refused (forbidden).
@@ -83,7 +83,7 @@ def invite(
     # Counted with the issuer locked: with a role, all of them end in one transaction.
     if maker is not None and len(tx.invitations.made_by(maker, now)) >= MOST:
         return (TOO_MANY,)
-    made = Invitation(fresh.id, wanted.note, wanted.uses, now, until, maker)
+    made = InitialAccessToken(fresh.id, wanted.note, wanted.uses, now, until, maker)
     registrations.invite(tx, key, fresh.token, made, now)
     return made
 

@@ -42,7 +42,7 @@ def leave_an_owner(tx: Transaction, user: User) -> None:
         )
 
 
-class RoleHolder(Struct, frozen=True):
+class UserWithRole(Struct, frozen=True):
     """A user with a role; `protected` says whether a second factor or passkey is set up."""
 
     user: User
@@ -54,13 +54,13 @@ class Roles(Struct, frozen=True):
 
     notices: Notices
 
-    def holders(self, tx: Transaction) -> Sequence[RoleHolder]:
+    def holders(self, tx: Transaction) -> Sequence[UserWithRole]:
         """Return the users with a role, the highest roles first."""
         found = [tx.users.find(uid) for uid in tx.user_directory.with_roles(MOST)]
         people = [user for user in found if user is not None and user.role is not None]
         order = list(Role)
         people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
-        return [RoleHolder(user, tx.users.has_second_factor(user.uid)) for user in people]
+        return [UserWithRole(user, tx.users.has_second_factor(user.uid)) for user in people]
 
     def give(self, tx: Transaction, user: User, role: Role | None, now: Instant) -> bool:
         """Assign the role, None to remove it, and notify the user by email.

@@ -9,13 +9,13 @@ from valetkey.authorization.actions.account.connected_apps import ConnectedApp, 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.model.account.user import Uid, User, fold, uid_of
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.storage.administration.client_search import Cursor as PlaceInTime
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.administration.user_directory import (
     START,
-    Cursor,
     Filter,
     Order,
+    UserCursor,
     prefix_range,
     search_words,
 )
@@ -33,7 +33,7 @@ _LOOKED_AT = 2_000
 _PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
 _END = 1 << 53
 _EVENTS = 10
-_LATEST = PlaceInTime(Instant(_END), "")
+_LATEST = TimeCursor(Instant(_END), "")
 
 
 class UserSearchResult(Struct, frozen=True):
@@ -126,9 +126,11 @@ def is_gone(user: User) -> bool:
     return not user.email
 
 
-def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -> UserSearchResult:
+def _newest(
+    tx: Transaction, chosen: Filter, place: UserCursor | None, limit: int
+) -> UserSearchResult:
     if place is None:
-        place = Cursor(str(_END), 0)
+        place = UserCursor(str(_END), 0)
     if not place.word.isdecimal():
         raise _foreign()
     before, before_uid = Instant(int(place.word[:16])), place.uid
@@ -139,7 +141,7 @@ def _newest(tx: Transaction, chosen: Filter, place: Cursor | None, limit: int) -
 
 
 def _ordered(
-    tx: Transaction, chosen: Filter, order: Order, place: Cursor, limit: int
+    tx: Transaction, chosen: Filter, order: Order, place: UserCursor, limit: int
 ) -> UserSearchResult:
     users: list[User] = []
     looked = 0
@@ -158,13 +160,13 @@ def _ordered(
     return UserSearchResult(users, f"{place.word}.{place.uid}")
 
 
-def _after(tx: Transaction, order: Order, place: Cursor) -> Sequence[Cursor]:
+def _after(tx: Transaction, order: Order, place: UserCursor) -> Sequence[UserCursor]:
     if order is Order.OLDEST:
         if place.word and not place.word.isdecimal():
             raise _foreign()
         at = Instant(int(place.word[:16] or "0"))
         found = tx.user_directory.oldest(at, place.uid, _BATCH)
-        return [Cursor(str(created), uid) for created, uid in found]
+        return [UserCursor(str(created), uid) for created, uid in found]
     # By its uid: a username may be longer than a cursor.
     last = tx.users.find(Uid(place.uid)) if place.uid else None
     if place.uid and (last is None or is_gone(last)):
@@ -173,11 +175,11 @@ def _after(tx: Transaction, order: Order, place: Cursor) -> Sequence[Cursor]:
     directory = tx.user_directory
     descending = order is Order.USERNAME_DESCENDING
     read = directory.by_username_descending if descending else directory.by_username
-    return [Cursor("", uid) for _, uid in read(key, _BATCH)]
+    return [UserCursor("", uid) for _, uid in read(key, _BATCH)]
 
 
 def _search(
-    tx: Transaction, text: str, chosen: Filter, place: Cursor | None, limit: int
+    tx: Transaction, text: str, chosen: Filter, place: UserCursor | None, limit: int
 ) -> UserSearchResult:
     start, end = prefix_range(text)
     place = place or START
@@ -191,7 +193,7 @@ def _search(
                 if len(users) == limit:
                     return UserSearchResult(users, f"{place.word}.{place.uid}")
                 users.append(user)
-            place = Cursor(word, uid)
+            place = UserCursor(word, uid)
         looked += len(rows)
         if len(rows) < _BATCH:
             return UserSearchResult(users, "")
@@ -204,13 +206,13 @@ def _first(user: User, start: str, end: str) -> str:
     return next((word for word in words if start <= word < end), "")
 
 
-def _parse(after: str) -> Cursor | None:
+def _parse(after: str) -> UserCursor | None:
     if not after:
         return None
     match = _PLACE.fullmatch(after)
     if match is None or int(match[2]) > _END:
         raise _foreign()
-    return Cursor(match[1], int(match[2]))
+    return UserCursor(match[1], int(match[2]))
 
 
 def _foreign() -> Refused:

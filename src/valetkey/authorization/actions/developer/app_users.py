@@ -9,7 +9,7 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import claims_of_scope, user_claims
-from valetkey.authorization.storage.register.connected import Connections
+from valetkey.authorization.storage.register.connected import ClientUsers
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant
@@ -48,7 +48,7 @@ def users_of_app(
     now: Instant,
 ) -> ConnectedUsers:
     """Return at most `limit` users, latest first, after the given position of time and uid."""
-    connections = Connections(tx.db)
+    connections = ClientUsers(tx.db)
     found: list[tuple[Instant, Uid, Consent | None]] = [
         (each.given_at, each.uid, each) for each in connections.page(client.id, *before, limit)
     ]

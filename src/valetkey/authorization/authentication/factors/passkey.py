@@ -17,7 +17,7 @@ from msgspec import Struct
 from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.seal import Sealer, Ticket, open_ticket, seal_ticket
@@ -67,7 +67,7 @@ _BROKEN = (
 )
 
 
-class Answer(Struct, frozen=True):
+class PasskeyResponse(Struct, frozen=True):
     """A browser's response: bounded and parsed strictly, but not verified yet."""
 
     handle: str
@@ -181,7 +181,7 @@ class Passkeys(Struct, frozen=True):
 
     def verify_response(
         self,
-        answer: Answer,
+        answer: PasskeyResponse,
         passkey: Passkey,
         purpose: str,
         browser: str,
@@ -203,10 +203,10 @@ class Passkeys(Struct, frozen=True):
         except _BROKEN:
             return None
         kept_there = not data.flags & webauthn.AuthenticatorData.FLAG.BE
-        key = Method.HARDWARE_KEY if kept_there else Method.SOFTWARE_KEY
+        key = Amr.HARDWARE_KEY if kept_there else Amr.SOFTWARE_KEY
         # Zero from a device without a counter; otherwise each use increases it.
         fell = bool(passkey.counter or data.counter) and data.counter <= passkey.counter
-        methods = (key.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
+        methods = (key.value, Amr.USER_VERIFIED.value, Amr.SEVERAL.value)
         return VerifiedAssertion(methods, data.counter, fell, once)
 
     def _server(self) -> "fido2_server.Fido2Server":
@@ -235,7 +235,7 @@ class Passkeys(Struct, frozen=True):
         return seal_ticket(ticket, f"passkey {purpose}", self.sealer, self.random).encode("ascii")
 
     def _once(
-        self, answer: Answer, purpose: str, uid: int, browser: str, now: Instant
+        self, answer: PasskeyResponse, purpose: str, uid: int, browser: str, now: Instant
     ) -> Voucher | None:
         ticket = open_ticket(
             answer.challenge, Ticket, f"passkey {purpose}", self.sealer, LIFETIME, now
@@ -255,7 +255,7 @@ class Passkeys(Struct, frozen=True):
 
 def read_answer(
     text: str, parts: Sequence[str] = ("authenticatorData", "clientDataJSON", "signature")
-) -> Answer | None:
+) -> PasskeyResponse | None:
     """Parse a browser's response; None unless each part has a valid size and form."""
     if len(text) > LONGEST:
         return None
@@ -277,7 +277,7 @@ def read_answer(
     sealed = from_base64url(challenge) if challenge.isascii() else None
     if sealed is None or not sealed.isascii():
         return None
-    return Answer(handle, kept, sealed.decode("ascii"))
+    return PasskeyResponse(handle, kept, sealed.decode("ascii"))
 
 
 def _part(said: object, longest: int) -> str:
@@ -292,7 +292,7 @@ def _decoded(text: str) -> bytes:
     return from_base64url(text) or b""
 
 
-def _state(answer: Answer) -> dict[str, object]:
+def _state(answer: PasskeyResponse) -> dict[str, object]:
     # The challenge was decrypted, so it is known to be ours.
     challenge = to_base64url(answer.challenge.encode("ascii"))
     return {

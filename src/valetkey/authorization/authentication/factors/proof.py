@@ -18,7 +18,7 @@ from valetkey.authorization.model.event.sessions import (
     RecoveryCodeUsed,
     SecondFactorFailed,
 )
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.accounts import FactorSettings
@@ -29,7 +29,7 @@ from valetkey.kernel.secret import FingerprintKey
 
 LADDER = (Limit(5, minutes(15)), Limit(10, hours(2)), Limit(20, days(1)))
 """After five attempts one more every 3 minutes, after ten every 12, after twenty every 72."""
-_BY_CODE = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
+_BY_CODE = (Amr.ONE_TIME_CODE.value, Amr.SEVERAL.value)
 
 
 class Attempt(Struct, frozen=True):
@@ -77,7 +77,7 @@ class VerifiedPasskey(Struct, frozen=True):
     proved: VerifiedAssertion
 
 
-class Proof(Struct, frozen=True):
+class FactorProof(Struct, frozen=True):
     """A successful verification. `left` is the number of recovery codes left after using one."""
 
     methods: tuple[str, ...]
@@ -124,7 +124,7 @@ class Factors(Struct, frozen=True):
 
     def prove_by_passkey(
         self, tx: Transaction, looked: VerifiedPasskey, now: Instant
-    ) -> Proof | VerificationFailed:
+    ) -> FactorProof | VerificationFailed:
         """Use up a verified assertion. Exactly one concurrent caller succeeds."""
         passkey, proved = looked.passkey, looked.proved
         if not tx.vouchers.issue(proved.once):
@@ -136,7 +136,7 @@ class Factors(Struct, frozen=True):
                 return VerificationFailed()
         if not tx.credentials.use_passkey(passkey, proved.counter, now):
             return VerificationFailed()
-        return Proof(proved.methods)
+        return FactorProof(proved.methods)
 
     def verify_factor(
         self,
@@ -147,7 +147,7 @@ class Factors(Struct, frozen=True):
         familiar: str,
         channel: str,
         now: Instant,
-    ) -> Proof | VerificationFailed:
+    ) -> FactorProof | VerificationFailed:
         """Verify and use up what this user submitted; failures are recorded.
 
         Codes are counted before they are verified, so that parallel attempts count too. A signature
@@ -163,7 +163,7 @@ class Factors(Struct, frozen=True):
             if attempt.wait:
                 return VerificationFailed(attempt.wait)
             found = self._by_code(tx, user.uid, shown, now)
-            if isinstance(found, Proof):
+            if isinstance(found, FactorProof):
                 attempt.give_back(tx)
         if isinstance(found, VerificationFailed):
             tx.events.add(SecondFactorFailed(user.uid, channel), now)
@@ -171,7 +171,7 @@ class Factors(Struct, frozen=True):
 
     def _by_code(
         self, tx: Transaction, uid: Uid, shown: SubmittedFactor, now: Instant
-    ) -> Proof | VerificationFailed:
+    ) -> FactorProof | VerificationFailed:
         if shown.recovery:
             return self._by_recovery_code(tx, uid, shown.recovery, now)
         authenticator = tx.credentials.authenticator_of(uid)
@@ -180,17 +180,17 @@ class Factors(Struct, frozen=True):
         if authenticator is None or step is None:
             return VerificationFailed()
         spent = tx.credentials.spend_step(authenticator.id, step, now)
-        return Proof(_BY_CODE) if spent else VerificationFailed()
+        return FactorProof(_BY_CODE) if spent else VerificationFailed()
 
     def _by_recovery_code(
         self, tx: Transaction, uid: Uid, typed: str, now: Instant
-    ) -> Proof | VerificationFailed:
+    ) -> FactorProof | VerificationFailed:
         print_ = typed_codes.fingerprint(self.keyring.fingerprint_key, uid, typed)
         if print_ is None or not tx.credentials.spend_recovery_code(uid, print_):
             return VerificationFailed()
         left = tx.credentials.recovery_codes_of(uid).left
         tx.events.add(RecoveryCodeUsed(uid, left), now)
-        return Proof(_BY_CODE, left)
+        return FactorProof(_BY_CODE, left)
 
     def sealed(self, authenticator: Authenticator, key: bytes) -> Authenticator:
         """Return it with its secret, encrypted for its place."""

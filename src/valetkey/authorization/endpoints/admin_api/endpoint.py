@@ -21,7 +21,7 @@ from valetkey.authorization.operations.operation import (
     Call,
     InvalidInput,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     Services,
 )
@@ -30,7 +30,7 @@ from valetkey.authorization.operations.table import Table
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.site.admin.server.api import explained
 from valetkey.authorization.site.presentation import Renderer
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.shapes.shape import MOST_ERRORS, Document, whole
@@ -55,7 +55,7 @@ class Problems(Struct, frozen=True):
     """Responds to every refusal of this API."""
 
     issuer: str
-    decisions: DecisionQueue
+    decisions: ClientDecisionQueue
 
     def at(self, path: str) -> Refuse:
         """Return the error handler of this path's route."""
@@ -154,7 +154,7 @@ def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]
     return said
 
 
-def _wrong(parameter: Parameter, value: str) -> str:
+def _wrong(parameter: QueryParameter, value: str) -> str:
     schema = parameter.schema
     kind = schema.get("type")
     if kind == "integer":
@@ -173,7 +173,7 @@ def _wrong(parameter: Parameter, value: str) -> str:
     return ""
 
 
-def _wrong_text(parameter: Parameter, value: str) -> str:
+def _wrong_text(parameter: QueryParameter, value: str) -> str:
     schema = parameter.schema
     longest = cast("int", schema.get("maxLength", 200))
     least = cast("int", schema.get("minLength", 0))
@@ -281,7 +281,7 @@ _CACHED = (("cache-control", "public, max-age=300"),)
 
 
 def routes(
-    renderer: Renderer, services: Services, decisions: DecisionQueue, table: Table
+    renderer: Renderer, services: Services, decisions: ClientDecisionQueue, table: Table
 ) -> tuple[Route, ...]:
     """Return the routes. Other paths below the prefix are not found."""
     issuer = services.settings.authorization.url

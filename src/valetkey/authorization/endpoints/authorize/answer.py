@@ -38,7 +38,7 @@ from valetkey.authorization.protocol.claims import ClaimsRequest, claims_of_scop
 from valetkey.authorization.protocol.interaction import DENIED, Refuse, Respond, Step
 from valetkey.authorization.protocol.resource import at, choose, issuable
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import Identity
+from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.authorization.tokens.issue import Granted, Issuing, TokenSecrets, issue_access_token
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, later
@@ -88,7 +88,7 @@ class Issued(Struct, frozen=True):
     authorization: AuthorizationRequest
     code: Secret | None = None
     granted: Granted | None = None
-    identity: Identity | None = None
+    identity: SignInRecord | None = None
     session_id: str = ""
 
 
@@ -140,7 +140,7 @@ def _answer(
     claims = authorization.claims.only(step.claims.union(claims_of_scope(step.scope)))
     client, signed_in, identity = judged.client, judged.signed_in, None
     if authorization.response_type.has_id_token:
-        identity = Identity(
+        identity = SignInRecord(
             user=signed_in.user,
             client=client,
             auth_time=signed_in.session.auth_time,

@@ -35,8 +35,8 @@ from valetkey.authorization.protocol.interaction import (
     Interaction,
     Refuse,
     Respond,
-    SignIn,
-    SignUp,
+    ShowSignIn,
+    ShowSignUp,
     Step,
 )
 from valetkey.authorization.protocol.logout import session_state
@@ -55,7 +55,7 @@ _NO_BODY = Form({})
 _OPAQUE = (*PARAMETERS, *UNSUPPORTED)
 _MULTIPLE = (RESOURCE,)
 _PAGES: Mapping[type[Step], str] = MappingProxyType(
-    {SignIn: SIGN_IN, SignUp: SIGN_UP, AddFactor: REQUIRED_FACTOR}
+    {ShowSignIn: SIGN_IN, ShowSignUp: SIGN_UP, AddFactor: REQUIRED_FACTOR}
 )
 
 

@@ -24,7 +24,7 @@ from valetkey.authorization.protocol.authorization_response import (
     error_answer,
     redirect_to,
 )
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.id_token import IdTokenHints
@@ -63,7 +63,7 @@ class Server(Browsers, frozen=True):
     claims: TokenClaims
     policy: TokenPolicy
     brands: CurrentBrand
-    decisions: DecisionQueue
+    decisions: ClientDecisionQueue
     scopes: Mapping[str, str]
     prompts: Collection[Prompt]
     requests: RequestObjects

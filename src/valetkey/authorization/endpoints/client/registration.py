@@ -9,8 +9,8 @@ from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import (
     REGISTRATION_WINDOW,
     FreshRegistration,
-    Registered,
     SelfRegistrar,
+    StoredRegistration,
     invitation_fingerprint,
     refuse_token,
 )
@@ -47,7 +47,9 @@ class RegistrationAnswers(Struct, frozen=True):
     issuer: str
     refusal: ClientRefusal
 
-    def registration_response(self, registered: Registered, token: str, status: int) -> Response:
+    def registration_response(
+        self, registered: StoredRegistration, token: str, status: int
+    ) -> Response:
         """Return the stored record with all defaults, and secrets for its owner."""
         client = registered.client
         record: dict[str, object] = {
@@ -140,7 +142,7 @@ class RegisterEndpoint(Struct, frozen=True):
             refuse_registration(faults)
         fresh = draw(self.random)
 
-        def register_client(tx: Transaction) -> Registered:
+        def register_client(tx: Transaction) -> StoredRegistration:
             tx.clients.hold_all()
             if invitation is not None and not tx.invitations.spend(invitation, now):
                 refuse_token("registration.spent", "an initial access token with a use left")
@@ -193,7 +195,7 @@ class ManageEndpoint(Struct, frozen=True):
             client = await self._find(request, token)
         except Refused as refused:
             return self.answers.refuse(request, refused.refusal)
-        return self.answers.registration_response(Registered(client, None), token, 200)
+        return self.answers.registration_response(StoredRegistration(client, None), token, 200)
 
     async def replace(self, request: Request) -> Response:
         """Handle PUT: replace the registration."""
@@ -231,7 +233,7 @@ class ManageEndpoint(Struct, frozen=True):
             refuse_registration(faults)
         fresh = draw(self.random)
 
-        def change_client(tx: Transaction) -> Registered:
+        def change_client(tx: Transaction) -> StoredRegistration:
             current = self.registrar.authenticate(tx, client_id, token, to_change=True)
             return self.registrar.change(tx, current, said, fresh, now)
 

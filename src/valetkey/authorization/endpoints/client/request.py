@@ -16,7 +16,7 @@ from valetkey.authorization.protocol.client_authentication.assertion import TYPE
 from valetkey.authorization.protocol.client_authentication.client_secret import read_basic
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, Presented
 from valetkey.authorization.protocol.resource import RESOURCE
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.identity_assertion import is_identity_assertion
 from valetkey.kernel.moment import Instant
@@ -217,7 +217,7 @@ class ClientRefusal(Struct, frozen=True):
     """
 
     issuer: str
-    decisions: DecisionQueue
+    decisions: ClientDecisionQueue
     keeps_path: bool = True
 
     def __call__(

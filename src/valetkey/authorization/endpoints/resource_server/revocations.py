@@ -49,7 +49,7 @@ _FULL = Refusal(
 )
 
 
-class Page(Struct, frozen=True):
+class FeedPage(Struct, frozen=True):
     """The entries after a cursor, the next cursor, and whether there are more."""
 
     cursor: str
@@ -59,7 +59,7 @@ class Page(Struct, frozen=True):
     """The time from which entries may be repeated."""
 
 
-Look = Callable[[str], Awaitable[Page]]
+Look = Callable[[str], Awaitable[FeedPage]]
 """Reads the page after a cursor. Raises Refused for an invalid cursor."""
 
 
@@ -80,7 +80,7 @@ class RevocationStreams:
         # Read before the response starts, so that an invalid cursor is refused.
         return Response(200, b"", _HEADERS, self._events(await look(cursor), look))
 
-    async def _events(self, page: Page, read: Look) -> AsyncGenerator[bytes]:
+    async def _events(self, page: FeedPage, read: Look) -> AsyncGenerator[bytes]:
         self._open += 1
         try:
             yield _event(page.cursor, page.revocations)
@@ -153,7 +153,7 @@ class RevocationsEndpoint:
         body = {"cursor": page.cursor, "revocations": page.revocations}
         return json_response(body, 200, (("cache-control", "no-store"),))
 
-    async def _look(self, api: Api, cursor: str) -> Page:
+    async def _look(self, api: Api, cursor: str) -> FeedPage:
         at, kind, subject = _parse(cursor)
         # Taken before the table is read: later entries belong to the next page.
         now = self._now()
@@ -167,9 +167,9 @@ class RevocationsEndpoint:
         if len(records) == PAGE:
             last = records[-1]
             cursor = f"{last.revoked_at}.{last.kind}.{last.id}"
-            return Page(cursor, _for_follower(records), True, last.revoked_at)
+            return FeedPage(cursor, _for_follower(records), True, last.revoked_at)
         after = Instant(max(0, now - OVERLAP))
-        return Page(str(after), _for_follower(records), False, after)
+        return FeedPage(str(after), _for_follower(records), False, after)
 
 
 def _for_follower(records: Sequence[RevocationRecord]) -> tuple[RevocationRecord, ...]:

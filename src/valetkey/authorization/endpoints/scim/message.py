@@ -12,7 +12,7 @@ from valetkey.authorization.actions.admin.scim import Provisioner
 from valetkey.authorization.endpoints.scim.filter import Filter, parse_filter
 from valetkey.authorization.endpoints.scim.schema import Resource, Schema, refuse
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -133,7 +133,7 @@ class Answer(Struct, frozen=True):
 class ScimErrors(Struct, frozen=True):
     """Refusals as SCIM errors (section 3.12); the reason is stored under a reference."""
 
-    decisions: DecisionQueue
+    decisions: ClientDecisionQueue
 
     def __call__(self, request: Request, refusal: Refusal) -> Response:
         """Return the SCIM error response."""

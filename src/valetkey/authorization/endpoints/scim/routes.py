@@ -24,7 +24,7 @@ from valetkey.authorization.endpoints.scim.resources import Kind
 from valetkey.authorization.endpoints.scim.schema import CORE, GROUP, Resource, user_schema
 from valetkey.authorization.endpoints.scim.users import Users, not_found
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
@@ -45,7 +45,7 @@ _LEFT_OUT = ("Me", ".search")
 _Work = Callable[[Request, Caller], Awaitable[Answer]]
 
 
-def routes(services: Services, decisions: DecisionQueue) -> tuple[Route, ...]:
+def routes(services: Services, decisions: ClientDecisionQueue) -> tuple[Route, ...]:
     """Return the routes; none unless SCIM is enabled."""
     if not services.settings.scim.enabled:
         return ()

@@ -22,7 +22,7 @@ class ProfileName(StrEnum):
     MODERN = "modern"
 
 
-class Profile(Struct, frozen=True):
+class ProfileRules(Struct, frozen=True):
     """The rules of a profile: what it allows and requires."""
 
     name: ProfileName
@@ -32,14 +32,14 @@ class Profile(Struct, frozen=True):
     implicit_and_password: bool
 
 
-PROFILES: Mapping[str, Profile] = {
-    ProfileName.CLASSIC: Profile(
+PROFILES: Mapping[str, ProfileRules] = {
+    ProfileName.CLASSIC: ProfileRules(
         ProfileName.CLASSIC,
         token_parameters_in_query=True,
         pkce_or_nonce=False,
         implicit_and_password=True,
     ),
-    ProfileName.MODERN: Profile(
+    ProfileName.MODERN: ProfileRules(
         ProfileName.MODERN,
         token_parameters_in_query=False,
         pkce_or_nonce=True,
@@ -184,7 +184,7 @@ class Client(Struct, frozen=True, kw_only=True):
         return self.application_type is ApplicationType.NATIVE
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> ProfileRules:
         """Return the rules of its profile."""
         return PROFILES[self.profile_name]
 

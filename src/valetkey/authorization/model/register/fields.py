@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from valetkey.kernel.scope import Scope
 
 
-class Kind(Enum):
+class FieldType(Enum):
     """The types of field values."""
 
     LINE = "printable text"
@@ -31,11 +31,11 @@ class Kind(Enum):
     KEY_SET = "a JWK set"
 
 
-LISTS = frozenset({Kind.TEXTS, Kind.SCOPES, Kind.GRANT_TYPES})
+LISTS = frozenset({FieldType.TEXTS, FieldType.SCOPES, FieldType.GRANT_TYPES})
 """The kinds whose values are tuples of texts."""
 
 
-class Unusable(Enum):
+class UnusableValue(Enum):
     """What becomes of a value that cannot be kept, where a program registers a client.
 
     People who type a value are always told that it is refused.
@@ -76,7 +76,7 @@ class FieldRule:
     proves or protects something; other fields are less than what a registration is for.
     """
 
-    kind: Kind
+    kind: FieldType
     source: str = ""
     editors: Editor = EVERYONE
     label: str = ""
@@ -87,7 +87,7 @@ class FieldRule:
     choices: type[StrEnum] | tuple[str, ...] = ()
     shortest: int = 0
     longest: int = 2_000
-    unusable: Unusable = Unusable.REFUSED
+    unusable: UnusableValue = UnusableValue.REFUSED
 
     @property
     def enum(self) -> type[StrEnum] | None:
@@ -121,11 +121,11 @@ class Field(Struct, frozen=True):
         """Return the value of the field in these `ClientMetadata`, as a `Client` stores it."""
         value = self.of(metadata)
         match self.rule.kind:
-            case Kind.CHOICE if value and self.rule.enum:
+            case FieldType.CHOICE if value and self.rule.enum:
                 return self.rule.enum(value)
-            case Kind.SCOPES:
+            case FieldType.SCOPES:
                 return Scope(value)
-            case Kind.GRANT_TYPES:
+            case FieldType.GRANT_TYPES:
                 return frozenset(value)
             case _:
                 return value
@@ -134,11 +134,11 @@ class Field(Struct, frozen=True):
         """Return the value of the field in this `Client`, as `ClientMetadata` have it."""
         value = getattr(client, self.attribute)
         match self.rule.kind:
-            case Kind.CHOICE:
+            case FieldType.CHOICE:
                 return str(value)
-            case Kind.SCOPES:
+            case FieldType.SCOPES:
                 return value.names
-            case Kind.GRANT_TYPES:
+            case FieldType.GRANT_TYPES:
                 return tuple(sorted(value))
             case _:
                 return value

@@ -13,8 +13,8 @@ from valetkey.authorization.model.register.fields import (
     STAFF,
     Editor,
     FieldRule,
-    Kind,
-    Unusable,
+    FieldType,
+    UnusableValue,
 )
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
@@ -25,15 +25,17 @@ _CORE = "OpenID Connect Registration"
 _SIGN_OUT = "OpenID Connect RP-Initiated Logout"
 _FRONT_CHANNEL = "OpenID Connect Front-Channel Logout"
 _BACK_CHANNEL = "OpenID Connect Back-Channel Logout"
-_optional = partial(FieldRule, editors=PROTOCOL, unusable=Unusable.LEFT_OUT)
-_text = partial(_optional, Kind.TEXT)
-_texts = partial(_optional, Kind.TEXTS)
-_flag = partial(_optional, Kind.FLAG)
-_whole = partial(_optional, Kind.WHOLE)
+_optional = partial(FieldRule, editors=PROTOCOL, unusable=UnusableValue.LEFT_OUT)
+_text = partial(_optional, FieldType.TEXT)
+_texts = partial(_optional, FieldType.TEXTS)
+_flag = partial(_optional, FieldType.FLAG)
+_whole = partial(_optional, FieldType.WHOLE)
 # What identifies users and keys, encrypts, or ends sessions: without it the app would be less safe
 # than it asks to be.
-_strict_text = partial(_text, unusable=Unusable.REFUSED)
-_WEBSITE = FieldRule(Kind.LINK, RFC_7591, label=translatable("Website"), unusable=Unusable.LEFT_OUT)
+_strict_text = partial(_text, unusable=UnusableValue.REFUSED)
+_WEBSITE = FieldRule(
+    FieldType.LINK, RFC_7591, label=translatable("Website"), unusable=UnusableValue.LEFT_OUT
+)
 
 
 class IdTokenClaims(StrEnum):
@@ -45,10 +47,10 @@ class IdTokenClaims(StrEnum):
 
 
 _ID_TOKEN_CLAIMS = FieldRule(
-    Kind.CHOICE,
+    FieldType.CHOICE,
     editors=STAFF | Editor.CLIENT,
     choices=IdTokenClaims,
-    unusable=Unusable.LEFT_OUT,
+    unusable=UnusableValue.LEFT_OUT,
 )
 
 
@@ -102,9 +104,9 @@ class OpenIdRegistration(Struct, frozen=True):
     id_token_claims: Annotated[str, _ID_TOKEN_CLAIMS] = "auto"
     """Claims in the app's ID tokens: those of the granted scopes (`scope`) or those that a request
     names (`requested`); auto is `requested` for an app that registered itself, else `scope`."""
-    required_groups: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
+    required_groups: Annotated[tuple[str, ...], FieldRule(FieldType.TEXTS, editors=STAFF)] = ()
     """Groups of which users must be in one to sign in to the app; all users may without it."""
-    assertion_audiences: Annotated[tuple[str, ...], FieldRule(Kind.TEXTS, editors=STAFF)] = ()
+    assertion_audiences: Annotated[tuple[str, ...], FieldRule(FieldType.TEXTS, editors=STAFF)] = ()
     """Authorization servers for which the app may get identity assertions (ID-JAG), each as
     `ISSUER CLIENT_ID SCOPE …`: the other server's issuer, its client id there, and the scopes that
     it may have there."""

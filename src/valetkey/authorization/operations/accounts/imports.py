@@ -26,13 +26,19 @@ from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     limit_of,
     reads,
     writes,
 )
-from valetkey.authorization.operations.records import Done, Moment, Page, Upload, UploadedFile
+from valetkey.authorization.operations.records import (
+    Done,
+    ListMembers,
+    Moment,
+    Upload,
+    UploadedFile,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -98,7 +104,7 @@ class ImportRowShown(msgspec.Struct, frozen=True):
     reasons: list[ReasonShown]
 
 
-class ImportRowList(Page, frozen=True):
+class ImportRowList(ListMembers, frozen=True):
     """Rows in the order of the file."""
 
     items: list[ImportRowShown]
@@ -236,7 +242,7 @@ IMPORTS = (
         status=202,
         error_statuses=(409, 415),
         query=(
-            Parameter(
+            QueryParameter(
                 "file",
                 "The name of the file, as lists of imports show it.",
                 {"type": "string", "minLength": 1, "maxLength": 200},
@@ -267,7 +273,7 @@ IMPORTS = (
         reads(list_rows),
         output=ImportRowList,
         query=(
-            Parameter("show", "Only these rows.", {"type": "string", "enum": list(RowFilter)}),
+            QueryParameter("show", "Only these rows.", {"type": "string", "enum": list(RowFilter)}),
             _LIMIT,
             replace(_AFTER, schema={"type": "integer", "minimum": 0, "maximum": 1_000_000}),
         ),

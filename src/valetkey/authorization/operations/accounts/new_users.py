@@ -18,8 +18,8 @@ from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.groups.members import join_groups
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     InvalidInput,
     Operation,
     Result,
@@ -181,7 +181,7 @@ ISSUE_PASSWORD_LINK = Operation(
                 UserState, lambda it: not it.details.factors and it.user.disabled_at is None
             ),
             fields=(
-                Field(
+                ButtonField(
                     "password_link",
                     translatable("Link"),
                     tuple((how.value, text) for how, text in LINK_WORDS.items()),

@@ -4,7 +4,7 @@ from msgspec import UnsetType
 
 from valetkey.authorization.actions.account.connected_apps import end_app as end_access
 from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.bulk_revocation import end_consents_of_user
@@ -31,8 +31,8 @@ from valetkey.authorization.operations.accounts.new_users import LINK_WORDS, iss
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     File,
     InvalidInput,
     Operation,
@@ -344,8 +344,8 @@ SECURE = Operation(
             shows_impact=True,
             danger=True,
             fields=(
-                Field("email", translatable("Email address")),
-                Field(
+                ButtonField("email", translatable("Email address")),
+                ButtonField(
                     "password_link",
                     translatable("Link"),
                     tuple((how.value, text) for how, text in LINK_WORDS.items()),
@@ -403,7 +403,7 @@ WAIVE_FACTOR = Operation(
 def export_data(tx: Transaction, call: Call, user: User) -> Result:
     """Return the file that the user can download, without records of other users."""
     settings = call.services.settings
-    origin = Origin(settings.brand.name, settings.authorization.url, settings.api_url)
+    origin = ExportOrigin(settings.brand.name, settings.authorization.url, settings.api_url)
     return Result(file=File("account.json", _JSON, export(tx, user, origin, call.now)))
 
 

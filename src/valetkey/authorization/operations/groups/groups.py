@@ -13,7 +13,7 @@ from valetkey.authorization.operations.operation import (
     Button,
     Call,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     cursor,
     limit_of,
@@ -32,7 +32,7 @@ from valetkey.authorization.operations.user_records import (
     group_shown,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.client_search import BEGINNING, Cursor
+from valetkey.authorization.storage.administration.client_search import BEGINNING, TimeCursor
 from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -61,7 +61,7 @@ def list_groups(tx: Transaction, call: Call) -> Result:
     is_by_name = order in {ListOrder.NAME, ListOrder.NAME_DESCENDING}
     after = ""
     if last is not None:
-        after = last.name if is_by_name else cursor(Cursor(last.created_at, last.id))
+        after = last.name if is_by_name else cursor(TimeCursor(last.created_at, last.id))
     items = [group_shown(group) for group in found[:limit]]
     return Result(GroupList(items, after or None), next=after)
 
@@ -76,17 +76,17 @@ LIST_GROUPS = Operation(
     output=GroupList,
     query=(
         LIMIT,
-        Parameter(
+        QueryParameter(
             "cursor",
             "`next` of the previous page.",
             {"type": "string", "pattern": f"^{NAME}$"},
         ),
-        Parameter(
+        QueryParameter(
             "prefix",
             "Only groups whose names begin with this text; only where they are sorted by name.",
             {"type": "string", "pattern": f"^{NAME}$"},
         ),
-        Parameter(
+        QueryParameter(
             "q",
             "Only groups with this text in their name or description.",
             {"type": "string", "minLength": 1, "maxLength": 80},

@@ -9,10 +9,10 @@ from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.groups.groups import LIMIT, ONE, named_group
 from valetkey.authorization.operations.operation import (
     Button,
+    ButtonField,
     Call,
-    Field,
     Operation,
-    Parameter,
+    QueryParameter,
     Result,
     limit_of,
     on,
@@ -56,7 +56,7 @@ LIST_GROUP_MEMBERS = Operation(
     output=GroupMembers,
     query=(
         LIMIT,
-        Parameter(
+        QueryParameter(
             "cursor",
             "`next` of the previous page.",
             {"type": "string", "pattern": "^[1-9][0-9]{0,15}$"},
@@ -193,7 +193,7 @@ SET_USER_GROUPS = Operation(
             ),
             translatable("The groups are changed."),
             shown_for=on(UserState),
-            fields=(Field("groups", translatable("Groups")),),
+            fields=(ButtonField("groups", translatable("Groups")),),
         ),
     ),
 )

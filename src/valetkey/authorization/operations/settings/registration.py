@@ -2,7 +2,7 @@
 
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.registration import FreshInvitation, WantedInvitation
+from valetkey.authorization.actions.admin.registration import InvitationSecrets, WantedInvitation
 from valetkey.authorization.model.event.clients import InvitationIssued, InvitationWithdrawn
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
@@ -20,7 +20,7 @@ from valetkey.authorization.operations.server_records import (
     RegistrationShown,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, Settings
 from valetkey.kernel.moment import Lifetime
@@ -43,7 +43,7 @@ def list_invitations(tx: Transaction, call: Call) -> Invitations:
 def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError, ...]:
     """Issue a registration token."""
     body = call.input(InvitationWanted)
-    fresh = FreshInvitation(call.new_id("in"), call.new_secret(Prefix.INVITATION))
+    fresh = InvitationSecrets(call.new_id("in"), call.new_secret(Prefix.INVITATION))
     wanted = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
     key = call.services.fingerprints
     made = registration.invite(tx, call.actor, key, wanted, fresh, call.now)
@@ -66,7 +66,7 @@ def withdraw_invitation(tx: Transaction, call: Call) -> None:
         )
 
 
-def _shown(each: Invitation) -> InvitationShown:
+def _shown(each: InitialAccessToken) -> InvitationShown:
     return InvitationShown(each.id, each.note, each.uses_left, each.created_at, each.expires_at)
 
 

@@ -9,9 +9,9 @@ from typing import cast
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.client_authentication.method import (
+    ClientProof,
     Method,
     Presented,
-    Proof,
     ProofInputs,
     not_proven,
 )
@@ -72,7 +72,7 @@ def verify_assertion(
     means: ProofInputs,
     method: AuthenticationMethod,
     verify: Callable[[str], jwt.Claims],
-) -> Proof | Refusal:
+) -> ClientProof | Refusal:
     """Return the proof by an assertion of this client that `verify` accepts, or why not."""
     if presented.parameters.get("client_assertion_type") != TYPE:
         return not_proven("assertion.type", TYPE, "another type")
@@ -103,7 +103,7 @@ def verify_assertion(
         payload="",
         expires_at=Instant(expires_at + LEEWAY + 1),
     )
-    return Proof(mark)
+    return ClientProof(mark)
 
 
 def _member(presented: Presented, part: int, name: str) -> object:
@@ -118,7 +118,9 @@ def _is_secret_jwt(presented: Presented) -> bool:
     return is_shown(presented) and is_shared(presented)
 
 
-def _proves_secret_jwt(presented: Presented, client: Client, means: ProofInputs) -> Proof | Refusal:
+def _proves_secret_jwt(
+    presented: Presented, client: Client, means: ProofInputs
+) -> ClientProof | Refusal:
     def verify(token: str) -> jwt.Claims:
         return mac.verify_shared(
             token,
@@ -154,7 +156,7 @@ def _is_private_key_jwt(presented: Presented) -> bool:
 
 def _proves_private_key_jwt(
     presented: Presented, client: Client, means: ProofInputs
-) -> Proof | Refusal:
+) -> ClientProof | Refusal:
     registered = client.openid.token_endpoint_auth_signing_alg
 
     def verify(token: str) -> jwt.Claims:

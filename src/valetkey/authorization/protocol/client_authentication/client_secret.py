@@ -12,9 +12,9 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.protocol.client_authentication.method import (
     Basic,
+    ClientProof,
     Method,
     Presented,
-    Proof,
     ProofInputs,
     claimed_id,
     not_proven,
@@ -74,7 +74,7 @@ def _recognises(presented: Presented) -> bool:
     return by_header or "client_secret" in presented.parameters
 
 
-def _proves(presented: Presented, client: Client, means: ProofInputs) -> Proof | Refusal:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> ClientProof | Refusal:
     if presented.basic is not None:
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
     else:
@@ -98,7 +98,7 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> Proof |
         return not_proven("secret.place", registered, used)
     for secret in fitting:
         means.note_use(secret.id, presented.now)
-    return Proof(secrets=tuple(fitting))
+    return ClientProof(secrets=tuple(fitting))
 
 
 METHOD = Method(

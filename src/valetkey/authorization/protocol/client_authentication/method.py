@@ -52,7 +52,7 @@ class ProofInputs(Struct, frozen=True):
     note_use: Callable[[str, Instant], None]
 
 
-class Proof(Struct, frozen=True):
+class ClientProof(Struct, frozen=True):
     """What authenticated a client. `mark` can be used once: spend it in the transaction.
 
     `secrets` are those of the client's secrets that were sent.
@@ -67,7 +67,7 @@ class Authenticated(Struct, frozen=True):
 
     client: Client
     method: str
-    proof: Proof
+    proof: ClientProof
 
     @property
     def mark(self) -> Voucher | None:
@@ -91,7 +91,7 @@ class Method(Struct, frozen=True):
     label: str
     recognises: Callable[[Presented], bool]
     claims: Callable[[Presented], str]
-    proves: Callable[[Presented, Client, ProofInputs], Proof | Refusal]
+    proves: Callable[[Presented, Client, ProofInputs], ClientProof | Refusal]
     needs_keys: bool = False
     parameters: tuple[str, ...] = ()
     signing_algorithms: tuple[str, ...] = ()

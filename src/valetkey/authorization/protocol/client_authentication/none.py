@@ -7,9 +7,9 @@ secret may be omitted (section 2.3.1).
 
 from valetkey.authorization.model.register.client import AuthenticationMethod, Client
 from valetkey.authorization.protocol.client_authentication.method import (
+    ClientProof,
     Method,
     Presented,
-    Proof,
     ProofInputs,
     claimed_id,
     not_proven,
@@ -23,9 +23,9 @@ def _recognises(presented: Presented) -> bool:
     return False
 
 
-def _proves(presented: Presented, client: Client, means: ProofInputs) -> Proof | Refusal:
+def _proves(presented: Presented, client: Client, means: ProofInputs) -> ClientProof | Refusal:
     if client.authentication_method == AuthenticationMethod.NONE:
-        return Proof()
+        return ClientProof()
     return not_proven("unproven", client.authentication_method, "no proof")
 
 

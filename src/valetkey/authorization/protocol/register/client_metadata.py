@@ -24,8 +24,8 @@ from valetkey.authorization.model.register.fields import (
     Editor,
     Field,
     FieldRule,
-    Kind,
-    Unusable,
+    FieldType,
+    UnusableValue,
     declared,
 )
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -87,12 +87,12 @@ _PROVING = frozenset({"type", "key_set", "jwks_uri", "token_endpoint_auth_method
 _AUTH_METHOD = "token_endpoint_auth_method"
 _PORTAL, _SELF = STAFF | Editor.DEVELOPER, STAFF | Editor.CLIENT
 _staff = partial(FieldRule, editors=STAFF)
-_some_scopes = partial(_staff, Kind.SCOPES, unusable=Unusable.LEFT_OUT)
-_link = partial(FieldRule, Kind.LINK, RFC_7591, unusable=Unusable.LEFT_OUT)
-_choice = partial(FieldRule, Kind.CHOICE)
+_some_scopes = partial(_staff, FieldType.SCOPES, unusable=UnusableValue.LEFT_OUT)
+_link = partial(FieldRule, FieldType.LINK, RFC_7591, unusable=UnusableValue.LEFT_OUT)
+_choice = partial(FieldRule, FieldType.CHOICE)
 
 _NAME = FieldRule(
-    Kind.LINE,
+    FieldType.LINE,
     RFC_7591,
     label=translatable("Name"),
     hint=translatable("Users see this name on the consent page."),
@@ -101,27 +101,27 @@ _NAME = FieldRule(
     longest=80,
 )
 _DESCRIPTION = FieldRule(
-    Kind.LINE,
+    FieldType.LINE,
     editors=_PORTAL,
     label=translatable("Description"),
     hint=translatable("One sentence, for you and your team."),
     longest=500,
 )
-_REDIRECT_URIS = FieldRule(Kind.TEXTS, RFC_7591, label=translatable("Redirect URIs"))
+_REDIRECT_URIS = FieldRule(FieldType.TEXTS, RFC_7591, label=translatable("Redirect URIs"))
 _GRANT_TYPES = FieldRule(
-    Kind.GRANT_TYPES,
+    FieldType.GRANT_TYPES,
     RFC_7591,
     _SELF,
     translatable("Grant types"),
-    unusable=Unusable.LEFT_OUT_BESIDE_OTHERS,
+    unusable=UnusableValue.LEFT_OUT_BESIDE_OTHERS,
 )
 _SCOPES = FieldRule(
-    Kind.SCOPES,
+    FieldType.SCOPES,
     RFC_7591,
     label=translatable("Scopes"),
     member="scope",
     attribute="scope",
-    unusable=Unusable.LEFT_OUT,
+    unusable=UnusableValue.LEFT_OUT,
 )
 _SECURITY = translatable("Security profile")
 _PROFILE = _choice("", _PORTAL, _SECURITY, attribute="profile_name", choices=ProfileName)
@@ -133,7 +133,7 @@ _APPLICATION_TYPE = _choice(
     _SELF,
     translatable("Application type"),
     choices=ApplicationType,
-    unusable=Unusable.LEFT_OUT,
+    unusable=UnusableValue.LEFT_OUT,
 )
 _FORMAT = _choice("RFC 9068", STAFF, translatable("Access tokens"), choices=AccessTokenFormat)
 _METHOD = _choice(
@@ -143,7 +143,7 @@ _METHOD = _choice(
     member=_AUTH_METHOD,
     choices=tuple(BY_NAME),
 )
-_PKCE = FieldRule(Kind.FLAG, "RFC 7636", _PORTAL, translatable("Require PKCE"))
+_PKCE = FieldRule(FieldType.FLAG, "RFC 7636", _PORTAL, translatable("Require PKCE"))
 _LOGO = _link(
     label=translatable("Logo"),
     hint=translatable(
@@ -184,21 +184,23 @@ class ClientMetadata(Struct, frozen=True):
     """native for an app on a device, which may use a redirect URI with a scheme of its own."""
     access_token_format: Annotated[str, _FORMAT] = "jwt"
     """A jwt can be verified anywhere; a reference can be revoked everywhere at once."""
-    access_token_lifetime: Annotated[Lifetime | None, _staff(Kind.LIFETIME, longest=days(1))] = None
+    access_token_lifetime: Annotated[
+        Lifetime | None, _staff(FieldType.LIFETIME, longest=days(1))
+    ] = None
     """Lifetime of the app's access tokens; by default, `tokens.access_token_lifetime`."""
     authentication_method: Annotated[str, _METHOD] = ""
     """How the app authenticates; by default, this follows from its type and keys."""
-    key_set: Annotated[str, FieldRule(Kind.KEY_SET, RFC_7591, PROTOCOL, member="jwks")] = ""
+    key_set: Annotated[str, FieldRule(FieldType.KEY_SET, RFC_7591, PROTOCOL, member="jwks")] = ""
     """The app's public keys, as a JWK set."""
     requires_pkce: Annotated[bool, _PKCE] = False
     """Whether each request of the app must use PKCE; a public client always must."""
-    rotates_refresh_token: Annotated[bool, _staff(Kind.FLAG)] = False
+    rotates_refresh_token: Annotated[bool, _staff(FieldType.FLAG)] = False
     """Whether each use of a refresh token replaces it (RFC 9700 section 4.14.2)."""
-    ends_with_session: Annotated[bool, _staff(Kind.FLAG)] = False
+    ends_with_session: Annotated[bool, _staff(FieldType.FLAG)] = False
     """Whether the app's authorizations end with the user's session."""
-    exchanges_tokens_of: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
+    exchanges_tokens_of: Annotated[tuple[str, ...], _staff(FieldType.TEXTS)] = ()
     """Ids of the clients whose access tokens the app may exchange, beside its own (RFC 8693)."""
-    exchanges_for: Annotated[tuple[str, ...], _staff(Kind.TEXTS)] = ()
+    exchanges_for: Annotated[tuple[str, ...], _staff(FieldType.TEXTS)] = ()
     """Identifiers of the APIs for which the app may exchange tokens of others (RFC 8693)."""
     logo_uri: Annotated[str, _LOGO] = ""
     """URL of the app's logo, an image."""

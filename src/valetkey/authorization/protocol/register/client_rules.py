@@ -15,7 +15,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
     ProfileName,
 )
-from valetkey.authorization.model.register.fields import Field, Kind
+from valetkey.authorization.model.register.fields import Field, FieldType
 from valetkey.authorization.model.register.openid import AssertionAudience
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_metadata import (
@@ -235,14 +235,16 @@ def _fault(field: Field, metadata: ClientMetadata) -> MetadataError | None:
     """Return what is wrong with a field that its kind describes."""
     name, rule, value = field.name, field.rule, field.of(metadata)
     match rule.kind:
-        case Kind.LINE if not rule.shortest <= len(value) <= rule.longest or not _is_plain(value):
+        case FieldType.LINE if not rule.shortest <= len(value) <= rule.longest or not _is_plain(
+            value
+        ):
             code = "name.length" if rule.shortest else "text.length"
             return fault(name, code, least=rule.shortest, most=rule.longest)
-        case Kind.LINK if value and not is_link(value):
+        case FieldType.LINK if value and not is_link(value):
             return fault(name, "link.form")
-        case Kind.LIFETIME if value is not None and not 0 < value <= rule.longest:
+        case FieldType.LIFETIME if value is not None and not 0 < value <= rule.longest:
             return MetadataError(name, "from one second to one day")
-        case Kind.CHOICE if value not in (*rule.choices, field.default):
+        case FieldType.CHOICE if value not in (*rule.choices, field.default):
             return MetadataError(name, f"one of: {', '.join(rule.choices)}")
         case _:
             return None

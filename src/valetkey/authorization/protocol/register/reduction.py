@@ -8,7 +8,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.fields import LISTS, Field, Unusable
+from valetkey.authorization.model.register.fields import LISTS, Field, UnusableValue
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
     ClientMetadata,
@@ -78,7 +78,7 @@ def _places(faults: Faults) -> Mapping[str, Mapping[str, str]]:
 def _kept(field: Field, value: object, places: Collection[str]) -> object:
     """Return the value without its invalid entries; None if nothing of it can be kept."""
     rule = field.rule
-    if rule.unusable is Unusable.REFUSED:
+    if rule.unusable is UnusableValue.REFUSED:
         return value
     if rule.kind not in LISTS:
         return None
@@ -86,7 +86,7 @@ def _kept(field: Field, value: object, places: Collection[str]) -> object:
     kept = tuple(each for number, each in enumerate(entries) if str(number) not in places)
     if kept or not entries:
         return kept
-    return entries if rule.unusable is Unusable.LEFT_OUT_BESIDE_OTHERS else None
+    return entries if rule.unusable is UnusableValue.LEFT_OUT_BESIDE_OTHERS else None
 
 
 def _told(name: str, value: object, places: Mapping[str, str]) -> Iterable[LeftOut]:

@@ -14,7 +14,7 @@ from valetkey.authorization.model.register.client import (
     ClientType,
     GrantTypeName,
 )
-from valetkey.authorization.model.register.fields import LISTS, Editor, Field, Kind
+from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.client_metadata import (
@@ -316,19 +316,19 @@ def _document(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_READERS: Mapping[Kind, Callable[[object], object]] = MappingProxyType(
+_READERS: Mapping[FieldType, Callable[[object], object]] = MappingProxyType(
     {
-        Kind.LINE: _text,
-        Kind.LINK: _text,
-        Kind.TEXT: _text,
-        Kind.CHOICE: _text,
-        Kind.TEXTS: _texts,
-        Kind.GRANT_TYPES: _texts,
-        Kind.SCOPES: _words,
-        Kind.FLAG: _flag,
-        Kind.WHOLE: _whole,
-        Kind.LIFETIME: _whole,
-        Kind.KEY_SET: _document,
+        FieldType.LINE: _text,
+        FieldType.LINK: _text,
+        FieldType.TEXT: _text,
+        FieldType.CHOICE: _text,
+        FieldType.TEXTS: _texts,
+        FieldType.GRANT_TYPES: _texts,
+        FieldType.SCOPES: _words,
+        FieldType.FLAG: _flag,
+        FieldType.WHOLE: _whole,
+        FieldType.LIFETIME: _whole,
+        FieldType.KEY_SET: _document,
     }
 )
 
@@ -340,9 +340,9 @@ def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
         value = field.of(metadata)
         if field.name == "response_types":
             value = value or possible
-        elif field.rule.kind is Kind.SCOPES:
+        elif field.rule.kind is FieldType.SCOPES:
             value = " ".join(value)
-        elif field.rule.kind is Kind.KEY_SET and value:
+        elif field.rule.kind is FieldType.KEY_SET and value:
             value = msgspec.json.decode(value)
         # This server stores "" where nothing was chosen.
         if field.name in _ALWAYS or value not in ("", (), None):

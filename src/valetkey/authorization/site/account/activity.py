@@ -40,7 +40,7 @@ _END = Instant(1 << 53)
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{1,60})", re.ASCII)
 
 
-class Kind(StrEnum):
+class ActivityKind(StrEnum):
     """The categories of events."""
 
     SIGN_IN = "sign_in"
@@ -50,7 +50,7 @@ class Kind(StrEnum):
 
 
 _TOLD = {
-    Kind.SIGN_IN: (
+    ActivityKind.SIGN_IN: (
         "session.started",
         "session.renewed",
         "session.ended",
@@ -61,7 +61,7 @@ _TOLD = {
         "device.forgotten",
         "device.stolen",
     ),
-    Kind.SECURITY: (
+    ActivityKind.SECURITY: (
         "password.changed",
         "password.removed",
         "passkey.added",
@@ -82,7 +82,7 @@ _TOLD = {
         "api_token.issued",
         "api_token.ended",
     ),
-    Kind.APPS: (
+    ActivityKind.APPS: (
         "consent.given",
         "consent.denied",
         "consent.withdrawn",
@@ -92,7 +92,7 @@ _TOLD = {
         "identity_assertion.redeemed",
         "grant.revoked",
     ),
-    Kind.ACCOUNT: (
+    ActivityKind.ACCOUNT: (
         "user.registered",
         "user.changed",
         "user.disabled",
@@ -115,7 +115,7 @@ _TOLD = {
     ),
 }
 
-LISTED: Mapping[str, Kind] = MappingProxyType(
+LISTED: Mapping[str, ActivityKind] = MappingProxyType(
     {name: kind for kind, names in _TOLD.items() for name in names}
 )
 """The events that the page lists; the text of each is in parts.html."""
@@ -164,7 +164,7 @@ class ActivityPage(Struct, frozen=True):
     lines: tuple[ActivityLine, ...]
     paging: Paging = ONE_PAGE
     #: The category that is listed; None for all.
-    kind: Kind | None = None
+    kind: ActivityKind | None = None
 
 
 class _EventData(msgspec.Struct):
@@ -234,7 +234,7 @@ def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list
 
 
 def read_activity(
-    tx: Transaction, uid: Uid, at: Instant, place: str, limit: int, kind: Kind | None = None
+    tx: Transaction, uid: Uid, at: Instant, place: str, limit: int, kind: ActivityKind | None = None
 ) -> Sequence[ActivityEntry]:
     """Return at most `limit` listed events before that position, newest first."""
     events = tx.events.of_person(uid, at, place, limit, kind)
@@ -262,8 +262,8 @@ def _event_data(event: EventRecord) -> _EventData:
     return msgspec.json.decode(event.data, type=_EventData)
 
 
-def _kind(text: str | None) -> Kind | None:
-    return Kind(text) if text in set(Kind) else None
+def _kind(text: str | None) -> ActivityKind | None:
+    return ActivityKind(text) if text in set(ActivityKind) else None
 
 
 def _parse(before: str) -> tuple[Instant, str]:

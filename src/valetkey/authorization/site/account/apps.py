@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import (
     ConnectedApp,
-    Permission,
+    GrantedScope,
     connected_apps,
     end_app,
     end_apps,
@@ -110,7 +110,7 @@ class EndAppsPage(Struct, frozen=True):
     apps: tuple[AppLine, ...]
 
 
-class Apps(Struct, frozen=True):
+class ConnectedAppListPages(Struct, frozen=True):
     """List connected apps; revoke the access of one or of all."""
 
     store: Store
@@ -235,7 +235,7 @@ def _line(
 
 
 def _permission(
-    text: ScopeText, app: ConnectedApp, permission: Permission, now: Instant
+    text: ScopeText, app: ConnectedApp, permission: GrantedScope, now: Instant
 ) -> PermissionLine:
     sentence = text.sentence
     used, since = permission.used_at, permission.watched_since
@@ -263,7 +263,7 @@ APP = f"{APPS}/app"
 _SHOWN = 20
 
 
-class Connection(Struct, frozen=True):
+class GrantLine(Struct, frozen=True):
     """One grant of the user, and the browser in which it was made, "" if unknown."""
 
     browser: str
@@ -290,10 +290,10 @@ class AppPage(Struct, frozen=True):
     self_registered: bool
     policy_url: str
     terms_url: str
-    connections: tuple[Connection, ...]
+    connections: tuple[GrantLine, ...]
 
 
-class App(Struct, frozen=True):
+class ConnectedAppPages(Struct, frozen=True):
     """Show one connected app."""
 
     store: Store
@@ -332,12 +332,12 @@ class App(Struct, frozen=True):
 
 def _connection(
     tx: Transaction, app: ConnectedApp, grant: Grant, here: str, now: Instant
-) -> Connection:
+) -> GrantLine:
     # Sessions are deleted after their end.
     given_in = grant.sid or grant.session_id
     session = tx.sessions.find_by_id(given_in) if given_in else None
     browser, system = ("", "") if session is None else browser_of(session.user_agent)
-    return Connection(
+    return GrantLine(
         browser=browser,
         system=system,
         since=When(grant.created_at, now),

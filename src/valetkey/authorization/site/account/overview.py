@@ -47,7 +47,7 @@ class Recommendation(StrEnum):
     SECOND_FACTOR = "second_factor"  # a password alone signs in
 
 
-class OverviewPage(Struct, frozen=True):
+class AccountOverviewPage(Struct, frozen=True):
     """The context of overview.html. Signing out posts `csrf` to `sign_out_action`."""
 
     template: ClassVar[str] = "account/overview.html"
@@ -71,7 +71,7 @@ class OverviewPage(Struct, frozen=True):
     lines: tuple[ActivityLine, ...] = ()
 
 
-class Overview(Struct, frozen=True):
+class AccountOverview(Struct, frozen=True):
     """Show the overview at the root, where visitors who are not signed in see another page."""
 
     store: Store
@@ -82,7 +82,7 @@ class Overview(Struct, frozen=True):
         # Each statement reads few rows, so the page needs no reporting transaction.
         return Show(await self.store.read(lambda tx: self._read(tx, signed_in, now)))
 
-    def _read(self, tx: Transaction, signed_in: SignedIn, now: Instant) -> OverviewPage:
+    def _read(self, tx: Transaction, signed_in: SignedIn, now: Instant) -> AccountOverviewPage:
         user, here = signed_in.user, signed_in.session
         seen_after = Instant(now - self.sessions.idle)
         read_summary = tx.users.summary(user.uid, here.id, seen_after, now, _MOST_SESSIONS)
@@ -90,7 +90,7 @@ class Overview(Struct, frozen=True):
         lines = latest_activity(tx, user.uid, _RECENT, now)
         summary, apps = read_summary(), read_apps()
         since = summary.password_set_at
-        return OverviewPage(
+        return AccountOverviewPage(
             sign_out_action=SIGN_OUT,
             person=shown_user(signed_in),
             connected=len(apps),

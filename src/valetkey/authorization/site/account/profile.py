@@ -39,7 +39,7 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store
-from valetkey.fetch.image import Unusable, portrait
+from valetkey.fetch.image import UnusableImage, portrait
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 from valetkey.web.offload import Offload
@@ -116,7 +116,7 @@ class ProfilePage(Struct, frozen=True):
     picture: PictureForms = PictureForms()
 
 
-class Profile(Struct, frozen=True):
+class ProfilePages(Struct, frozen=True):
     """Show and edit the profile of the signed-in user."""
 
     store: Store
@@ -253,7 +253,7 @@ _FORM = 64 * 1024
 class ProfilePicture(Struct, frozen=True):
     """The forms beside the picture on the profile page. `images` decodes uploads."""
 
-    profile: Profile
+    profile: ProfilePages
     images: Offload
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
@@ -273,7 +273,7 @@ class ProfilePicture(Struct, frozen=True):
             return await self.profile.refuse_picture(request, PictureFault.LARGE)
         try:
             image = await self.images.run(portrait, file.content)
-        except Unusable as failure:
+        except UnusableImage as failure:
             large = failure.check in {"image.pixels", "image.large", "image.scans"}
             fault = PictureFault.LARGE if large else PictureFault.UNUSABLE
             return await self.profile.refuse_picture(request, fault)

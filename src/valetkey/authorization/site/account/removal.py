@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
@@ -71,7 +71,7 @@ class Data(Struct, frozen=True):
     async def download(self, request: SignedInRequest) -> Outcome:
         """Send the export as a file."""
         now, session = request.now, request.session.id
-        origin = Origin(self.brands.current.name, self.browsers.issuer, self.api)
+        origin = ExportOrigin(self.brands.current.name, self.browsers.issuer, self.api)
 
         def export_own(tx: Transaction) -> bytes | None:
             asking = find_still_signed_in(tx, session, self.browsers.sessions, now)

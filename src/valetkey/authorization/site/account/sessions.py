@@ -8,9 +8,9 @@ from msgspec import Struct
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import SESSIONS
-from valetkey.authorization.layout.contexts import Proof, SessionLine, When
+from valetkey.authorization.layout.contexts import ProofMethod, SessionLine, When
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.page import (
     Act,
     Outcome,
@@ -46,7 +46,7 @@ class SessionsPage(Struct, frozen=True):
     all_ended: bool = False
 
 
-class Sessions(Struct, frozen=True):
+class SessionPages(Struct, frozen=True):
     """List the sessions of an account and end others."""
 
     store: Store
@@ -117,10 +117,10 @@ def _line(session: Session, request: SignedInRequest) -> SessionLine:
     )
 
 
-def _proof(methods: Collection[str]) -> Proof:
-    if Method.PASSWORD in methods:
+def _proof(methods: Collection[str]) -> ProofMethod:
+    if Amr.PASSWORD in methods:
         # The second factor is listed beside the password.
-        return Proof.PASSWORD if len(methods) == 1 else Proof.TWO_STEPS
-    if Method.HARDWARE_KEY in methods or Method.SOFTWARE_KEY in methods:
-        return Proof.PASSKEY
-    return Proof.ELSEWHERE
+        return ProofMethod.PASSWORD if len(methods) == 1 else ProofMethod.TWO_STEPS
+    if Amr.HARDWARE_KEY in methods or Amr.SOFTWARE_KEY in methods:
+        return ProofMethod.PASSKEY
+    return ProofMethod.ELSEWHERE

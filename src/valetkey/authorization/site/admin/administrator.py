@@ -17,9 +17,9 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.site.page import (
+    PageVisit,
     Requirement,
     SignedInRequest,
-    Visit,
     VisitorRequest,
     require_confirmed,
     signed_in_request,
@@ -169,7 +169,7 @@ def administrator_for(
     proof leads back, "" for the path of the request.
     """
 
-    async def requirement(visit: Visit) -> AdminRequest:
+    async def requirement(visit: PageVisit) -> AdminRequest:
         browsers, asked = visit.browsers, visit.request
         found = await browsers.signed_in(asked, polled=polled)
         if found is not None and not (

@@ -320,12 +320,12 @@ def confirmation(
 ) -> Page[AdminRequest]:
     """Return the page of the console that asks before these operations."""
     requires = buttons.requirement
-    return Confirmation(
+    return ConfirmationPages(
         path, requires, actor_of, buttons, services, subject, finish, shows_conflicts
     ).page()
 
 
-class Confirmation(Struct, Generic[R], frozen=True):
+class ConfirmationPages(Struct, Generic[R], frozen=True):
     """The page that asks before operations on one kind of thing, and runs them.
 
     `path` ends with the segment `act`; its other segments are arguments of the operations.

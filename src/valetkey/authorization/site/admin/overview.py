@@ -22,7 +22,7 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.words import translatable
 
 
-class FindingLine(Struct, frozen=True):
+class ConditionLine(Struct, frozen=True):
     """A condition to act on, in sentences to be translated and filled with `values`.
 
     `page` is a page of the documentation, `console` one of the console, each "" for none.
@@ -37,7 +37,7 @@ class FindingLine(Struct, frozen=True):
     console: str = ""
 
 
-class OverviewPage(Struct, frozen=True):
+class ConsoleOverviewPage(Struct, frozen=True):
     """Conditions to act on, numbers and charts."""
 
     template: ClassVar[str] = "admin/overview.html"
@@ -56,10 +56,10 @@ class OverviewPage(Struct, frozen=True):
     responses: Chart
     failures: Chart
     slowest: Chart
-    findings: Sequence[FindingLine] = ()
+    findings: Sequence[ConditionLine] = ()
 
 
-class Overview(Struct, frozen=True):
+class ConsoleOverview(Struct, frozen=True):
     """Show the first page of the console."""
 
     store: Store
@@ -88,7 +88,7 @@ class Overview(Struct, frozen=True):
         findings = await self.inspector.findings(now)
         dates, hours = [day_text(each.day) for each in found.days], found.hours
         times = [f"{each.hour % 24:02}:00" for each in hours]
-        page = OverviewPage(
+        page = ConsoleOverviewPage(
             people=_figure(found.people),
             clients=_figure(found.clients),
             grants=_figure(found.grants),
@@ -105,10 +105,10 @@ class Overview(Struct, frozen=True):
         return Show(page)
 
 
-def finding_line(finding: Finding) -> FindingLine:
+def finding_line(finding: Finding) -> ConditionLine:
     """Return the finding as the page shows it."""
     row = finding.condition
-    return FindingLine(
+    return ConditionLine(
         row.level is Level.ERROR,
         row.text,
         row.fix,

@@ -16,7 +16,7 @@ from valetkey.authorization.model.register.client import (
     GrantTypeName,
     ProfileName,
 )
-from valetkey.authorization.model.register.fields import Editor, Field, Kind
+from valetkey.authorization.model.register.fields import Editor, Field, FieldType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
@@ -67,7 +67,9 @@ def by_field(faults: Iterable[MetadataError]) -> Mapping[str, Sentence]:
 
 
 _TEXTS = tuple(
-    each for each in fields_of(Editor.DEVELOPER) if each.rule.kind in {Kind.LINE, Kind.LINK}
+    each
+    for each in fields_of(Editor.DEVELOPER)
+    if each.rule.kind in {FieldType.LINE, FieldType.LINK}
 )
 _VERSIONED = (*fields_of(Editor.DEVELOPER), FIELDS["grant_types"])
 _VERSION = re.compile(rf"[0-9a-f]{{8}}(?:\.[0-9a-f]{{8}}){{{len(_VERSIONED) - 1}}}")

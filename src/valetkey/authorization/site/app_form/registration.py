@@ -97,7 +97,7 @@ class RegisteredPage(Struct, frozen=True):
     app: object = None
 
 
-class Registered(Struct, frozen=True):
+class NewApp(Struct, frozen=True):
     """A new app: its page, and its secret, "" if it has none; `head` is `app` in templates."""
 
     name: str
@@ -106,7 +106,7 @@ class Registered(Struct, frozen=True):
     head: object = None
 
 
-Registration = Registered | Faults | RegistrationDenial | SeeOther
+Registration = NewApp | Faults | RegistrationDenial | SeeOther
 """The result of a registration; a repeated submit is a redirect to the app."""
 
 
@@ -188,14 +188,14 @@ class AppRegistration(Struct, Generic[R], frozen=True):
                 return made
             case RegistrationDenial():
                 return self._choose(made)
-            case Registered():
+            case NewApp():
                 return self._registered(made, app, client_id, preset)
             case faults:
                 shown = forms.shown(app, kind_of(app), faults=faults)
                 return self._form(request, shown, client_id, preset, self.fault_status)
 
     def _registered(
-        self, made: Registered, app: ClientMetadata, client_id: str, preset: Preset | None
+        self, made: NewApp, app: ClientMetadata, client_id: str, preset: Preset | None
     ) -> Show:
         issuer, secret, files = self.issuer, made.secret, tuple[ConfigurationFile, ...]()
         if preset is not None:

@@ -35,10 +35,10 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     Requirement,
     SeeOther,
     Show,
-    Visit,
     VisitorRequest,
     visitor_request,
 )
@@ -84,7 +84,7 @@ class ChangedPart(StrEnum):
     PLACE = "place"  # the redirect URI
 
 
-class Change(Struct, frozen=True):
+class ChangeShown(Struct, frozen=True):
     """One change of the app; `before` is the previous value, empty if it is not shown."""
 
     part: ChangedPart
@@ -135,7 +135,7 @@ class ConsentPage(Struct, frozen=True):
     #: Where access can be ended earlier; empty while there is no such page.
     account_url: str = ""
     claims: tuple[ClaimLine, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ChangeShown, ...] = ()
     #: The person pressed Allow with every box cleared.
     nothing_chosen: bool = False
 
@@ -219,7 +219,7 @@ class ConsentPages(Struct, frozen=True):
     def _asked(self, otherwise: str) -> Requirement[ConsentRequest]:
         """Require a signed-in user with a pending request; others go to `otherwise`."""
 
-        async def requirement(visit: Visit) -> ConsentRequest:
+        async def requirement(visit: PageVisit) -> ConsentRequest:
             form = visit.form()
             pending = await open_pending(self.server, visit.request)
             found, interaction = pending.signed_in, pending.interaction
@@ -296,7 +296,7 @@ def _before(pending: Pending) -> Consent | None:
     return None if pending.state.person is None else pending.state.person.consent
 
 
-def changes_since(consent: Consent | None, client: Client) -> tuple[Change, ...]:
+def changes_since(consent: Consent | None, client: Client) -> tuple[ChangeShown, ...]:
     """Return the changes of the app's appearance since the user's consent."""
     if consent is None:
         return ()
@@ -304,13 +304,13 @@ def changes_since(consent: Consent | None, client: Client) -> tuple[Change, ...]
     after = client.appearance.split("\n")
     if before == after or len(before) != len(after):
         return ()
-    changes: list[Change] = []
+    changes: list[ChangeShown] = []
     if before[0] != after[0]:
-        changes.append(Change(ChangedPart.NAME, before[0]))
+        changes.append(ChangeShown(ChangedPart.NAME, before[0]))
     if before[1] != after[1]:
-        changes.append(Change(ChangedPart.LOGO))
+        changes.append(ChangeShown(ChangedPart.LOGO))
     if before[2:4] != after[2:4]:
-        changes.append(Change(ChangedPart.TERMS))
+        changes.append(ChangeShown(ChangedPart.TERMS))
     if before[4] != after[4]:
-        changes.append(Change(ChangedPart.PLACE))
+        changes.append(ChangeShown(ChangedPart.PLACE))
     return tuple(changes)

@@ -19,10 +19,10 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
     SignedInRequest,
-    Visit,
     not_found,
     require_confirmed,
     signed_in,
@@ -79,7 +79,7 @@ class AppRequest(SignedInRequest, frozen=True, kw_only=True):
         return head_of(self.app)
 
 
-async def member_of_app(visit: Visit) -> AppRequest:
+async def member_of_app(visit: PageVisit) -> AppRequest:
     """Require that the user is in the team of the app that the path names.
 
     Refused (not found), in the same words for an app of others and for none.
@@ -88,7 +88,7 @@ async def member_of_app(visit: Visit) -> AppRequest:
     return await member_of(visit, request, decoded(request.arguments["client_id"]))
 
 
-async def owner_of_app(visit: Visit) -> AppRequest:
+async def owner_of_app(visit: PageVisit) -> AppRequest:
     """Require that the user owns the app. Refused (forbidden) for other members of its team."""
     found = await member_of_app(visit)
     if not found.app.membership.owns:
@@ -96,7 +96,7 @@ async def owner_of_app(visit: Visit) -> AppRequest:
     return found
 
 
-async def member_of(visit: Visit, request: SignedInRequest, client_id: str) -> AppRequest:
+async def member_of(visit: PageVisit, request: SignedInRequest, client_id: str) -> AppRequest:
     """Require that the user is in the team of this app, "" for none."""
     uid = request.user.uid
     app = None
@@ -115,7 +115,7 @@ async def member_of(visit: Visit, request: SignedInRequest, client_id: str) -> A
     )
 
 
-async def confirmed_at(visit: Visit, request: AppRequest, section: str) -> AppRequest:
+async def confirmed_at(visit: PageVisit, request: AppRequest, section: str) -> AppRequest:
     """Require recent authentication as well; the user returns to this page of the app."""
     await require_confirmed(visit.browsers, request, request.head.at(section))
     return request
@@ -272,5 +272,5 @@ class DeleteApp(Struct, frozen=True):
         return Show(context, _UNPROCESSABLE if wrong else 200)
 
 
-async def _may_delete(visit: Visit) -> AppRequest:
+async def _may_delete(visit: PageVisit) -> AppRequest:
     return await confirmed_at(visit, await owner_of_app(visit), "delete")

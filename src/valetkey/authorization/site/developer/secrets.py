@@ -27,16 +27,16 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     not_found,
 )
 from valetkey.authorization.site.shown_once import (
     COPIED,
     NEW_SECRET,
     NewSecretPage,
-    Shown,
+    ShownValue,
 )
 from valetkey.authorization.storage.register.secrets import SecretSummary
 from valetkey.authorization.storage.transaction import Store
@@ -83,7 +83,7 @@ def new_secret_page(app: AppHead, secret: str, overlap: Overlap | None) -> NewSe
         title=NEW_SECRET,
         back=app.at("secrets"),
         above="",
-        copied=(Shown("client-secret", secret, translatable("Copy the client secret")),),
+        copied=(ShownValue("client-secret", secret, translatable("Copy the client secret")),),
         before=(_COPY_NOW,),
         after=(_DEPLOY[overlap], _STORE),
         done=COPIED,
@@ -203,7 +203,7 @@ class Secrets(Struct, frozen=True):
         return Show(context, _CONFLICT if trouble else 200)
 
 
-async def _may_manage(visit: Visit) -> AppRequest:
+async def _may_manage(visit: PageVisit) -> AppRequest:
     member = await member_of_app(visit)
     if not member.client.has_secret:
         raise not_found("app")

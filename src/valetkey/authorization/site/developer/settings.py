@@ -31,8 +31,8 @@ from valetkey.authorization.site.app_form.form import (
 )
 from valetkey.authorization.site.app_form.registration import (
     AppRegistration,
+    NewApp,
     NewIds,
-    Registered,
     Registration,
 )
 from valetkey.authorization.site.developer.app import (
@@ -286,5 +286,5 @@ class RegisterApp(Struct, frozen=True):
             return SeeOther(AppHead(client_id, "").at())
         if isinstance(made, TeamApp):
             head = head_of(made)
-            return Registered(head.name, head.at(), "" if secret is None else secret.reveal(), head)
+            return NewApp(head.name, head.at(), "" if secret is None else secret.reveal(), head)
         return made

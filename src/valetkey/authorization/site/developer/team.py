@@ -27,9 +27,9 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     not_found,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -221,17 +221,17 @@ class Team(Struct, frozen=True):
         return Show(context, _CONFLICT if trouble else 200)
 
 
-async def _may_see(visit: Visit) -> AppRequest:
+async def _may_see(visit: PageVisit) -> AppRequest:
     member = await member_of_app(visit)
     # Owners confirm before the form is shown: what they type into it must not be lost.
     return await confirmed_at(visit, member, "team") if member.app.membership.owns else member
 
 
-async def _may_change(visit: Visit) -> AppRequest:
+async def _may_change(visit: PageVisit) -> AppRequest:
     return await confirmed_at(visit, await owner_of_app(visit), "team")
 
 
-async def _confirmed_member(visit: Visit) -> AppRequest:
+async def _confirmed_member(visit: PageVisit) -> AppRequest:
     return await confirmed_at(visit, await member_of_app(visit), "team")
 
 

@@ -30,7 +30,7 @@ from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.resource import described, grantable, plain
 from valetkey.authorization.site.consent.consent import (
     NO_DECISION,
-    Change,
+    ChangeShown,
     ScopeLine,
     changes_since,
     required_of,
@@ -93,7 +93,7 @@ class ConfirmDevicePage(Struct, frozen=True):
     app: AskingApp
     person: CurrentUser
     scopes: tuple[ScopeLine, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeShown, ...]
     #: When and from which IP address the device asked, "" if that is unknown or not recorded.
     asked: When
     asked_from: str

@@ -30,7 +30,7 @@ from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import content_language, viewer_of
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
@@ -39,7 +39,7 @@ from valetkey.web.paths import WRONG_HOST
 from valetkey.web.router import NO_ROUTE
 
 
-class Reader(StrEnum):
+class RemedyAudience(StrEnum):
     """The audience of a remedy."""
 
     VISITOR = "visitor"
@@ -50,7 +50,7 @@ class Reader(StrEnum):
 class Remedy(Struct, frozen=True):
     """The remedy for an error, in one or two sentences for one kind of reader."""
 
-    reader: Reader
+    reader: RemedyAudience
     advice: str
     #: The command that helps, without `valetkey`; "" for none.
     command: str = ""
@@ -110,7 +110,7 @@ class ProblemPage(Struct, frozen=True):
 
     code: ErrorCode
     sentence: str
-    reader: Reader
+    reader: RemedyAudience
     #: "VK-7F3K-9QXM-2RTD": what `valetkey explain` takes; empty when no record was kept.
     reference: str = ""
     #: An app's request was refused, and its team can read the record.
@@ -141,7 +141,7 @@ def is_page(path: str) -> bool:
 class RefuseWithPage(Struct, frozen=True):
     """Refuse with a page, for routes that people visit. `keeps_path` is as in ClientRefusal."""
 
-    decisions: DecisionQueue
+    decisions: ClientDecisionQueue
     brands: CurrentBrand
     issuer: str
     keeps_path: bool = True
@@ -195,14 +195,14 @@ class RefuseUnknownPath(Struct, frozen=True):
         return self.programs(request, refusal)
 
 
-def _reader(request: Request, refusal: Refusal) -> Reader:
+def _reader(request: Request, refusal: Refusal) -> RemedyAudience:
     by_code = refusal.code in {ErrorCode.NOT_FOUND, ErrorCode.SLOW_DOWN}
     if by_code or refusal.check.startswith(_BY_VISITOR):
-        return Reader.VISITOR
+        return RemedyAudience.VISITOR
     reader = TEXTS[refusal.code].remedies[0].reader
     # Apps do not redirect users to these pages.
-    no_app = reader is Reader.DEVELOPER and request.path.startswith(_OWN_PAGES)
-    return Reader.VISITOR if no_app else reader
+    no_app = reader is RemedyAudience.DEVELOPER and request.path.startswith(_OWN_PAGES)
+    return RemedyAudience.VISITOR if no_app else reader
 
 
 class QueryStringPage(Struct, frozen=True):

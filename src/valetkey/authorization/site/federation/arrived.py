@@ -24,8 +24,8 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     Show,
-    Visit,
     VisitorRequest,
     visitor_request,
 )
@@ -128,7 +128,7 @@ class UpstreamSignUp(Struct, frozen=True):
         status = _CONFLICT if made is None else _BAD_REQUEST
         return await self._page(request, username, name, faults=faults, status=status)
 
-    async def _arrived(self, visit: Visit) -> UnlinkedIdentityRequest:
+    async def _arrived(self, visit: PageVisit) -> UnlinkedIdentityRequest:
         """Require that a provider authenticated the visitor. Raises Interrupt otherwise."""
         it = visitor_request(visit, visit.form(), PURPOSE)
         unlinked = self.federation.unlinked(it.request)

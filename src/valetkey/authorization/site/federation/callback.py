@@ -46,9 +46,9 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     VisitorRequest,
     anyone,
     require_confirmed,
@@ -96,7 +96,7 @@ _ANSWERED = (*_PARAMETERS, "state")
 _LONGEST_ANSWER = 8_000
 
 
-async def _redirect_to_get(visit: Visit) -> VisitorRequest:
+async def _redirect_to_get(visit: PageVisit) -> VisitorRequest:
     """Turn a response with `form_post` into one in the query.
 
     Browsers do not send our cookies with a form of another site, but with the redirect after it.
@@ -276,7 +276,7 @@ class ProviderRedirect(Struct, frozen=True):
             request.request, request.provider, request.pending_sign_in, request.state
         )
 
-    async def _start_request(self, visit: Visit) -> UpstreamSignInRequest:
+    async def _start_request(self, visit: PageVisit) -> UpstreamSignInRequest:
         """Require a link from a page of this server: to sign in, or to link an account."""
         request, cookies = visit.request, visit.browsers.cookies
         provider, query = self.federation.provider(request), read_query(request.query)
@@ -298,7 +298,7 @@ class ProviderRedirect(Struct, frozen=True):
         )
 
     async def _sign_in(
-        self, visit: Visit, query: Form, browser: str, pending_sign_in: UpstreamSignIn
+        self, visit: PageVisit, query: Form, browser: str, pending_sign_in: UpstreamSignIn
     ) -> UpstreamSignIn:
         sealed, fresh, about = query.get("interaction") or "", False, ""
         if sealed:
@@ -316,7 +316,7 @@ class ProviderRedirect(Struct, frozen=True):
         )
 
     async def _connect(
-        self, visit: Visit, query: Form, browser: str, pending_sign_in: UpstreamSignIn
+        self, visit: PageVisit, query: Form, browser: str, pending_sign_in: UpstreamSignIn
     ) -> UpstreamSignIn:
         request = await signed_in(visit)
         self._check(query, browser, pending_sign_in.errand, request.session.id)

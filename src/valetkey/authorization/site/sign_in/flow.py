@@ -34,9 +34,9 @@ from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
 from valetkey.authorization.site.page import (
+    PageVisit,
     Requirement,
     SeeOther,
-    Visit,
     VisitorRequest,
     visitor_request,
 )
@@ -101,7 +101,7 @@ class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
         return "" if pending is None else pending.authorization.returns.redirect_uri
 
 
-class Step(Ticket, frozen=True, array_like=True, kw_only=True):
+class SignInStep(Ticket, frozen=True, array_like=True, kw_only=True):
     """Proof of the first factor, bound to browser, return target (`way`) and password."""
 
     way: str
@@ -149,7 +149,7 @@ class SignInFlow(Struct, frozen=True):
     def visitor(self, purpose: str) -> Requirement[TargetRequest]:
         """Require a valid return target; a form is bound to it."""
 
-        async def requirement(visit: Visit) -> TargetRequest:
+        async def requirement(visit: PageVisit) -> TargetRequest:
             form = visit.form()
             target = await self.target_of(visit.request)
             it = visitor_request(
@@ -274,7 +274,7 @@ class SignInFlow(Struct, frozen=True):
         wanted: SecondFactorNeeded,
         methods: tuple[str, ...],
     ) -> SeeOther:
-        step = Step(
+        step = SignInStep(
             uid=wanted.user.uid,
             browser=self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
             or "",
@@ -286,17 +286,17 @@ class SignInFlow(Struct, frozen=True):
         sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
         return SeeOther(target.address_of(SECOND_FACTOR), (self.server.cookies.step.set(sealed),))
 
-    def step(self, request: Request, target: ReturnTarget) -> Step | None:
+    def step(self, request: Request, target: ReturnTarget) -> SignInStep | None:
         """Return the proof of the first factor for this browser and target; None without one."""
         text = self.server.cookies.step.read(request)
-        step = open_ticket(text, Step, _PURPOSE, self.server.keyring.sealer, STEP, request.at)
+        step = open_ticket(text, SignInStep, _PURPOSE, self.server.keyring.sealer, STEP, request.at)
         browser = self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
         if step is None or browser is None or not same(step.browser, browser):
             return None
         # A form of an interaction that begins again belongs to the one before.
         return step if same(step.way, target.form_about or _name(target)) else None
 
-    def still(self, tx: Transaction, step: Step) -> User | None:
+    def still(self, tx: Transaction, step: SignInStep) -> User | None:
         """Return and lock the user of the proof, if password and account are unchanged."""
         tx.users.hold_alone(Uid(step.uid))
         user = tx.users.find(Uid(step.uid))

@@ -20,16 +20,16 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     retry_after,
     visitor_request,
 )
 from valetkey.authorization.site.sign_in.flow import (
     SignInComplete,
     SignInFlow,
-    Step,
+    SignInStep,
     TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -78,7 +78,7 @@ _TOO_MANY = 429
 class StepRequest(TargetRequest, frozen=True, kw_only=True):
     """A request of a user who proved the first factor, with the second factors of their account."""
 
-    step: Step
+    step: SignInStep
     user: User
     passkeys: tuple[Passkey, ...]
     has_code: bool
@@ -140,7 +140,7 @@ class SecondFactor(Struct, frozen=True):
             return self._page(request, wrong, met.wait)
         return flow.continue_to(came, target, fresh, met)
 
-    async def _begun(self, visit: Visit) -> StepRequest:
+    async def _begun(self, visit: PageVisit) -> StepRequest:
         """Require proof of the first factor. Raises Interrupt, to the sign-in page, without it."""
         flow, form = self.flow, visit.form()
         target = await flow.target_of(visit.request)

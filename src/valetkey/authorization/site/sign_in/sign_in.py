@@ -12,7 +12,7 @@ from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -29,7 +29,7 @@ from valetkey.authorization.site.sign_in.flow import (
     TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUp
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.words import translatable
 
@@ -91,12 +91,12 @@ def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[Provider
     return ()
 
 
-class SignIn(Struct, frozen=True):
+class SignInPages(Struct, frozen=True):
     """Sign in with a password or a passkey, with or without the request of an app."""
 
     flow: SignInFlow
     password: PasswordSignIn
-    sign_up: SignUp
+    sign_up: SignUpMode
     buttons: Buttons = no_buttons
 
     def pages(self) -> tuple[AnyPage, ...]:
@@ -121,7 +121,7 @@ class SignIn(Struct, frozen=True):
         if "credential" in form:
             return await self._by_passkey(request, form.get("credential") or "")
         username, came = form.get("username") or "", request.request
-        fresh, by = flow.fresh(came), (Method.PASSWORD.value,)
+        fresh, by = flow.fresh(came), (Amr.PASSWORD.value,)
         met: list[SignInComplete | SecondFactorNeeded] = []
         user = await self.password.authenticate(
             username,
@@ -182,7 +182,7 @@ class SignIn(Struct, frozen=True):
             else "",
             wait=wait,
             forgotten_url=FORGOTTEN,
-            sign_up_url=target.address_of(SIGN_UP) if self.sign_up is SignUp.OPEN else "",
+            sign_up_url=target.address_of(SIGN_UP) if self.sign_up is SignUpMode.OPEN else "",
             providers=self.buttons(browser, target.about, target.sealed, target.to),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED

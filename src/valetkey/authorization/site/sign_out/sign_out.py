@@ -26,9 +26,9 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     VisitorRequest,
     visitor_request,
 )
@@ -163,11 +163,11 @@ class SignOutPages(Struct, frozen=True):
             return _signed_out(way, frames, forget)
         return SeeOther(way.returns_to or SIGN_OUT, forget)
 
-    async def _alone(self, visit: Visit) -> SignOutRequest:
+    async def _alone(self, visit: PageVisit) -> SignOutRequest:
         return await sign_out_request(visit, NOWHERE)
 
 
-async def sign_out_request(visit: Visit, way: SignOutTarget) -> SignOutRequest:
+async def sign_out_request(visit: PageVisit, way: SignOutTarget) -> SignOutRequest:
     """Find the session that the visitor may end, and prepare the form that ends it."""
     browsers, request = visit.browsers, visit.request
     found = await browsers.signed_in(request)
@@ -181,7 +181,7 @@ async def sign_out_request(visit: Visit, way: SignOutTarget) -> SignOutRequest:
     )
 
 
-async def _pressed(visit: Visit) -> SignOutRequest:
+async def _pressed(visit: PageVisit) -> SignOutRequest:
     """Require that the form came from a page of this server, in this browser."""
     form = visit.form() or Form({})
     way, session = SignOutTarget.of(form), await _unended(visit)
@@ -195,7 +195,7 @@ async def _pressed(visit: Visit) -> SignOutRequest:
     )
 
 
-async def _unended(visit: Visit) -> Session | None:
+async def _unended(visit: PageVisit) -> Session | None:
     browsers, now = visit.browsers, visit.request.at
     cookie = browsers.cookies.session(visit.request)
     if not cookie:
@@ -241,7 +241,7 @@ class Logout(Struct, frozen=True):
         act = Act(show, opaque=PARAMETERS, foreign=True)
         return (Page(LOGOUT, self._asked, show, act, step=True),)
 
-    async def _asked(self, visit: Visit) -> SignOutRequest:
+    async def _asked(self, visit: PageVisit) -> SignOutRequest:
         """Judge the request of the app; without a user, `show` redirects back to it.
 
         Browsers do not send our cookies with a form of another site, so a visitor without a session

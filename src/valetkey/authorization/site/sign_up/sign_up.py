@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.invitations import Invitations
+from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.sign_up import (
     Confirmation,
     ConfirmationSent,
@@ -24,7 +24,7 @@ from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,
@@ -54,7 +54,7 @@ from valetkey.authorization.site.sign_in.flow import (
     TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUp as Mode
+from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, Request
@@ -128,7 +128,7 @@ class CreateAccount(Struct, frozen=True):
 
     flow: SignInFlow
     sign_up: SignUp
-    invitations: Invitations
+    invitations: PeopleInvitations
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the pages of this feature."""
@@ -246,7 +246,7 @@ class CreateAccount(Struct, frozen=True):
         self, request: Request, fresh: PreparedSignIn, entered: list[SignInComplete]
     ) -> Enter:
         def enter(tx: Transaction, user: User) -> None:
-            entered.append(self.flow.enter(tx, request, fresh, user, (Method.PASSWORD.value,)))
+            entered.append(self.flow.enter(tx, request, fresh, user, (Amr.PASSWORD.value,)))
 
         return enter
 
@@ -257,16 +257,16 @@ class CreateAccount(Struct, frozen=True):
 
     async def _invited(self, request: VisitorRequest) -> str:
         link, now = link_in(request), request.now
-        if not link or self.sign_up.mode is Mode.OFF:
+        if not link or self.sign_up.mode is SignUpMode.OFF:
             return ""
         store = self.flow.server.store
         return await store.read(lambda tx: self.invitations.find(tx, link, now))
 
     def _is_open(self, invited: str) -> bool:
-        return self.sign_up.mode is Mode.OPEN or bool(invited)
+        return self.sign_up.mode is SignUpMode.OPEN or bool(invited)
 
     def _closed(self, request: TargetRequest) -> Show:
-        by_invitation = self.sign_up.mode is Mode.INVITATION
+        by_invitation = self.sign_up.mode is SignUpMode.INVITATION
         return Show(SignUpClosedPage(request.target.address_of(SIGN_IN), by_invitation), _CLOSED)
 
 

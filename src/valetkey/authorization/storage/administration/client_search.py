@@ -18,17 +18,17 @@ MOST_LOOKED_AT = 2_000
 _BATCH = 200
 
 
-class Cursor(Struct, frozen=True):
+class TimeCursor(Struct, frozen=True):
     """A position in a list: before that time, or at it and before that id."""
 
     at: Instant
     id: str
 
 
-END = Cursor(Instant(1 << 53), "")
+END = TimeCursor(Instant(1 << 53), "")
 """The position before which every client lies."""
 
-BEGINNING = Cursor(Instant(-1), "")
+BEGINNING = TimeCursor(Instant(-1), "")
 """The position after which every client lies."""
 
 
@@ -51,9 +51,9 @@ class ClientLine(Struct, frozen=True):
     """
 
     @property
-    def place(self) -> Cursor:
+    def place(self) -> TimeCursor:
         """Return the position after this client."""
-        return Cursor(self.created_at, self.id)
+        return TimeCursor(self.created_at, self.id)
 
     @property
     def is_legacy(self) -> bool:
@@ -91,7 +91,7 @@ class ClientSearchResult(Struct, frozen=True):
     """The clients found, and the position to continue from, if there may be more."""
 
     lines: Sequence[ClientLine]
-    after: Cursor | None
+    after: TimeCursor | None
 
 
 class ClientSearch(Struct, frozen=True):
@@ -102,7 +102,7 @@ class ClientSearch(Struct, frozen=True):
     def page(
         self,
         wanted: ClientFilter,
-        place: Cursor,
+        place: TimeCursor,
         limit: int,
         order: ListOrder = ListOrder.NEWEST,
     ) -> ClientSearchResult:
@@ -168,7 +168,7 @@ class ClientSearch(Struct, frozen=True):
         )
         return row is not None
 
-    def _lines(self, place: Cursor, order: ListOrder) -> Iterator[ClientLine]:
+    def _lines(self, place: TimeCursor, order: ListOrder) -> Iterator[ClientLine]:
         # Every other order begins after nothing.
         start = place if place != END or order is ListOrder.NEWEST else BEGINNING
         read = {
@@ -184,7 +184,7 @@ class ClientSearch(Struct, frozen=True):
                 return
             start = lines[-1].place
 
-    def _newest(self, before: Cursor) -> Sequence[ClientLine]:
+    def _newest(self, before: TimeCursor) -> Sequence[ClientLine]:
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE (created_at < :at OR (created_at = :at AND id < :id))"
@@ -194,7 +194,7 @@ class ClientSearch(Struct, frozen=True):
             limit=_BATCH,
         )
 
-    def _oldest(self, after: Cursor) -> Sequence[ClientLine]:
+    def _oldest(self, after: TimeCursor) -> Sequence[ClientLine]:
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE (created_at > :at OR (created_at = :at AND id > :id))"
@@ -204,7 +204,7 @@ class ClientSearch(Struct, frozen=True):
             limit=_BATCH,
         )
 
-    def _by_name(self, after: Cursor) -> Sequence[ClientLine]:
+    def _by_name(self, after: TimeCursor) -> Sequence[ClientLine]:
         return _LINES.all(
             self.db,
             "SELECT * FROM clients WHERE lower(name) >= :name AND (lower(name) > :name OR id > :id)"
@@ -214,7 +214,7 @@ class ClientSearch(Struct, frozen=True):
             limit=_BATCH,
         )
 
-    def _by_name_descending(self, before: Cursor) -> Sequence[ClientLine]:
+    def _by_name_descending(self, before: TimeCursor) -> Sequence[ClientLine]:
         name = self._name_of(before)
         if name is None:
             return _LINES.all(
@@ -231,7 +231,7 @@ class ClientSearch(Struct, frozen=True):
             limit=_BATCH,
         )
 
-    def _name_of(self, place: Cursor) -> str | None:
+    def _name_of(self, place: TimeCursor) -> str | None:
         # The database folds the name, because its index does: Python folds other letters.
         row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=place.id)
         return None if row is None else str(row[0])

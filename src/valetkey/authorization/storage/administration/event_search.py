@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import LARGEST_UID
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.records import SHOWN_EVENTS, EventRecord
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
@@ -40,7 +40,7 @@ class EventSearch(Struct, frozen=True):
 
     db: Connection
 
-    def page(self, wanted: EventFilter, before: Cursor, limit: int) -> Sequence[EventRecord]:
+    def page(self, wanted: EventFilter, before: TimeCursor, limit: int) -> Sequence[EventRecord]:
         """Return at most `limit` events, newest first, before a position."""
         said: dict[str, object] = {
             "uid": wanted.uid if wanted.uid is not None else -1,

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.register.applied import Applied, AppliedKind, member_part
 from valetkey.authorization.storage.revision import change_memberships, touch
 from valetkey.database.engine import Connection
@@ -89,7 +89,7 @@ class Groups(Struct, frozen=True):
             limit=limit,
         )
 
-    def newest(self, before: Cursor, limit: int, part: str = "") -> Sequence[Group]:
+    def newest(self, before: TimeCursor, limit: int, part: str = "") -> Sequence[Group]:
         """Return at most `limit` groups, newest first, before a position; `part` as in `list`."""
         return GROUPS.all(
             self.db,
@@ -104,7 +104,7 @@ class Groups(Struct, frozen=True):
             limit=limit,
         )
 
-    def oldest(self, after: Cursor, limit: int, part: str = "") -> Sequence[Group]:
+    def oldest(self, after: TimeCursor, limit: int, part: str = "") -> Sequence[Group]:
         """Return at most `limit` groups, oldest first, after a position; `part` as in `list`."""
         return GROUPS.all(
             self.db,

@@ -62,14 +62,14 @@ class Order(StrEnum):
     USERNAME_DESCENDING = "-username"
 
 
-class Cursor(Struct, frozen=True, order=True):
+class UserCursor(Struct, frozen=True, order=True):
     """The start of a page of a search: after this word and uid."""
 
     word: str
     uid: int
 
 
-START = Cursor("", 0)
+START = UserCursor("", 0)
 
 
 def search_words(username: str, email: str, name: str) -> Sequence[str]:
@@ -101,13 +101,13 @@ class UserDirectory(Struct, frozen=True):
                 uid=uid,
             )
 
-    def find(self, text: str, after: Cursor, limit: int) -> Sequence[tuple[str, Uid]]:
+    def find(self, text: str, after: UserCursor, limit: int) -> Sequence[tuple[str, Uid]]:
         """Return at most `limit` words with this prefix and their users, in order, after a place.
 
         A user with several such words appears once for each.
         """
         start, end = prefix_range(text)
-        place = max(after, Cursor(start, 0))
+        place = max(after, UserCursor(start, 0))
         rows = self.db.rows(
             "SELECT word, uid FROM people_words WHERE (word, uid) > (:word, :uid) AND word < :end"
             " ORDER BY word, uid LIMIT :limit",

@@ -11,7 +11,7 @@ from valetkey.authorization.model.register.client import (
     ClientSecret,
 )
 from valetkey.authorization.storage.register.images import Logos
-from valetkey.authorization.storage.register.usage import Usage
+from valetkey.authorization.storage.register.usage import UsageCounters
 from valetkey.authorization.storage.revision import change_token_state, hold_all, touch
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
@@ -201,7 +201,7 @@ class Clients(Struct, frozen=True):
         self.db.send("DELETE FROM query_sightings WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM memberships WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM team_invitations WHERE client_id = :id", id=client_id)
-        Usage(self.db).delete_client(client_id)
+        UsageCounters(self.db).delete_client(client_id)
         Logos(self.db).delete(client_id)
         self.db.send("DELETE FROM removals WHERE client_id = :id", id=client_id)
         self.db.send("DELETE FROM client_secrets WHERE client_id = :id", id=client_id)

@@ -140,7 +140,7 @@ class Connected(Struct, frozen=True):
 CONNECTED_NAMES = Record(ConnectedName, "clients")
 
 
-class Connections(Struct, frozen=True):
+class ClientUsers(Struct, frozen=True):
     """The users of one client: by a consent, or by live grants without one."""
 
     db: Connection

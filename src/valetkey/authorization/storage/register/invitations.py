@@ -11,7 +11,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Fingerprint
 
 
-class Invitation(Struct, frozen=True):
+class InitialAccessToken(Struct, frozen=True):
     """A token that an operator issued; `note` is the operator's label.
 
     `made_by` is the user in whose role it was issued; None for the command line.
@@ -25,12 +25,12 @@ class Invitation(Struct, frozen=True):
     made_by: Uid | None = None
 
 
-class Invitations(Struct, frozen=True):
+class InitialAccessTokens(Struct, frozen=True):
     """Issue, use and withdraw initial access tokens."""
 
     db: Connection
 
-    def issue(self, token: Fingerprint, invitation: Invitation) -> None:
+    def issue(self, token: Fingerprint, invitation: InitialAccessToken) -> None:
         """Issue a token."""
         _INVITATIONS.send(
             self.db,
@@ -59,7 +59,7 @@ class Invitations(Struct, frozen=True):
         )
         return spent == 1
 
-    def live(self, now: Instant) -> Sequence[Invitation]:
+    def live(self, now: Instant) -> Sequence[InitialAccessToken]:
         """Return the usable tokens, oldest first."""
         return _INVITATIONS.all(
             self.db,
@@ -93,4 +93,4 @@ class Invitations(Struct, frozen=True):
         )
 
 
-_INVITATIONS = Record(Invitation, "invitations")
+_INVITATIONS = Record(InitialAccessToken, "invitations")

@@ -48,7 +48,7 @@ class SecretUse(Struct, frozen=True):
     last_used_at: Instant | None
 
 
-class Usage(Struct, frozen=True):
+class UsageCounters(Struct, frozen=True):
     """Counters that only background work adds to."""
 
     db: Connection

@@ -105,7 +105,7 @@ COOKIE = "notes_printer"
 
 
 @dataclass
-class Visit:
+class BrowserState:
     """State of one browser: its pending authorization request, and its tokens."""
 
     state: str = ""
@@ -113,7 +113,7 @@ class Visit:
     tokens: Reply = field(default_factory=dict[str, object])
 
 
-class Refused(Exception):
+class OAuthError(Exception):
     """An error response of a server; `code` is the error code of RFC 6749, if it gave one."""
 
     def __init__(self, code: str, why: str) -> None:
@@ -131,13 +131,13 @@ class NotesPrinter(ThreadingHTTPServer):
         self, address: tuple[str, int], auth_url: str, api_url: str, client_id: str, secret: str
     ) -> None:
         """Listen at `address`; `serve_forever` answers."""
-        super().__init__(address, Browser)
+        super().__init__(address, BrowserHandler)
         self.auth_url, self.api_url = auth_url, api_url
         self.client_id, self.secret = client_id, secret
         self.url = f"http://{address[0]}:{self.server_port}"
-        self.visits: dict[str, Visit] = {}
+        self.visits: dict[str, BrowserState] = {}
 
-    def sign_in_url(self, visit: Visit) -> str:
+    def sign_in_url(self, visit: BrowserState) -> str:
         """Return the authorization URL; state and verifier bind the response to this browser."""
         visit.state, visit.verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(visit.verifier.encode()).digest())
@@ -152,15 +152,15 @@ class NotesPrinter(ThreadingHTTPServer):
         }
         return f"{self.auth_url}/oauth/authorize?{urlencode(asked)}"
 
-    def take_code(self, visit: Visit, told: dict[str, str]) -> None:
-        """Exchange the code of the response for tokens. Raises Refused."""
+    def take_code(self, visit: BrowserState, told: dict[str, str]) -> None:
+        """Exchange the code of the response for tokens. Raises OAuthError."""
         state, visit.state = visit.state, ""
         if not state or not secrets.compare_digest(told.get("state", "").encode(), state.encode()):
-            raise Refused("state", "This answer does not belong to this browser. Start again.")
+            raise OAuthError("state", "This answer does not belong to this browser. Start again.")
         if told.get("iss") != self.auth_url:
-            raise Refused("iss", "This answer comes from another server. Start again.")
+            raise OAuthError("iss", "This answer comes from another server. Start again.")
         if "error" in told:
-            raise Refused(told["error"], told.get("error_description", "no reason given"))
+            raise OAuthError(told["error"], told.get("error_description", "no reason given"))
         visit.tokens = self._token(
             grant_type="authorization_code",
             code=told.get("code", ""),
@@ -168,11 +168,11 @@ class NotesPrinter(ThreadingHTTPServer):
             code_verifier=visit.verifier,
         )
 
-    def read(self, visit: Visit, name: str) -> Reply:
-        """Return an object of the API; refresh an expired token once. Raises Refused."""
+    def read(self, visit: BrowserState, name: str) -> Reply:
+        """Return an object of the API; refresh an expired token once. Raises OAuthError."""
         try:
             return self._bearer(visit, name)
-        except Refused as refused:
+        except OAuthError as refused:
             if refused.code != "invalid_token" or "refresh_token" not in visit.tokens:
                 raise
         fresh = self._token(
@@ -181,7 +181,7 @@ class NotesPrinter(ThreadingHTTPServer):
         visit.tokens = {**visit.tokens, **fresh}
         return self._bearer(visit, name)
 
-    def _bearer(self, visit: Visit, name: str) -> Reply:
+    def _bearer(self, visit: BrowserState, name: str) -> Reply:
         access_token = str(visit.tokens.get("access_token", ""))
         return request_json(
             f"{self.api_url}/v2/{name}", {"Authorization": f"Bearer {access_token}"}
@@ -195,7 +195,7 @@ class NotesPrinter(ThreadingHTTPServer):
 
 
 def request_json(url: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
-    """Return the JSON object of the response. Raises Refused."""
+    """Return the JSON object of the response. Raises OAuthError."""
     try:
         with urlopen(Request(url, body, headers), timeout=10) as answer:  # noqa: S310 - our servers
             reply: Reply = json.load(answer)
@@ -205,12 +205,12 @@ def request_json(url: str, headers: dict[str, str], body: bytes | None = None) -
             problem: Reply = json.load(error)
         code = problem.get("error") or problem.get("code")
         why = problem.get("error_description") or problem.get("detail")
-        raise Refused(str(code), str(why)) from None
+        raise OAuthError(str(code), str(why)) from None
     except (URLError, TimeoutError) as error:
-        raise Refused("unreachable", f"The server cannot be reached: {error}") from None
+        raise OAuthError("unreachable", f"The server cannot be reached: {error}") from None
 
 
-class Browser(BaseHTTPRequestHandler):
+class BrowserHandler(BaseHTTPRequestHandler):
     """Handles one browser's requests."""
 
     visit_id = ""
@@ -234,7 +234,7 @@ class Browser(BaseHTTPRequestHandler):
                 self._show(self._notes(visit) if visit.tokens else welcome())
             else:
                 self._show(error_page("not_found", "There is nothing at this address."), 404)
-        except Refused as refused:
+        except OAuthError as refused:
             visit.tokens = {}
             self._show(error_page(refused.code, str(refused)), 400)
 
@@ -244,21 +244,21 @@ class Browser(BaseHTTPRequestHandler):
         self.app.visits.pop(self.visit_id, None)
         self._go("/")
 
-    def _notes(self, visit: Visit) -> str:
+    def _notes(self, visit: BrowserState) -> str:
         notes = cast("list[Reply]", self.app.read(visit, "notes")["items"])
         texts = [(str(note["title"]), str(note["text"])) for note in notes]
         # The token response names the user, if the openid scope was granted.
         info = cast("Reply", visit.tokens.get("info", {}))
         return notes_page(str(info.get("name", "Your notes")), texts)
 
-    def _visit(self) -> Visit:
+    def _visit(self) -> BrowserState:
         try:
             cookies = SimpleCookie(self.headers.get("Cookie", ""))
         except CookieError:
             cookies = SimpleCookie()
         named = cookies[COOKIE].value if COOKIE in cookies else ""
         self.visit_id = named if named in self.app.visits else secrets.token_urlsafe(32)
-        return self.app.visits.setdefault(self.visit_id, Visit())
+        return self.app.visits.setdefault(self.visit_id, BrowserState())
 
     def _go(self, url: str) -> None:
         self._answer(303, b"", ("Location", url))

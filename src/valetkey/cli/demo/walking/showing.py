@@ -10,7 +10,7 @@ from typing import cast
 from urllib.parse import parse_qsl, urlsplit
 
 from valetkey.cli import say
-from valetkey.cli.demo.wire import Exchange
+from valetkey.cli.demo.wire import ShownExchange
 
 _NAMES = frozenset(
     {"client_secret", "code_challenge", "code_verifier", "csrf", "interaction", "password"}
@@ -84,7 +84,7 @@ _MARGIN = " " * 4
 _DEEP = " " * 8
 
 
-def lines(exchange: Exchange) -> Iterator[str]:
+def lines(exchange: ShownExchange) -> Iterator[str]:
     """Yield the lines that show the exchange."""
     if exchange.brief:
         yield from _brief(exchange)
@@ -105,7 +105,7 @@ def _plain(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
 
-def _request(exchange: Exchange) -> Iterator[str]:
+def _request(exchange: ShownExchange) -> Iterator[str]:
     parts = urlsplit(exchange.url)
     address = f"{parts.scheme}://{parts.netloc}{parts.path}"
     yield f"{_number(exchange)}{_arrow('→')} {say.strong(exchange.method)} {address}"
@@ -121,7 +121,7 @@ def _request(exchange: Exchange) -> Iterator[str]:
             yield f"{_DEEP}{line}"
 
 
-def _answer(exchange: Exchange) -> Iterator[str]:
+def _answer(exchange: ShownExchange) -> Iterator[str]:
     status = HTTPStatus(exchange.status)
     colour = "green" if status < _ERROR else "yellow"
     shown = say.coloured(f"{status.value} {status.phrase}", colour)
@@ -142,14 +142,14 @@ def _answer(exchange: Exchange) -> Iterator[str]:
         yield from _page(exchange.body, _DEEP)
 
 
-def _is_decisive(name: str, value: str, exchange: Exchange) -> bool:
+def _is_decisive(name: str, value: str, exchange: ShownExchange) -> bool:
     if name == "Content-Type":
         return value == _PROBLEM
     # Cache-Control matters in a response with a token.
     return name != "Cache-Control" or "access_token" in exchange.json
 
 
-def _brief(exchange: Exchange) -> Iterator[str]:
+def _brief(exchange: ShownExchange) -> Iterator[str]:
     parts = urlsplit(exchange.url)
     typed = [
         # The form has the id of the API before a scope of a declared one.
@@ -165,7 +165,7 @@ def _brief(exchange: Exchange) -> Iterator[str]:
         yield f"{_MARGIN}      {item.lstrip()}"
 
 
-def _document_in_words(exchange: Exchange) -> list[str]:
+def _document_in_words(exchange: ShownExchange) -> list[str]:
     """Return the first names in a JSON document, and how many more there are."""
     names = list(exchange.json)
     if not names:
@@ -232,7 +232,7 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
-def _number(exchange: Exchange) -> str:
+def _number(exchange: ShownExchange) -> str:
     return say.faint(f"{exchange.number:>3} ")
 
 
@@ -240,5 +240,5 @@ def _arrow(sign: str) -> str:
     return say.coloured(sign, "cyan")
 
 
-def _type_of(exchange: Exchange) -> str | None:
+def _type_of(exchange: ShownExchange) -> str | None:
     return dict(exchange.sent_headers).get("Content-Type")

@@ -7,7 +7,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from valetkey.cli.demo.site import PASSWORD, PRINTER, USERNAME, DemoSite
 from valetkey.cli.demo.walking.story import Transcript
-from valetkey.cli.demo.wire import Exchange, Reply, TracedHttp, Unanswered, bearer
+from valetkey.cli.demo.wire import Reply, ShownExchange, TracedHttp, Unanswered, bearer
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 from valetkey.testing.browser import Page, UserAgent
@@ -45,7 +45,7 @@ class Browser(UserAgent):
             page = super()._ask(method, url, body, headers)
         except OSError as error:
             raise Unanswered(f"no answer to {method} {url.partition('?')[0]}") from error
-        exchange = Exchange(
+        exchange = ShownExchange(
             number=0,
             method=method,
             url=url,
@@ -119,7 +119,7 @@ class WalkContext:
         return code
 
     def token(
-        self, answer: Exchange, scope: str, *, expires_in: int = HOUR, uid: int | None = None
+        self, answer: ShownExchange, scope: str, *, expires_in: int = HOUR, uid: int | None = None
     ) -> Reply:
         """Return a token response after checking it (S17)."""
         got, check = answer.json, self.story.check
@@ -137,7 +137,7 @@ class WalkContext:
         self.story.right(f"a bearer token for {scope}, good for {life}, {whose}")
         return got
 
-    def read(self, name: str, token: object) -> Exchange:
+    def read(self, name: str, token: object) -> ShownExchange:
         """Read an object with a POST that has no body (S14)."""
         url = f"{self.site.api_url}/v2/{name}"
         answer = self.wire.send("POST", url, headers=bearer(str(token)))
@@ -151,17 +151,17 @@ class WalkContext:
         )
         return self.got[name]
 
-    def items(self, answer: Exchange) -> Sequence[Reply]:
+    def items(self, answer: ShownExchange) -> Sequence[Reply]:
         """Return the items of a list response."""
         found = answer.json.get("items")
         return cast("Sequence[Reply]", found) if isinstance(found, list) else ()
 
-    def info(self, answer: Exchange) -> Reply:
+    def info(self, answer: ShownExchange) -> Reply:
         """Return the user's data in a token response."""
         found = answer.json.get("info")
         return cast("Reply", found) if isinstance(found, dict) else {}
 
-    def exchange(self, code: str, redirect_uri: str, **more: str) -> Exchange:
+    def exchange(self, code: str, redirect_uri: str, **more: str) -> ShownExchange:
         """Exchange Notes Printer's code for tokens, with everything in the query string (S11)."""
         asked = {
             "grant_type": "authorization_code",
@@ -173,7 +173,7 @@ class WalkContext:
         }
         return self.wire.send("POST", f"{self.site.auth_url}/oauth/token", query=asked)
 
-    def refused(self, answer: Exchange, status: int, code: str) -> None:
+    def refused(self, answer: ShownExchange, status: int, code: str) -> None:
         """Check that the response is an error of the authorization server with an explanation."""
         check, explained = self.story.check, f"{self.site.auth_url}/errors/{code}"
         check("status", answer.status, status)
@@ -181,7 +181,7 @@ class WalkContext:
         check("error_uri", answer.text("error_uri").partition("?")[0], explained)
         self.story.right(f"refused with {code}, a page that explains it, and a reference")
 
-    def invalid_token(self, answer: Exchange, but: str) -> None:
+    def invalid_token(self, answer: ShownExchange, but: str) -> None:
         """Check that the response is the Invalid Token Error (S19)."""
         self.story.check("status", answer.status, 401)
         self.story.check("title", answer.text("title"), "Invalid Token Error")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from valetkey.cli import say
 from valetkey.cli.demo.walking import showing
-from valetkey.cli.demo.wire import Exchange, Unanswered
+from valetkey.cli.demo.wire import ShownExchange, Unanswered
 
 _WIDTH = 92
 
@@ -35,7 +35,7 @@ class Chapter:
     title: str
     about: str
     rows: str
-    exchanges: list[Exchange] = field(default_factory=list[Exchange])
+    exchanges: list[ShownExchange] = field(default_factory=list[ShownExchange])
     print_verified: list[str] = field(default_factory=list[str])
 
     def as_json(self) -> dict[str, object]:
@@ -93,7 +93,7 @@ class Transcript:
             if not self.verbose:
                 self._summarise(chapter, self.wrongs[wrongs:])
 
-    def add_exchange(self, exchange: Exchange) -> None:
+    def add_exchange(self, exchange: ShownExchange) -> None:
         """Print and record an exchange."""
         chapter = self.chapters[-1]
         if not (exchange.brief and chapter.exchanges and chapter.exchanges[-1].brief):
@@ -163,7 +163,7 @@ class Transcript:
             say.line(line)
 
 
-def _exchange(exchange: Exchange) -> dict[str, object]:
+def _exchange(exchange: ShownExchange) -> dict[str, object]:
     return {
         "number": exchange.number,
         "method": exchange.method,

@@ -10,7 +10,7 @@ from valetkey.cli.demo.site import NAME
 from valetkey.cli.demo.walking import grants, limits
 from valetkey.cli.demo.walking.stage import Browser, WalkContext
 from valetkey.cli.demo.walking.story import Transcript
-from valetkey.cli.demo.wire import Exchange, TracedHttp
+from valetkey.cli.demo.wire import ShownExchange, TracedHttp
 from valetkey.cli.say import Exit
 
 CHAPTERS: tuple[Callable[[WalkContext], None], ...] = (
@@ -41,7 +41,7 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
     """
     began = time.monotonic()
 
-    def show_exchange(exchange: Exchange) -> None:
+    def show_exchange(exchange: ShownExchange) -> None:
         if running.stopping.is_set():
             raise Stopped
         story.add_exchange(exchange)

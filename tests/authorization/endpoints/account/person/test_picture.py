@@ -12,7 +12,7 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.actions.account.export import Origin, export
+from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.bulk_revocation import empty_account
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.claims import user_claims
@@ -94,7 +94,7 @@ def test_picture_is_reencoded_shown_and_exported(tmp_path: Path, database_url: s
             # Cropped, not letterboxed.
             assert shown.convert("RGBA").getpixel((128, 2))[3] == 255  # type: ignore[index]
 
-        origin = Origin("Valetkey", "https://auth.example", "")
+        origin = ExportOrigin("Valetkey", "https://auth.example", "")
         file = await it.store.write(lambda tx: export(tx, user, origin, NOON))
         said = json.loads(file)
         assert said["picture"]["media_type"] == "image/webp"

@@ -14,7 +14,7 @@ from tests.support.plain_browser import Answer, usual
 from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.background.maintenance import Maintenance
 from valetkey.authorization.site.developer.monitoring.requests import SHOWN
-from valetkey.authorization.storage.decisions import DecisionQueue
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal
@@ -200,7 +200,7 @@ def test_xs_01_values_in_failed_requests_are_escaped(tmp_path: Path) -> None:
 
 
 def test_failures_with_a_claimed_client_id_do_not_displace_those_of_the_client() -> None:
-    queue = DecisionQueue(SYSTEM.random)
+    queue = ClientDecisionQueue(SYSTEM.random)
     no = Refusal(ErrorCode.INVALID_CLIENT, "no", "client.secret", about="web1")
     for _ in range(1_000):
         queue.enqueue(no, endpoint="/oauth/token", at=NOON)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.email_change import EmailChange, EmailFault
+from valetkey.authorization.actions.account.email_change import EmailAddresses, EmailFault
 from valetkey.authorization.authentication.cookies import Cookies
 from valetkey.authorization.email.links import (
     EMAIL,
@@ -92,10 +92,10 @@ PURPOSE = "email"
 _LONGEST = 400
 
 
-class Email(Struct, frozen=True):
+class EmailAddressPages(Struct, frozen=True):
     """Show the address of the account; send a link to verify it or to change it."""
 
-    change: EmailChange
+    change: EmailAddresses
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
@@ -149,7 +149,7 @@ class Email(Struct, frozen=True):
 class EmailLink(Struct, frozen=True):
     """The page of one kind of link."""
 
-    change: EmailChange
+    change: EmailAddresses
     cookies: Cookies
     kind: VoucherKind
 

@@ -18,7 +18,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES, HOME, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
     Removed,
@@ -89,7 +89,7 @@ class RecoveryCodesPage(Struct, frozen=True):
     continue_url: str = ""
 
 
-class RecoveryCodes(Struct, frozen=True):
+class RecoveryCodePages(Struct, frozen=True):
     """Issue recovery codes to the signed-in user; they are shown once."""
 
     store: Store
@@ -239,7 +239,7 @@ class AuthenticatorApp(Struct, frozen=True):
         authenticator = self.factors.sealed(blank, setup.key)
         fresh, key = FreshCodes.draw(self.browsers.random), self.browsers.keyring.fingerprint_key
         proof = RecentProof.of(self.browsers, request)
-        methods = (Method.ONE_TIME_CODE.value, Method.SEVERAL.value)
+        methods = (Amr.ONE_TIME_CODE.value, Amr.SEVERAL.value)
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
             there = require_still_signed_in(tx, self.browsers, request)

@@ -24,7 +24,7 @@ from valetkey.authorization.layout.addresses import HOME, returning_to, safe_ret
 from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.model.account.factors import FactorKind, Passkey
 from valetkey.authorization.model.account.user import User
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.page import (
     CONFIRM,
     Act,
@@ -118,7 +118,7 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
-class ConfirmPage(Struct, frozen=True):
+class ConfirmFactorPage(Struct, frozen=True):
     """Ask for the strongest factor of the account. Context of confirm.html.
 
     Its form posts `csrf` and `password`; or `credential`, `code` or `recovery` for a second factor.
@@ -181,7 +181,7 @@ class Confirm(Struct, frozen=True):
             request.request.address,
             request.now,
             lambda tx, who: noted.append(
-                who.uid == user.uid and proof.note(tx, (Method.PASSWORD.value,))
+                who.uid == user.uid and proof.note(tx, (Amr.PASSWORD.value,))
             ),
             self.browsers.known_browser(request.request).mark,
         )
@@ -240,7 +240,7 @@ class Confirm(Struct, frozen=True):
             question = passkeys.authentication_options(
                 PURPOSE, bound, request.now, uid=user.uid, of=keys
             )
-        context = ConfirmPage(
+        context = ConfirmFactorPage(
             action=returning_to(CONFIRM, to),
             person=shown_user(request.signed_in),
             username=user.username,

@@ -29,7 +29,7 @@ from valetkey.kernel.words import translatable
 DEVICES = "/account/security/devices"
 
 
-class Done(StrEnum):
+class DoneMessage(StrEnum):
     """The messages after an action."""
 
     PASSKEY_ADDED = "passkey-added"
@@ -80,7 +80,7 @@ class SecurityPage(Struct, frozen=True):
     devices: tuple[DeviceLine, ...] = ()
     #: Linked accounts; None where no upstream provider is set up.
     elsewhere: int | None = None
-    done: Done | None = None
+    done: DoneMessage | None = None
 
     @property
     def has_second_factor(self) -> bool:
@@ -171,5 +171,5 @@ class Security(Struct, frozen=True):
             recovery_left=tx.credentials.recovery_codes_of(uid).left,
             devices=devices,
             elsewhere=len(linked) if linked or self.providers.all else None,
-            done=Done(done) if done in set(Done) else None,
+            done=DoneMessage(done) if done in set(DoneMessage) else None,
         )

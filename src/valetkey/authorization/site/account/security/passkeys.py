@@ -18,7 +18,7 @@ from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.factors import Passkey
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.account.security.authenticator import show_codes
 from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
@@ -87,7 +87,7 @@ class PasskeyPage(Struct, frozen=True):
     wrong_name: bool = False
 
 
-class Passkeys(Struct, frozen=True):
+class PasskeyPages(Struct, frozen=True):
     """Add, rename and remove the passkeys of the signed-in user."""
 
     store: Store
@@ -128,8 +128,8 @@ class Passkeys(Struct, frozen=True):
         )
         proof = RecentProof.of(self.browsers, request)
         key = self.browsers.keyring.fingerprint_key
-        kind = Method.SOFTWARE_KEY if made.synced else Method.HARDWARE_KEY
-        methods = (kind.value, Method.USER_VERIFIED.value, Method.SEVERAL.value)
+        kind = Amr.SOFTWARE_KEY if made.synced else Amr.HARDWARE_KEY
+        methods = (kind.value, Amr.USER_VERIFIED.value, Amr.SEVERAL.value)
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:
             user = require_still_signed_in(tx, self.browsers, request)

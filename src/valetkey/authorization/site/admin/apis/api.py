@@ -32,7 +32,11 @@ from valetkey.authorization.site.admin.apis.apis import (
     LINES,
     api_address,
 )
-from valetkey.authorization.site.admin.clients.client import SecretLine, secret_lines, secret_page
+from valetkey.authorization.site.admin.clients.client import (
+    ClientSecretLine,
+    secret_lines,
+    secret_page,
+)
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
@@ -78,7 +82,7 @@ class ApiPage(Struct, frozen=True):
     disabled_since: When | None
     apps: int
     authorizations: int
-    secrets: tuple[SecretLine, ...]
+    secrets: tuple[ClientSecretLine, ...]
     ways: tuple[Offer, ...]
     #: "" where the role may not.
     edit_url: str

@@ -19,7 +19,7 @@ from valetkey.authorization.model.register.client import (
     ClientSecret,
     Membership,
 )
-from valetkey.authorization.model.register.fields import LISTS, Kind
+from valetkey.authorization.model.register.fields import LISTS, FieldType
 from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.client_state import DELETE, REMOVE_OWNER
 from valetkey.authorization.operations.operation import Services
@@ -47,7 +47,7 @@ from valetkey.authorization.site.shown_once import (
     COPY_THE_SECRET,
     NEW_SECRET,
     NewSecretPage,
-    Shown,
+    ShownValue,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -59,7 +59,7 @@ CLIENT = "/admin/clients/{client_id}"
 ACT = "/admin/clients/{client_id}/{act}"
 
 
-class SecretLine(Struct, frozen=True):
+class ClientSecretLine(Struct, frozen=True):
     """A client secret; `end_url` is the confirmation page that revokes it."""
 
     id: str
@@ -99,7 +99,7 @@ class ClientPage(Struct, frozen=True):
     verified_since: When | None
     disabled_since: When | None
     team: tuple[TeamLine, ...]
-    secrets: tuple[SecretLine, ...]
+    secrets: tuple[ClientSecretLine, ...]
     people: int
     authorizations: int
     seen_in_url: int
@@ -124,8 +124,8 @@ def secret_page(
         back=back,
         above=name,
         copied=(
-            Shown("client-id", client_id, _COPY_ID, translatable("Client ID")),
-            Shown("client-secret", secret, COPY_THE_SECRET, translatable("Secret")),
+            ShownValue("client-id", client_id, _COPY_ID, translatable("Client ID")),
+            ShownValue("client-secret", secret, COPY_THE_SECRET, translatable("Secret")),
         ),
         after=(_OTHERS_END,) if others_end else (),
     )
@@ -238,10 +238,10 @@ def named(request: AdminRequest) -> str:
 
 def secret_lines(
     secrets: Sequence[ClientSecret], end_url: str, now: Instant
-) -> tuple[SecretLine, ...]:
+) -> tuple[ClientSecretLine, ...]:
     """Return the lines of these secrets; an empty `end_url` hides the Revoke buttons."""
     return tuple(
-        SecretLine(
+        ClientSecretLine(
             secret.id,
             with_query(end_url, {"secret": secret.id}) if end_url else "",
             None if secret.expires_at is None else When(secret.expires_at, now),
@@ -304,7 +304,7 @@ def _facts(client: Client) -> Iterator[Fact]:
             continue
         if kind in LISTS:
             yield Fact(label, value)
-        elif kind is Kind.FLAG and value:
+        elif kind is FieldType.FLAG and value:
             yield Fact(label, (translatable("yes"),), words=True)
         elif value not in ("", (), None, False):
             yield Fact(label, (str(value),))

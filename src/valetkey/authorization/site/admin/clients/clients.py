@@ -38,8 +38,8 @@ from valetkey.authorization.site.admin.saved_filters import (
 from valetkey.authorization.site.admin.selected import SHOWN, SelectedEntry, Selection
 from valetkey.authorization.site.app_form.registration import (
     AppRegistration,
+    NewApp,
     NewIds,
-    Registered,
     Registration,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
@@ -122,7 +122,7 @@ _TYPES = ("confidential", "public")
 _PROFILES = ("modern", "classic")
 
 
-class Clients(Struct, frozen=True):
+class ClientListPages(Struct, frozen=True):
     """List the apps."""
 
     store: Store
@@ -291,4 +291,4 @@ class NewClient(Struct, frozen=True):
         except InvalidInput as invalid:
             taken = any(fault.field == "client_id" for fault in invalid.faults)
             return SeeOther(url) if taken else invalid.faults
-        return Registered(app.name, url, str(getattr(made, "client_secret", None) or ""))
+        return NewApp(app.name, url, str(getattr(made, "client_secret", None) or ""))

@@ -39,7 +39,7 @@ from valetkey.authorization.site.admin.saved_filters import (
 )
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
-from valetkey.authorization.storage.administration.client_search import END, Cursor
+from valetkey.authorization.storage.administration.client_search import END, TimeCursor
 from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -150,7 +150,7 @@ class _Found(Struct, frozen=True):
     refusal: Decision | None = None
 
 
-class Events(Struct, frozen=True):
+class EventPages(Struct, frozen=True):
     """Search the audit log, and export it."""
 
     services: Services
@@ -194,7 +194,7 @@ class Events(Struct, frozen=True):
 
         it = await self.services.store.scan(find_events)
         last = it.listed[SHOWN - 1] if len(it.listed) > SHOWN else None
-        after = cursor(Cursor(last.at, last.id)) if last else ""
+        after = cursor(TimeCursor(last.at, last.id)) if last else ""
         page = EventsPage(
             action=EVENTS,
             query=query,

@@ -28,7 +28,7 @@ NONE = Link("", "")
 """No user or no app."""
 
 
-class Actor(Struct, frozen=True):
+class ActorShown(Struct, frozen=True):
     """The actor: a kind of `DoneBy`, or "self" for the user or app that the event is about.
 
     `token` is the API token of a user's program.
@@ -53,7 +53,7 @@ class EventRow(Struct, frozen=True):
     values: Mapping[str, str]
     user: Link
     app: Link
-    actor: Actor
+    actor: ActorShown
     fields: tuple[tuple[str, str], ...]
     ip_address: str = ""
     #: The name of the kind of an email, marked for translation: shown in place of its code.
@@ -137,17 +137,17 @@ def _fields(event: EventRecord, said: Mapping[str, str]) -> Iterator[tuple[str, 
         yield "browser", browser
 
 
-def _actor(event: EventRecord, names: Names) -> Actor:
+def _actor(event: EventRecord, names: Names) -> ActorShown:
     kind, _, rest = event.done_by.partition(" ")
     match kind:
         case "user" if uid := _uid(rest):
             token = rest.partition(" token ")[2]
             is_self = uid == event.uid and not token
-            return Actor("self" if is_self else "user", names.user(uid), token)
+            return ActorShown("self" if is_self else "user", names.user(uid), token)
         case "client":
-            return Actor("self" if rest == event.client_id else "client", names.app(rest))
+            return ActorShown("self" if rest == event.client_id else "client", names.app(rest))
         case _:
-            return Actor(kind, Link(rest, ""))
+            return ActorShown(kind, Link(rest, ""))
 
 
 def _uid(text: str) -> int:

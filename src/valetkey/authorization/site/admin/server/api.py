@@ -38,7 +38,7 @@ class PermissionShown(Struct, frozen=True):
     roles: tuple[str, ...]
 
 
-class ApiPage(Struct, frozen=True):
+class ApiReferencePage(Struct, frozen=True):
     """The context of the page: conventions, permissions and operations."""
 
     template: ClassVar[str] = "admin/server/api.html"
@@ -52,9 +52,9 @@ class ApiPage(Struct, frozen=True):
     areas: tuple[AreaShown, ...]
 
 
-def explained(issuer: str, table: Table) -> ApiPage:
+def explained(issuer: str, table: Table) -> ApiReferencePage:
     """Return the page, built from the operations table only."""
-    return ApiPage(
+    return ApiReferencePage(
         base=f"{issuer}{PREFIX}",
         openapi=f"{PREFIX}/openapi.json",
         example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',

@@ -81,7 +81,7 @@ _CURRENT = translatable(
 )
 
 
-class SigningKeys(Struct, frozen=True):
+class SigningKeyPages(Struct, frozen=True):
     """List the signing keys; rotate and withdraw them."""
 
     services: Services

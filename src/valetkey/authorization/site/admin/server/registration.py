@@ -28,9 +28,9 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NewSecretPage,
-    Shown,
+    ShownValue,
 )
-from valetkey.authorization.storage.register.invitations import Invitation
+from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
@@ -47,7 +47,7 @@ _FAULTS = {
 _TOO_MANY = translatable("The maximum number of invitations is reached. Withdraw one first.")
 
 
-class InvitationLine(Struct, frozen=True):
+class InitialAccessTokenLine(Struct, frozen=True):
     """An invitation that can still be used."""
 
     id: str
@@ -73,7 +73,7 @@ class RegistrationPage(Struct, frozen=True):
     people: str
     unused_days: int
     apps_url: str
-    invitations: tuple[InvitationLine, ...]
+    invitations: tuple[InitialAccessTokenLine, ...]
     may_invite: bool = True
     note: str = ""
     uses: str = "1"
@@ -89,14 +89,14 @@ def invitation_page(token: str, endpoint: str, uses: int, until: str) -> NewSecr
         back=REGISTRATION,
         above=_TITLE,
         copied=(
-            Shown("token", token, COPY_THE_TOKEN, translatable("Initial access token")),
-            Shown(
+            ShownValue("token", token, COPY_THE_TOKEN, translatable("Initial access token")),
+            ShownValue(
                 "endpoint",
                 endpoint,
                 translatable("Copy the address"),
                 translatable("Registration endpoint"),
             ),
-            Shown("until", until, label=translatable("Until")),
+            ShownValue("until", until, label=translatable("Until")),
         ),
         before=(_FOR_ONE if uses == 1 else _FOR_SEVERAL,),
         values={"count": str(uses)},
@@ -205,8 +205,8 @@ def _number(text: str | None) -> int:
     return int(text) if text and _NUMBER.fullmatch(text) else 0
 
 
-def _line(each: Invitation, now: Instant, *, may: bool) -> InvitationLine:
-    return InvitationLine(
+def _line(each: InitialAccessToken, now: Instant, *, may: bool) -> InitialAccessTokenLine:
+    return InitialAccessTokenLine(
         id=each.id,
         note=each.note,
         uses_left=each.uses_left,

@@ -29,7 +29,7 @@ from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NEW_TOKEN,
     NewSecretPage,
-    Shown,
+    ShownValue,
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -81,8 +81,10 @@ def scim_token_page(name: str, token: str, endpoint: str) -> NewSecretPage:
         back=SCIM,
         above=_TITLE,
         copied=(
-            Shown("endpoint", endpoint, translatable("Copy the URL"), translatable("SCIM URL")),
-            Shown("token", token, COPY_THE_TOKEN, translatable("Token")),
+            ShownValue(
+                "endpoint", endpoint, translatable("Copy the URL"), translatable("SCIM URL")
+            ),
+            ShownValue("token", token, COPY_THE_TOKEN, translatable("Token")),
         ),
         before=(_COPY_NOW,),
         values={"name": name},

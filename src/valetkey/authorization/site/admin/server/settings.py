@@ -81,7 +81,7 @@ class SettingSection(Struct, frozen=True):
         return sum(each.origin != "default" for each in self.settings)
 
 
-class SettingsPage(Struct, frozen=True):
+class ServerSettingsPage(Struct, frozen=True):
     """The list of settings."""
 
     template: ClassVar[str] = "admin/server/settings.html"
@@ -164,7 +164,7 @@ class SettingsPages(Struct, frozen=True):
                 continue
             sections.setdefault(each.path.partition(".")[0], []).append(_line(each, may=may))
         file = self.services.settings.source.file
-        page = SettingsPage(
+        page = ServerSettingsPage(
             sections=tuple(SettingSection(name, tuple(each)) for name, each in sections.items()),
             file="" if file is None else str(file),
             brand_url=BRAND if may else "",

@@ -41,10 +41,10 @@ from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NEW_TOKEN,
     NewSecretPage,
-    Shown,
+    ShownValue,
 )
 from valetkey.authorization.storage.administration.client_search import END as CURSOR_END
-from valetkey.authorization.storage.administration.client_search import Cursor
+from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.words import translatable
@@ -125,7 +125,7 @@ def token_made_page(name: str, token: str, until: str, issuer: str) -> NewSecret
         title=NEW_TOKEN,
         back=TOKENS,
         above=_TITLE,
-        copied=(Shown("token", token, COPY_THE_TOKEN),),
+        copied=(ShownValue("token", token, COPY_THE_TOKEN),),
         before=(_WORKS_UNTIL,),
         values={"name": name, "moment": until},
         example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
@@ -188,7 +188,7 @@ class ApiTokens(Struct, frozen=True):
                 TOKENS,
                 {},
                 form,
-                cursor(Cursor(last.created_at, last.id)) if last else "",
+                cursor(TimeCursor(last.created_at, last.id)) if last else "",
                 total=at_most(count, MOST_COUNTED),
             ),
             done=_BUTTONS.done(form.get("done")),

@@ -28,7 +28,7 @@ from valetkey.authorization.site.admin.input_fields import Choices, Words, as_te
 from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
 from valetkey.authorization.site.admin.users.users import NEW, USERS, user_address
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.shown_once import NewSecretPage, Shown
+from valetkey.authorization.site.shown_once import NewSecretPage, ShownValue
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.words import translatable
 
@@ -203,7 +203,9 @@ def password_link_page(address: str, name: str, link: str) -> NewSecretPage:
         title=translatable("Set-password link"),
         back=address,
         above=name,
-        copied=(Shown("password-link", link, translatable("Copy the link"), translatable("Link")),),
+        copied=(
+            ShownValue("password-link", link, translatable("Copy the link"), translatable("Link")),
+        ),
         before=(
             translatable("The link is shown only once. Copy it now, and pass it on to the user."),
         ),

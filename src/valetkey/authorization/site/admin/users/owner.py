@@ -21,16 +21,16 @@ from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import ANONYMOUS, by_user
-from valetkey.authorization.protocol.claims import Method
+from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.admin.administrator import ADMIN, page_not_found
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     SeeOther,
     Show,
-    Visit,
     VisitorRequest,
     require_confirmed,
     signed_in,
@@ -170,7 +170,7 @@ class OwnerLinks(Struct, frozen=True):
             made = register_bearer(tx, link, self.accounts, record, data, now)
             if not isinstance(made, User):
                 return False
-            by = (Method.PASSWORD,)
+            by = (Amr.PASSWORD,)
             start_session(tx, new, made, key, sessions, now, methods=by)
             return True
 
@@ -190,7 +190,7 @@ class OwnerLinks(Struct, frozen=True):
         )
         return SeeOther(ADMIN, (self._forget(),))
 
-    async def _looking(self, visit: Visit) -> OwnerRequest:
+    async def _looking(self, visit: PageVisit) -> OwnerRequest:
         """Require the link, in the URL or in a cookie. Raises Refused (not found) without."""
         request = visit.request
         given = read_query(request.hidden_query).get("link")
@@ -207,7 +207,7 @@ class OwnerLinks(Struct, frozen=True):
         )
         return OwnerRequest(request, it.browser, it.csrf, it.headers, link=link, signed_in=found)
 
-    async def _making(self, visit: Visit) -> OwnerRequest:
+    async def _making(self, visit: PageVisit) -> OwnerRequest:
         """Require the link, and that the form came from a page of this server."""
         form, link = visit.form(), await self._known(visit.request)
         if link is None:
@@ -215,7 +215,7 @@ class OwnerLinks(Struct, frozen=True):
         it = visitor_request(visit, form, PURPOSE)
         return OwnerRequest(it.request, it.browser, it.csrf, it.headers, it.form, link=link)
 
-    async def _becoming(self, visit: Visit) -> OwnerRequest:
+    async def _becoming(self, visit: PageVisit) -> OwnerRequest:
         """Require a signed-in user with the link, and recent authentication."""
         it = await signed_in(visit)
         link = await self._known(it.request)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.roles import RoleHolder, Roles
+from valetkey.authorization.actions.admin.roles import Roles, UserWithRole
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import Role, User
@@ -65,7 +65,7 @@ _LONGEST = 200
 _BAD_REQUEST = 400
 
 
-class RoleHolders(Struct, frozen=True):
+class RoleHolderPages(Struct, frozen=True):
     """List the users with a role; assign a role to another."""
 
     store: Store
@@ -118,7 +118,7 @@ class RoleHolders(Struct, frozen=True):
         actor, me = request.actor, request.user
         gives = request.permissions.allow(Permission.ROLES)
 
-        def find_holders(tx: Transaction) -> tuple[RoleHolder, ...]:
+        def find_holders(tx: Transaction) -> tuple[UserWithRole, ...]:
             require(tx, actor, Permission.READ)
             return tuple(self.roles.holders(tx))
 
@@ -137,7 +137,7 @@ class RoleHolders(Struct, frozen=True):
         return Show(page, status)
 
 
-def _line(holder: RoleHolder, me: User, now: Instant, *, gives: bool) -> HolderLine:
+def _line(holder: UserWithRole, me: User, now: Instant, *, gives: bool) -> HolderLine:
     user = holder.user
     url = f"{user_address(user.uid)}/role" if gives else ""
     return HolderLine(line_of(user, now), holder.protected, url, me=user.uid == me.uid)

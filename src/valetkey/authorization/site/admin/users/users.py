@@ -94,7 +94,7 @@ _SORTS = {
 }
 
 
-class Users(Struct, frozen=True):
+class UserListPages(Struct, frozen=True):
     """List, search and filter users."""
 
     store: Store

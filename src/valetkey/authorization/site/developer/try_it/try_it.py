@@ -46,8 +46,8 @@ from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,
     Page,
+    PageVisit,
     Show,
-    Visit,
     not_found,
     signed_in,
 )
@@ -359,7 +359,7 @@ class TryIt(Struct, frozen=True):
         )
 
 
-async def _app_of_answer(visit: Visit) -> AppRequest:
+async def _app_of_answer(visit: PageVisit) -> AppRequest:
     """Require that the user is in the team of the app whose test run the state names."""
     request = await signed_in(visit)
     state = read_parameters(visit.request.query, opaque=_ANSWERS).get("state") or ""
