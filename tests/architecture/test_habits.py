@@ -13,7 +13,7 @@ MAY_SAY_ANY = {
     "authorization/operations/client_records.py": "types of fields are looked at as values",
     "authorization/protocol/register/client_metadata.py": "the same, where values come together",
     "authorization/protocol/register/self_registration.py": "the same, where JSON comes in",
-    "cli/applying/declarations.py": "values of the file, by the names of their fields",
+    "cli/applying/api.py": "values of the file, by the names of their fields",
     "cli/operations/inputs.py": "click takes arguments of any type, by the type of a field",
     "cli/serving/parent.py": "a plan that its own process wrote, read without a library",
     "cli/serving/trace_export.py": "messages of protobuf have no types",

@@ -5,13 +5,12 @@ from typing import Any, cast
 import click
 import pytest
 
+from valetkey.authorization.claims.pages import console_pages as claim_pages
 from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.apis import roles as api_roles
-from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
-from valetkey.authorization.site.admin.claims.kinds import KINDS, PREVIEW
 from valetkey.authorization.site.admin.clients import client, clients, edit
 from valetkey.authorization.site.admin.events import events
 from valetkey.authorization.site.admin.groups import group, groups
@@ -25,7 +24,7 @@ from valetkey.authorization.site.admin.server import (
     settings,
     tokens,
 )
-from valetkey.authorization.site.admin.users import attributes, forms, imports, roles, user, users
+from valetkey.authorization.site.admin.users import forms, imports, roles, user, users
 from valetkey.authorization.webhooks.pages import CONSOLE, WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
 from valetkey.cli.operations.command import names
@@ -116,7 +115,6 @@ COMMANDS_BY_HAND = {
     "create_client_secret": "client secret",
     "list_events": "events",
     "read_refusal": "explain",
-    "preview_claims": "claims preview",
     "export_events": "events",
     "read_overview": "doctor",
     "list_keys": "key list",
@@ -135,7 +133,6 @@ def _pages() -> set[str]:
         api,
         api_roles,
         apis,
-        attributes,
         group,
         groups,
         imports,
@@ -159,8 +156,8 @@ def _pages() -> set[str]:
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
     nothing = cast("Any", None)
     webhooks = {each.path for each in WebhookPages(nothing, CONSOLE).pages()}
-    declared = {it.path for kind in KINDS for it in DeclarationPages(nothing, kind).pages()}
-    return {*listed, *webhooks, *declared, PREVIEW, "/admin"}
+    declared = {it.path for it in claim_pages(nothing)}
+    return {*listed, *webhooks, *declared, "/admin"}
 
 
 def _exists(command: str) -> bool:

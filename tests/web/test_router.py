@@ -428,7 +428,14 @@ def test_references_are_not_alike() -> None:
     assert all(one != other for one, other in pairwise(bodies))
 
 
-def test_where_two_patterns_meet_the_first_route_answers() -> None:
-    for pattern, first in (("/{+rest}", {"rest": "a/1"}), ("/{x}/{y}", {"x": "a", "y": "1"})):
-        routes = [Route(path, {"GET": echo}, refuse) for path in (pattern, "/a/{id}")]
-        assert seen(small_app(routes), "GET", "/a/1")["arguments"] == first
+@pytest.mark.parametrize("other", ["/{+rest}", "/a/{+rest}", "/{x}/{y}"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_of_two_patterns_that_match_the_more_precise_one_answers(other: str, place: int) -> None:
+    paths = [other, "/a/{id}"]
+    routes = [Route(path, {"GET": echo}, refuse) for path in (paths if place else paths[::-1])]
+    assert seen(small_app(routes), "GET", "/a/1")["arguments"] == {"id": "1"}
+
+
+def test_of_patterns_that_differ_in_names_alone_the_first_answers() -> None:
+    routes = [Route(path, {"GET": echo}, refuse) for path in ("/{x}/{y}", "/{a}/{b}")]
+    assert seen(small_app(routes), "GET", "/a/1")["arguments"] == {"x": "a", "y": "1"}

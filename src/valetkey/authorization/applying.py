@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from math import isfinite
 from typing import cast
 
 from msgspec import Struct
@@ -109,6 +110,24 @@ def read_boolean(value: object) -> bool:
     return value
 
 
+def read_table(value: object) -> object:
+    """Return a table of values that JSON can represent."""
+    if not isinstance(value, dict):
+        raise InvalidDeclaredValue("write a table, such as { … }")
+    return read_json(cast("dict[str, object]", value))
+
+
+def read_json(value: object) -> object:
+    """Return the value if JSON can represent it: no dates, and no number that is not finite."""
+    if isinstance(value, dict):
+        return {name: read_json(each) for name, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [read_json(each) for each in cast("list[object]", value)]
+    if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    raise InvalidDeclaredValue("write strings, numbers, booleans, lists and tables of these")
+
+
 class DeclaredKind(Struct, frozen=True):
     """A kind of objects that a feature adds to the file."""
 
@@ -128,13 +147,17 @@ class DeclaredKind(Struct, frozen=True):
     """Locks what other transactions could change, before any row is read."""
     prepare: Callable[[Services, DeclaredEntry], Callable[[Transaction, Instant], Step]]
     """Draws random values outside the transaction; what it returns raises InvalidEntry."""
-    switch: Callable[[Transaction, str, Instant | None, Instant], str | None]
-    """Disables an enabled object by id, or enables one that pruning disabled at that time.
-
-    Returns its name, None if nothing changed.
-    """
     exported: Callable[[Transaction], Iterator[Mapping[str, object]]]
     """Return all as tables that, applied, change nothing."""
+    switch: Callable[[Transaction, str, Instant | None, Instant], str | None] | None = None
+    """Disables an enabled object by id, or enables one that pruning disabled at that time.
+
+    Returns its name, None if nothing changed. None if pruning deletes the objects.
+    """
+    remove: Callable[[Transaction, str, Instant], bool] | None = None
+    """Deletes an object by id; False if there is none. None if pruning disables the objects."""
+    before_users: bool = False
+    """Whether users of the file depend on it; others are applied after all objects of the core."""
 
 
 class InvalidEntry(Exception):

@@ -6,7 +6,7 @@ Commands read it, too: it imports no pages, which load templates.
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.inspection.check import DatabaseCheck
 from valetkey.authorization.applying import DeclaredKind
@@ -14,7 +14,7 @@ from valetkey.authorization.background.gauges import Gauges
 from valetkey.authorization.background.maintenance import Sweep
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.operations.operation import Operation, Services
+from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
@@ -75,12 +75,20 @@ class Feature(Struct, frozen=True):
     operations: tuple[Operation, ...] = ()
     tag: str = ""
     """The tag of its operations in the OpenAPI document; its name if empty."""
+    core_operations: Mapping[str, tuple[Operation, ...]] = field(
+        default_factory=dict[str, tuple[Operation, ...]]
+    )
+    """Its operations on objects of the core, by the tag of those."""
     commands: tuple[CommandGroup, ...] = ()
     hooks: Callable[[], Hooks] = Hooks
     """Makes what it does in transactions of others; each store has its own."""
     console: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
     console_after: str = ""
     """The path of the page, itself or above others, that they follow in the navigation."""
+    console_places: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The same for those at or below a path that follow another one."""
+    links: tuple[ObjectLink, ...] = ()
+    """Links to its pages on the console's pages of the core's objects."""
     portal: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
     jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
     sweeps: tuple[Sweep, ...] = ()

@@ -13,6 +13,7 @@ from valetkey.authorization.storage.transaction import Hooks
 
 NAMES = (
     # Each imports only the core and those above it.
+    "claims",
     "webhooks",
 )
 """The packages of the features, beside this module."""
@@ -30,6 +31,7 @@ TABLE = Table(
         *CORE.items(),
         ("events", event_operations(KINDS)),
         *((each.tag or each.name, each.operations) for each in FEATURES),
+        *(more for each in FEATURES for more in each.core_operations.items()),
     ]
 )
 AREAS, OPERATIONS = TABLE.areas, TABLE.operations
@@ -43,4 +45,6 @@ def hooks() -> Hooks:
     return Hooks(
         tuple(one for each in made for one in each.listeners),
         tuple(one for each in made for one in each.client_deleted),
+        tuple(one for each in made for one in each.attributes),
+        tuple(one for each in made for one in each.claims),
     )

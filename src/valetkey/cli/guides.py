@@ -73,7 +73,7 @@ GUIDES = (
     Guide(f"{_APIS}/several-apis", ("api",)),
     Guide(f"{_APIS}/declare-an-object", (), ("resource.objects",)),
     Guide(f"{_APIS}/run-without-the-api", (), ("resource.enabled", "resource.scopes")),
-    Guide(f"{_USERS}/groups", ("group", "attribute", "claims")),
+    Guide(f"{_USERS}/groups", ("group",)),
     Guide(f"{_USERS}/import-users", ("user import",)),
     Guide(f"{_USERS}/provision-by-scim", ("scim",), ("scim",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),

@@ -62,13 +62,6 @@ CORE_COMMANDS = (
     ListedCommand("group", "manage groups and their members", "Manage", derived=True),
     ListedCommand("settings", "change settings while the servers run", "Manage", derived=True),
     ListedCommand("provider", "let users sign in with other servers", "Manage", derived=True),
-    ListedCommand(
-        "attribute",
-        "declare attributes of accounts, such as a department",
-        "Manage",
-        derived=True,
-    ),
-    ListedCommand("claims", "declare claims of tokens", "Manage"),
     ListedCommand("owner", "a link that makes you the owner, once", "Manage"),
     ListedCommand("brand", "name, color, logo and links of the pages", "Manage"),
     ListedCommand(

@@ -8,6 +8,7 @@ from threading import Barrier
 from typing import TypeVar
 
 from valetkey.authorization.app.foundation import SCHEMA
+from valetkey.authorization.features import hooks
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_cli
 from valetkey.authorization.model.grant import Grant
@@ -102,7 +103,9 @@ class Memory:
 
     def __init__(self, url: str, directory: Path) -> None:
         """Create the tables and the test data."""
-        self.store = Store(connect(url, directory=directory), SYSTEM.random, by_cli("test"))
+        self.store = Store(
+            connect(url, directory=directory), SYSTEM.random, by_cli("test"), hooks()
+        )
         asyncio.run(migrate(self.store.engine, SCHEMA))
         self.write(add_records)
 

@@ -21,16 +21,18 @@ _NOWHERE: tuple[None, Arguments] = (None, NO_ARGUMENTS)
 
 
 class Paths(Generic[T]):
-    """Maps paths to values; if two patterns match, the earlier one wins.
+    """Maps paths to values.
 
     A segment written `{name}` matches any non-empty segment, `{+name}` at the end any rest of the
-    path.
+    path. If two patterns match, the one with text in the first segment that differs wins, whatever
+    their order; of two that differ in names alone, the earlier one.
     """
 
     def __init__(self, paths: Sequence[tuple[str, T]]) -> None:
         """Index the paths. Raises ValueError if two are equal."""
         self.exact = {path: found for path, found in paths if "{" not in path}
-        self._patterns = tuple((_pattern(path), found) for path, found in paths if "{" in path)
+        patterns = sorted((each for each in paths if "{" in each[0]), key=lambda it: _rank(it[0]))
+        self._patterns = tuple((_pattern(path), found) for path, found in patterns)
         if len(self.exact) + len(self._patterns) != len(paths):
             raise ValueError("two routes have the same path")
         by_path = dict(paths)
@@ -60,7 +62,7 @@ class Paths(Generic[T]):
 def _folders(paths: tuple[str, ...]) -> Mapping[str, str]:
     """Return the common patterns with only the last segment variable: its name by what precedes.
 
-    Patterns that overlap are left out: there their order decides.
+    Patterns that overlap are left out: there the others are asked, too.
     """
     names: dict[str, str] = {}
     for path in paths:
@@ -73,6 +75,12 @@ def _folders(paths: tuple[str, ...]) -> Mapping[str, str]:
         for folder, name in names.items()
         if sum(pattern.fullmatch(f"{folder}/x") is not None for pattern in patterns) == 1
     }
+
+
+def _rank(path: str) -> tuple[int, ...]:
+    """Return what sorts a pattern: for each segment, 0 for text, 1 for any, 2 for any rest."""
+    segments = path.split("/")
+    return tuple(2 if each.startswith("{+") else int(each.startswith("{")) for each in segments)
 
 
 @lru_cache(maxsize=1_024)

@@ -9,8 +9,10 @@ from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, Apis
 from tests.conftest import ENGINES
 from tests.support import postgres
 from tests.support.live import PASSWORD, Answer, live_servers
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.account.scim import Group
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import seconds
@@ -77,14 +79,14 @@ def _larger(apis: Apis) -> Generator[None]:
     now = apis.world.servers.clock.now()
 
     def declare(tx: Transaction) -> None:
-        tx.declarations.hold_all()
+        Declarations.of(tx).hold_all()
         for claim in _CLAIMS:
-            tx.declarations.save_claim(claim, now)
+            Declarations.of(tx).save_claim(claim, now)
 
     def remove(tx: Transaction) -> None:
-        tx.declarations.hold_all()
+        Declarations.of(tx).hold_all()
         for claim in _CLAIMS:
-            assert tx.declarations.remove_claim(claim.name)
+            assert Declarations.of(tx).remove_claim(claim.name)
 
     apis.world.servers.write(declare)
     try:

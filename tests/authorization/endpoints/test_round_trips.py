@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.harness import Harness, run
-from valetkey.authorization.actions.claims import declare_claim
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.rules import declare_claim
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.postgres_channel import Channel
 from valetkey.kernel.moment import Instant

@@ -25,7 +25,7 @@ from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, ClientType
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.database.connect import connect

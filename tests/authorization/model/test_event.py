@@ -34,13 +34,18 @@ from valetkey.authorization.actions.apis import (
     withdraw_group,
 )
 from valetkey.authorization.actions.apis import withdraw as withdraw_role
-from valetkey.authorization.actions.attributes import declare_attribute, remove_attribute
-from valetkey.authorization.actions.claims import declare_claim, remove_claim
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import adopt, invite, withdraw
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.rules import (
+    declare_attribute,
+    declare_claim,
+    remove_attribute,
+    remove_claim,
+)
 from valetkey.authorization.endpoints.client.registration import draw
 from valetkey.authorization.features import EVENTS
 from valetkey.authorization.model.account.scim import Group
@@ -56,7 +61,7 @@ from valetkey.authorization.model.event.event import (
     by_cli,
 )
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Delivery, Session

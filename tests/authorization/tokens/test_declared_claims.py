@@ -6,11 +6,12 @@ from threading import Thread
 
 import pytest
 
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
-from valetkey.authorization.storage.register.declarations import Declarations
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.kernel.scope import Scope
 from valetkey.testing.storage_story import NOW, Memory
 
@@ -18,8 +19,8 @@ CLAIM = DeclaredClaim("team", "constant:red", (ClaimLocation.ACCESS_TOKEN,))
 
 
 def _declare(tx: Transaction) -> None:
-    tx.declarations.hold_all()
-    tx.declarations.save_claim(CLAIM, NOW)
+    Declarations.of(tx).hold_all()
+    Declarations.of(tx).save_claim(CLAIM, NOW)
 
 
 def test_claims_are_not_kept_under_a_later_revision(

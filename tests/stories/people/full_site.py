@@ -18,6 +18,8 @@ from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 from valetkey.authorization.background.maintenance import sweep_all
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User
@@ -30,7 +32,7 @@ from valetkey.authorization.model.account.user_import import (
 )
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,
     GrantTypeName,
@@ -186,11 +188,11 @@ async def _people_and_apps(it: Harness) -> None:
         assert dave is not None
         tx.users.change(replace(dave, disabled_at=now))
 
-        tx.declarations.save_attribute(
+        Declarations.of(tx).save_attribute(
             Attribute("department", "Department", {"type": "string"}), now
         )
         claim = DeclaredClaim("department", "attribute:department", (ClaimLocation.ID_TOKEN,))
-        tx.declarations.save_claim(claim, now)
+        Declarations.of(tx).save_claim(claim, now)
         directory, key = ScimCredential("sc_okta", "Okta", now), it.foundation.services.fingerprints
         assert not scim.issue(tx, key, directory, Secret("token of Okta"))
         registrar = it.foundation.api_registrar("test")

@@ -1,84 +1,41 @@
-"""Declare attributes of accounts, and change those of one account.
+"""The attributes of an account: its values, judged by what is declared.
 
-Its functions run inside a transaction. Values are judged by `merged_attributes` before they are
-stored: with a new account, or by `change_attributes`.
+Values are judged by `merged_attributes` before they are stored: with a new account, or by
+`change_attributes`, inside a transaction.
 """
 
 import math
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
 
 from valetkey.authorization.model.account.user import (
-    ATTRIBUTE_NAME,
     LARGEST_ATTRIBUTES,
-    MOST_ATTRIBUTES,
     Attribute,
     User,
     UserAttributes,
 )
-from valetkey.authorization.model.event.groups import AttributeDeclared, AttributeRemoved
 from valetkey.authorization.model.event.users import UserChanged
-from valetkey.authorization.model.register.claim import Source
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import REASONS, input_fault
+from valetkey.authorization.protocol.register.reasons import REASONS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.shapes.json_schema import JsonSchema, UnusableSchema
+from valetkey.kernel.shapes.json_schema import JsonSchema
 from valetkey.kernel.shapes.shape import FieldError, whole
 from valetkey.kernel.strict_json import read_object
 
 Faults = tuple[MetadataError, ...]
 
-_LARGEST_SCHEMA = 4_096
-_LONGEST_LABEL = 80
 _LIMITS = {
     "minLength": ("length.least", "least"),
     "maxLength": ("length.most", "most"),
     "minimum": ("number.least", "least"),
     "maximum": ("number.most", "most"),
 }
-_TYPED = ("string", "integer", "number", "boolean")
+SIMPLE_TYPES = ("string", "integer", "number", "boolean")
 """The types of values that can be entered in one field of a form."""
-
-
-def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bool | Faults:
-    """Declare or change an attribute. False if nothing changed; faults if it is invalid.
-
-    Values that users have stay as they are; each is judged again when its user's attributes change.
-    """
-    tx.declarations.hold_all()
-    declared = {each.name: each for each in tx.declarations.attributes()}
-    if faults := tuple(_faults(attribute)):
-        return faults
-    if declared.get(attribute.name) == attribute:
-        return False
-    if attribute.name not in declared and len(declared) >= MOST_ATTRIBUTES:
-        return (MetadataError("name", f"one of at most {MOST_ATTRIBUTES} attributes"),)
-    tx.declarations.save_attribute(attribute, now)
-    tx.events.add(AttributeDeclared(attribute.name), now)
-    return True
-
-
-def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
-    """Remove a declaration; False if there is none. Values stay stored but are not shown.
-
-    Raises Refused (conflict) while a claim comes from it.
-    """
-    tx.declarations.hold_all()
-    source = f"{Source.ATTRIBUTE}:{name}"
-    users = [each.name for each in tx.declarations.claims() if each.source == source]
-    if users:
-        description = f"the claim {users[0]} comes from this attribute; remove the claim first"
-        raise Refused.because(ErrorCode.CONFLICT, description, "attribute.used")
-    if not tx.declarations.remove_attribute(name):
-        return False
-    tx.events.add(AttributeRemoved(name), now)
-    return True
 
 
 def attributes_of(user: User, declared: Sequence[Attribute]) -> dict[str, object]:
@@ -95,7 +52,7 @@ def change_attributes(
     Attributes that are not named stay. Return the user as it is now, or everything that is wrong:
     undeclared names, values that do not fit their schemas, more than 8,192 bytes together.
     """
-    after = merged_attributes(tx.declarations.attributes(), user.attributes, changes)
+    after = merged_attributes(tx.attributes(), user.attributes, changes)
     if isinstance(after, tuple):
         return after
     if after == user.attributes:
@@ -152,7 +109,7 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
     if read_object(msgspec.json.encode({"attributes": given})) is None:
         right = "whole numbers below 2**53, and at most six levels of lists and objects"
         return (MetadataError("attributes", right, "attribute.json"),)
-    errors, _ = _shape(declared).validate(given) if given else ((), {})
+    errors, _ = attribute_shape(declared).validate(given) if given else ((), {})
     return tuple(_schema_fault(each) for each in errors)
 
 
@@ -196,7 +153,7 @@ def typed_value(attribute: Attribute, text: str) -> object:
 
 def takes_json(attribute: Attribute) -> bool:
     """Return whether the value is entered as JSON, since its type is not that of a field."""
-    return attribute.schema.get("type") not in _TYPED
+    return attribute.schema.get("type") not in SIMPLE_TYPES
 
 
 def shown_value(value: object) -> str:
@@ -214,25 +171,8 @@ def shown_attributes(user: User, declared: Sequence[Attribute]) -> tuple[tuple[s
     )
 
 
-def _faults(attribute: Attribute) -> Iterator[MetadataError]:
-    if re.fullmatch(ATTRIBUTE_NAME, attribute.name) is None:
-        yield input_fault("name", "attribute.name")
-        return
-    if len(attribute.label) > _LONGEST_LABEL or not attribute.label.isprintable():
-        yield input_fault("label", "text.printable", most=_LONGEST_LABEL)
-    if len(msgspec.json.encode(attribute.schema)) > _LARGEST_SCHEMA:
-        yield MetadataError("schema", f"a JSON Schema of at most {_LARGEST_SCHEMA} bytes")
-        return
-    try:
-        _shape([attribute])
-    except UnusableSchema as reason:
-        yield MetadataError("schema", f"a JSON Schema that can be used: {str(reason)[:300]}")
-        return
-    if attribute.editable and attribute.schema.get("type") not in _TYPED:
-        yield MetadataError("editable", f"false, or a schema with a type of {', '.join(_TYPED)}")
-
-
-def _shape(declared: Collection[Attribute]) -> JsonSchema:
+def attribute_shape(declared: Collection[Attribute]) -> JsonSchema:
+    """Return the shape of all their values. Raises UnusableSchema for a schema that cannot be used."""
     return _compiled(tuple(each.encode() for each in declared))
 
 

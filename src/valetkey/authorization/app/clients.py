@@ -50,7 +50,7 @@ from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.metadata import ServerFacts
 from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
 from valetkey.authorization.tokens.mint import TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader

@@ -35,10 +35,10 @@ from valetkey.authorization.protocol.register.self_registration import RESERVED,
 from valetkey.authorization.storage.revocation_log import RevocationLog
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.client_assertion import sign_client_assertion
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
-from valetkey.authorization.tokens.declared_claims import TokenClaims
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.installation import connect_to, open_tested, require_file

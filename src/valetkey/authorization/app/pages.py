@@ -1,5 +1,7 @@
 """The pages of every feature, built with their dependencies."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailAddresses
@@ -49,9 +51,6 @@ from valetkey.authorization.site.admin.apis.api import ApiPages
 from valetkey.authorization.site.admin.apis.apis import SELECTED_APIS, Apis
 from valetkey.authorization.site.admin.apis.protect import ProtectApi
 from valetkey.authorization.site.admin.apis.roles import ApiRoleForms
-from valetkey.authorization.site.admin.claims.declarations import DeclarationPages
-from valetkey.authorization.site.admin.claims.kinds import ATTRIBUTES, CLAIMS, KINDS
-from valetkey.authorization.site.admin.claims.preview import ClaimsPreviewPages
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import (
     SELECTED_APPS,
@@ -73,7 +72,6 @@ from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.setting_form import SettingForms
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
-from valetkey.authorization.site.admin.users.attributes import UserAttributesPage
 from valetkey.authorization.site.admin.users.forms import UserForms
 from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
@@ -332,7 +330,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
 def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store, settings = foundation.services, foundation.store, foundation.settings
-    declared = {kind.place: DeclarationPages(services, kind).pages() for kind in KINDS}
+    links = [link for each in FEATURES for link in each.links]
     ids = NewIds(foundation.keyring, foundation.runtime.random)
     inspector = Inspector(settings, store, foundation.keyring, services.roles, CHECKS)
     pages: list[AnyPage] = [
@@ -340,28 +338,24 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *UserListPages(store).pages(),
         *UserForms(services).pages(),
         *UserImports(store, settings.accounts, services.random).pages(),
-        *UserAttributesPage(services).pages(),
         *ApiRoleForms(services).pages(),
         *SelectedPages(services, SELECTED_USERS).pages(),
-        *UserPages(services).pages(),
+        *UserPages(services, links).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),
         *GroupPages(services).pages(),
         *SelectedPages(services, SELECTED_GROUPS).pages(),
         *RoleHolderPages(store, services.roles).pages(),
-        *declared[ATTRIBUTES],
         *ScimCredentials(services).pages(),
         *ClientListPages(store).pages(),
         *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
         *SelectedPages(services, SELECTED_APPS).pages(),
         *ClientForms(services).pages(),
-        *ClientPages(services).pages(),
+        *ClientPages(services, links).pages(),
         *Apis(services).pages(),
         *ProtectApi(services).pages(),
         *SelectedPages(services, SELECTED_APIS).pages(),
         *ApiPages(services).pages(),
-        *ClaimsPreviewPages(services).pages(),
-        *declared[CLAIMS],
         *Registration(services).pages(),
         *EventPages(services).pages(),
         *SavedFilterForms(services.store).pages(),
@@ -374,11 +368,21 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *SettingForms(services).pages(),
     ]
     for feature in FEATURES:
-        above = feature.console_after
-        before = [n for n, each in enumerate(pages) if f"{each.path}/".startswith(f"{above}/")]
-        place = before[-1] + 1 if above and before else len(pages)
-        pages[place:place] = feature.console(services)
+        places = {"": feature.console_after, **feature.console_places}
+        made = feature.console(services)
+        for below, above in places.items():
+            mine = [each for each in made if _place_of(each, places) == below]
+            before = [n for n, each in enumerate(pages) if f"{each.path}/".startswith(f"{above}/")]
+            place = before[-1] + 1 if above and before else len(pages)
+            pages[place:place] = mine
     return tuple(pages)
+
+
+def _place_of(page: AnyPage, places: Iterable[str]) -> str:
+    """Return the longest of these paths at or above that of the page."""
+    return max(
+        (each for each in places if f"{page.path}/".startswith(f"{each}/" if each else "")), key=len
+    )
 
 
 def _answer(route: Route, method: str) -> Endpoint:

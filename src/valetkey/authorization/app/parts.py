@@ -37,7 +37,7 @@ from valetkey.authorization.protocol.authorization_request import supported_prom
 from valetkey.authorization.site.documentation import start_of
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.id_token import IdTokenHints, IdTokens, LogoutTokens
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
 from valetkey.authorization.tokens.issue import TokenPolicy

@@ -1,33 +1,49 @@
-"""Operations on declared claims of tokens, and the preview of what tokens would hold."""
+"""Operations on attributes of accounts and on claims of tokens, and the preview of tokens."""
 
 from typing import Annotated
 
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.claims import Faults, declare_claim, remove_claim
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
+from valetkey.authorization.actions.attributes import attributes_of, change_attributes
+from valetkey.authorization.claims.model import (
+    AttributeDeclared,
+    AttributeRemoved,
+    ClaimDeclared,
+    ClaimRemoved,
+    DeclaredClaim,
+)
+from valetkey.authorization.claims.rules import (
+    Faults,
+    declare_attribute,
+    declare_claim,
+    remove_attribute,
+    remove_claim,
+)
+from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.model.account.user import (
+    ATTRIBUTE_NAME,
+    MOST_ATTRIBUTES,
+    Attribute,
+    User,
+)
+from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
     Operation,
     QueryParameter,
     Result,
+    on_user,
     reads,
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Anything, Done, tag_of
-from valetkey.authorization.protocol.claims import (
-    OPENID,
-    PASSWORD,
-    claims_of_scope,
-    user_claims,
-)
+from valetkey.authorization.protocol.claims import OPENID, PASSWORD, claims_of_scope, user_claims
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.protocol.resource import at, grantable
 from valetkey.authorization.storage.transaction import Transaction
@@ -41,7 +57,214 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 
-_ONE = "/claims/{claim}"
+_ATTRIBUTE = "/attributes/{attribute}"
+_OF_USER = "/users/{uid}/attributes"
+_Label = Annotated[
+    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=80, description="Its name on pages.")
+]
+_Schema = Annotated[
+    dict[str, Anything],
+    msgspec.Meta(description="The JSON Schema of its values, as JSON."),
+]
+_Editable = Annotated[bool, msgspec.Meta(description="Whether users may edit their own.")]
+_Values = Annotated[
+    dict[Annotated[str, msgspec.Meta(pattern=f"^{ATTRIBUTE_NAME}$")], Anything],
+    msgspec.Meta(
+        max_length=MOST_ATTRIBUTES, description="Values by name, as JSON; null removes one."
+    ),
+]
+
+
+class AttributeShown(msgspec.Struct, frozen=True):
+    """A declared attribute of accounts."""
+
+    name: str
+    label: str
+    schema: dict[str, Anything]
+    editable: bool
+
+
+class AttributeList(msgspec.Struct, frozen=True):
+    """Declared attributes by name."""
+
+    items: list[AttributeShown]
+    next: str | None = None
+
+
+class AttributeWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Input for an attribute; a schema of {} allows any JSON."""
+
+    label: _Label = ""
+    schema: _Schema = {}
+    editable: _Editable = False
+
+
+class AttributesShown(msgspec.Struct, frozen=True):
+    """The values of a user's attributes."""
+
+    attributes: dict[str, Anything]
+
+
+class AttributesWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Attributes to change; those that are not named stay."""
+
+    attributes: _Values
+
+
+def _list_attributes(tx: Transaction, call: Call) -> Result:
+    """List the declared attributes by name."""
+    del call
+    return Result(
+        AttributeList([_attribute_shown(each) for each in Declarations.of(tx).attributes()])
+    )
+
+
+def _declare_attribute(tx: Transaction, call: Call) -> bool | Faults:
+    """Declare or change an attribute. False if it is declared so."""
+    # First: the role is checked with the actor's own account locked.
+    store = Declarations.of(tx)
+    store.hold_all()
+    require(tx, call.actor, call.operation.permission)
+    wanted = call.input(AttributeWanted)
+    attribute = Attribute(
+        call.named("attribute"), wanted.label, dict(wanted.schema), wanted.editable
+    )
+    declared = {each.name: tag_of(_attribute_shown(each)) for each in store.attributes()}
+    call.preconditions.check(declared.get(attribute.name))
+    return declare_attribute(tx, attribute, call.now)
+
+
+def _remove_attribute(tx: Transaction, call: Call) -> bool:
+    """Remove a declared attribute. Refused: not found."""
+    Declarations.of(tx).hold_all()
+    require(tx, call.actor, call.operation.permission)
+    if not remove_attribute(tx, call.named("attribute"), call.now):
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "this attribute does not exist", "attribute.unknown"
+        )
+    return True
+
+
+def _attribute_shown(attribute: Attribute) -> AttributeShown:
+    return AttributeShown(
+        attribute.name, attribute.label, dict(attribute.schema), attribute.editable
+    )
+
+
+def read_user_attributes(tx: Transaction, call: Call, user: User) -> AttributesShown:
+    """Read the values of a user's declared attributes."""
+    return AttributesShown(attributes_of(user, Declarations.of(tx).attributes()))
+
+
+def change_user_attributes(tx: Transaction, call: Call, user: User) -> bool | Faults:
+    """Change the named attributes of a user; null removes a value. False if nothing changed."""
+    changed = change_attributes(tx, user, call.input(AttributesWanted).attributes, call.now)
+    return changed if isinstance(changed, tuple) else changed is not user
+
+
+LIST_ATTRIBUTES = Operation(
+    "list_attributes",
+    "GET",
+    "/attributes",
+    Permission.READ,
+    "List declared attributes of accounts",
+    reads(_list_attributes),
+    output=AttributeList,
+    returns_list=True,
+    commands=(Command(empty="No attribute is declared."),),
+)
+
+DECLARE_ATTRIBUTE = Operation(
+    "set_attribute",
+    "PUT",
+    _ATTRIBUTE,
+    Permission.CLIENTS,
+    "Declare or change an attribute of accounts",
+    unchecked_write(_declare_attribute),
+    description="Existing values are kept, and checked when they are next changed.",
+    input=AttributeWanted,
+    output=Done,
+    event=AttributeDeclared,
+    commands=(
+        Command(
+            "attribute declare",
+            example="""--schema '{"type": "string", "maxLength": 40}'""",
+            done="The attribute {attribute} is declared.",
+            unchanged="The attribute {attribute} is declared like this; nothing changed.",
+        ),
+    ),
+)
+
+REMOVE_ATTRIBUTE = Operation(
+    "delete_attribute",
+    "DELETE",
+    _ATTRIBUTE,
+    Permission.CLIENTS,
+    "Remove a declared attribute; its values are no longer shown",
+    unchecked_write(_remove_attribute),
+    output=Done,
+    error_statuses=(409,),
+    event=AttributeRemoved,
+    buttons=(
+        Button(
+            "delete",
+            translatable("Delete attribute"),
+            translatable(
+                "Profiles, imports and SCIM no longer show it. Values are kept, and appear again "
+                "if an attribute of this name is declared later."
+            ),
+            translatable("The attribute is deleted."),
+            danger=True,
+        ),
+    ),
+    commands=(
+        Command(
+            "attribute remove",
+            question="Remove this attribute? Its values are no longer shown.",
+            done="The attribute {attribute} is removed.",
+        ),
+    ),
+)
+
+CHANGE_USER_ATTRIBUTES = Operation(
+    "change_user_attributes",
+    "PATCH",
+    _OF_USER,
+    Permission.USERS,
+    "Change attributes of a user",
+    on_user(change_user_attributes),
+    description="Attributes that are not named stay; null removes a value.",
+    input=AttributesWanted,
+    output=Done,
+    event=UserChanged,
+    commands=(
+        Command(
+            "user set-attributes",
+            options=(Option("attributes", argument=True),),
+            example="""'{"department": "physics"}'""",
+        ),
+    ),
+)
+
+ATTRIBUTES = (
+    LIST_ATTRIBUTES,
+    DECLARE_ATTRIBUTE,
+    REMOVE_ATTRIBUTE,
+    Operation(
+        "read_user_attributes",
+        "GET",
+        _OF_USER,
+        Permission.READ,
+        "Show the values of a user's attributes",
+        on_user(read_user_attributes),
+        output=AttributesShown,
+        commands=(Command("user attributes"),),
+    ),
+    CHANGE_USER_ATTRIBUTES,
+)
+
+
+_CLAIM = "/claims/{claim}"
 _Source = Annotated[
     str,
     msgspec.Meta(
@@ -104,15 +327,16 @@ class ClaimWanted(
     ] = []
 
 
-def list_claims(tx: Transaction, call: Call) -> Result:
+def _list_claims(tx: Transaction, call: Call) -> Result:
     """List the declared claims by name."""
-    return Result(ClaimList([_shown(each) for each in tx.declarations.claims()]))
+    return Result(ClaimList([_claim_shown(each) for each in Declarations.of(tx).claims()]))
 
 
-def declare(tx: Transaction, call: Call) -> bool | Faults:
+def _declare_claim(tx: Transaction, call: Call) -> bool | Faults:
     """Declare or change a claim. False if it is declared so."""
     # First: the role is checked with the actor's own account locked.
-    tx.declarations.hold_all()
+    store = Declarations.of(tx)
+    store.hold_all()
     require(tx, call.actor, call.operation.permission)
     wanted = call.input(ClaimWanted)
     claim = DeclaredClaim(
@@ -123,22 +347,22 @@ def declare(tx: Transaction, call: Call) -> bool | Faults:
         frozenset(wanted.clients),
         frozenset(wanted.apis),
     )
-    declared = {each.name: tag_of(_shown(each)) for each in tx.declarations.claims()}
+    declared = {each.name: tag_of(_claim_shown(each)) for each in store.claims()}
     call.preconditions.check(declared.get(claim.name))
     settings = call.services.settings
     return declare_claim(tx, claim, settings.audience, call.now, settings.federation.kept_claims)
 
 
-def remove(tx: Transaction, call: Call) -> bool:
+def _remove_claim(tx: Transaction, call: Call) -> bool:
     """Remove a declared claim. Refused: not found."""
-    tx.declarations.hold_all()
+    Declarations.of(tx).hold_all()
     require(tx, call.actor, call.operation.permission)
     if not remove_claim(tx, call.named("claim"), call.now):
         raise Refused.because(ErrorCode.NOT_FOUND, "this claim does not exist", "claim.unknown")
     return True
 
 
-def _shown(claim: DeclaredClaim) -> ClaimShown:
+def _claim_shown(claim: DeclaredClaim) -> ClaimShown:
     return ClaimShown(
         claim.name,
         claim.source,
@@ -270,7 +494,22 @@ PREVIEW = Operation(
             {"type": "string", "minLength": 1, "maxLength": 1_000},
         ),
     ),
-    commands=(),
+    commands=(
+        Command(
+            "claims preview",
+            summary="Show what the tokens of a user for an app would contain now",
+            help="Nothing is issued. Identifiers and times that differ in each token are examples.",
+            example="--user ada --client grafana",
+            options=(
+                Option("uid", "--user"),
+                Option("client_id", "--client", "The id of the app."),
+                Option("api", help="The identifier of an API; the server's own by default."),
+                Option("scope", help="Separated by spaces; by default, all that the app may have."),
+            ),
+            columns=(("scope", "scope"), ("api", "api")),
+            documents=("access_token", "id_token", "userinfo"),
+        ),
+    ),
 )
 
 LIST_CLAIMS = Operation(
@@ -279,19 +518,19 @@ LIST_CLAIMS = Operation(
     "/claims",
     Permission.READ,
     "List declared claims of tokens",
-    reads(list_claims),
+    reads(_list_claims),
     output=ClaimList,
     returns_list=True,
-    commands=(Command(empty="No claim is declared."),),
+    commands=(Command("claims list", empty="No claim is declared."),),
 )
 
 DECLARE_CLAIM = Operation(
     "set_claim",
     "PUT",
-    _ONE,
+    _CLAIM,
     Permission.CLIENTS,
     "Declare or change a claim of tokens",
-    unchecked_write(declare),
+    unchecked_write(_declare_claim),
     description="New tokens contain it.",
     input=ClaimWanted,
     output=Done,
@@ -309,10 +548,10 @@ DECLARE_CLAIM = Operation(
 REMOVE_CLAIM = Operation(
     "delete_claim",
     "DELETE",
-    _ONE,
+    _CLAIM,
     Permission.CLIENTS,
     "Remove a declared claim; tokens that were issued keep it",
-    unchecked_write(remove),
+    unchecked_write(_remove_claim),
     output=Done,
     event=ClaimRemoved,
     buttons=(

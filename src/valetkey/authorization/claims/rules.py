@@ -1,24 +1,40 @@
-"""Declare claims of tokens. The functions run inside a transaction."""
+"""Declare attributes of accounts and claims of tokens. All run inside a transaction."""
 
 import re
 from collections.abc import Collection, Iterator
 
-from valetkey.authorization.model.event.groups import ClaimDeclared, ClaimRemoved
-from valetkey.authorization.model.register.claim import (
-    CLAIM_NAME,
+import msgspec
+
+from valetkey.authorization.actions.attributes import SIMPLE_TYPES, attribute_shape
+from valetkey.authorization.claims.model import (
     MOST_CLAIMS,
-    ClaimLocation,
+    AttributeDeclared,
+    AttributeRemoved,
+    ClaimDeclared,
+    ClaimRemoved,
     DeclaredClaim,
     Source,
 )
+from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.model.account.user import (
+    ATTRIBUTE_NAME,
+    MOST_ATTRIBUTES,
+    Attribute,
+)
+from valetkey.authorization.model.register.claim import CLAIM_NAME, ClaimLocation
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.shapes.json_schema import UnusableSchema
 from valetkey.kernel.url import canonical
 
 Faults = tuple[MetadataError, ...]
 
+_LARGEST_SCHEMA = 4_096
+_LONGEST_LABEL = 80
 _MOST_LISTED = 100
 _LONGEST_CONSTANT = 1_000
 _ONLY_INTROSPECTION = frozenset({Source.USERNAME, Source.EMAIL})
@@ -27,6 +43,43 @@ _SOURCES = (
     "attribute:NAME, groups, groups:PREFIX, roles, roles:API, constant:TEXT, email_domain, "
     "username, email or upstream:PROVIDER:NAME"
 )
+
+
+def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bool | Faults:
+    """Declare or change an attribute. False if nothing changed; faults if it is invalid.
+
+    Values that users have stay as they are; each is judged again when its user's attributes change.
+    """
+    store = Declarations.of(tx)
+    store.hold_all()
+    declared = {each.name: each for each in store.attributes()}
+    if faults := tuple(_attribute_faults(attribute)):
+        return faults
+    if declared.get(attribute.name) == attribute:
+        return False
+    if attribute.name not in declared and len(declared) >= MOST_ATTRIBUTES:
+        return (MetadataError("name", f"one of at most {MOST_ATTRIBUTES} attributes"),)
+    store.save_attribute(attribute, now)
+    tx.events.add(AttributeDeclared(attribute.name), now)
+    return True
+
+
+def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
+    """Remove a declaration; False if there is none. Values stay stored but are not shown.
+
+    Raises Refused (conflict) while a claim comes from it.
+    """
+    store = Declarations.of(tx)
+    store.hold_all()
+    source = f"{Source.ATTRIBUTE}:{name}"
+    users = [each.name for each in store.claims() if each.source == source]
+    if users:
+        description = f"the claim {users[0]} comes from this attribute; remove the claim first"
+        raise Refused.because(ErrorCode.CONFLICT, description, "attribute.used")
+    if not store.remove_attribute(name):
+        return False
+    tx.events.add(AttributeRemoved(name), now)
+    return True
 
 
 def declare_claim(
@@ -41,30 +94,52 @@ def declare_claim(
     `default_api` is the identifier of the server's own API, `kept` the claims of the settings'
     providers as `FederationSettings.kept_claims` names them; those of stored providers are added.
     """
-    tx.declarations.hold_all()
+    store = Declarations.of(tx)
+    store.hold_all()
     kept = {*kept, *tx.providers.kept_claims()}
-    declared = {each.name: each for each in tx.declarations.claims()}
-    if faults := (*_faults(claim), *_unknown(tx, claim, default_api, kept)):
+    declared = {each.name: each for each in store.claims()}
+    if faults := (*_claim_faults(claim), *_unknown(tx, claim, default_api, kept)):
         return faults
     if declared.get(claim.name) == claim:
         return False
     if claim.name not in declared and len(declared) >= MOST_CLAIMS:
         return (MetadataError("name", f"one of at most {MOST_CLAIMS} claims"),)
-    tx.declarations.save_claim(claim, now)
+    store.save_claim(claim, now)
     tx.events.add(ClaimDeclared(claim.name, claim.source), now)
     return True
 
 
 def remove_claim(tx: Transaction, name: str, now: Instant) -> bool:
     """Remove a declaration; False if there is none. Tokens issued before keep the claim."""
-    tx.declarations.hold_all()
-    if not tx.declarations.remove_claim(name):
+    store = Declarations.of(tx)
+    store.hold_all()
+    if not store.remove_claim(name):
         return False
     tx.events.add(ClaimRemoved(name), now)
     return True
 
 
-def _faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
+def _attribute_faults(attribute: Attribute) -> Iterator[MetadataError]:
+    if re.fullmatch(ATTRIBUTE_NAME, attribute.name) is None:
+        yield input_fault("name", "attribute.name")
+        return
+    if len(attribute.label) > _LONGEST_LABEL or not attribute.label.isprintable():
+        yield input_fault("label", "text.printable", most=_LONGEST_LABEL)
+    if len(msgspec.json.encode(attribute.schema)) > _LARGEST_SCHEMA:
+        yield MetadataError("schema", f"a JSON Schema of at most {_LARGEST_SCHEMA} bytes")
+        return
+    try:
+        attribute_shape([attribute])
+    except UnusableSchema as reason:
+        yield MetadataError("schema", f"a JSON Schema that can be used: {str(reason)[:300]}")
+        return
+    if attribute.editable and attribute.schema.get("type") not in SIMPLE_TYPES:
+        yield MetadataError(
+            "editable", f"false, or a schema with a type of {', '.join(SIMPLE_TYPES)}"
+        )
+
+
+def _claim_faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
     kind, _, argument = claim.source.partition(":")
     if re.fullmatch(CLAIM_NAME, claim.name) is None:
         yield MetadataError("name", "a letter, then at most 199 letters, digits and _ . : / -")
@@ -111,7 +186,7 @@ def _unknown(
     """
     kind, _, argument = claim.source.partition(":")
     if kind == Source.ATTRIBUTE:
-        names = [each.name for each in tx.declarations.attributes()]
+        names = [each.name for each in Declarations.of(tx).attributes()]
         if argument not in names:
             yield MetadataError("from", f"a declared attribute; there is no {argument[:40]}")
     if kind == Source.ROLES and argument and tx.apis.find_by_key(canonical(argument)) is None:

@@ -1,14 +1,14 @@
 """Store of what an operator declares: attributes of accounts, and claims of tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.model.account.user import Attribute
-from valetkey.authorization.model.register.claim import DeclaredClaim
-from valetkey.authorization.storage.register.applied import Applied, AppliedKind
+from valetkey.authorization.storage.register.applied import Applied
 from valetkey.authorization.storage.revision import hold_all, touch
-from valetkey.config.sections.portal import BrandField
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 
@@ -18,10 +18,10 @@ class Declarations(Struct, frozen=True):
 
     db: Connection
 
-    @property
-    def applied(self) -> Applied:
-        """The objects that files of `valetkey apply` declared."""
-        return Applied(self.db)
+    @staticmethod
+    def of(tx: Transaction) -> "Declarations":
+        """Return the store in this transaction."""
+        return Declarations(tx.db)
 
     def hold_all(self) -> None:
         """Block issuing and other changes of declarations until the transaction ends."""
@@ -73,35 +73,5 @@ class Declarations(Struct, frozen=True):
         removed = self.db.run(
             "DELETE FROM declarations WHERE kind = :kind AND name = :name", kind=kind, name=name
         )
-        self.applied.release(AppliedKind(kind), name)
+        Applied(self.db).release(kind, name)
         return removed == 1
-
-
-class BrandChanges(Struct, frozen=True):
-    """A value for each part that differs from the settings."""
-
-    db: Connection
-
-    def take_turn(self) -> None:
-        """Lock the brand against other changes, and make every process reload it."""
-        touch(self.db)
-
-    def all(self) -> Mapping[BrandField, str]:
-        """Return all changes. Parts that this version does not know are left out."""
-        rows = self.db.rows("SELECT field, value FROM brand")
-        known = {each.value: each for each in BrandField}
-        return {known[field]: value for field, value in rows if field in known}
-
-    def set(self, field: BrandField, value: str, now: Instant) -> None:
-        """Set a part."""
-        self.db.send(
-            "INSERT INTO brand (field, value, changed_at) VALUES (:field, :value, :now)"
-            " ON CONFLICT (field) DO UPDATE SET value = :value, changed_at = :now",
-            field=field.value,
-            value=value,
-            now=now,
-        )
-
-    def drop(self, field: BrandField) -> None:
-        """Reset a part to the settings."""
-        self.db.send("DELETE FROM brand WHERE field = :field", field=field.value)

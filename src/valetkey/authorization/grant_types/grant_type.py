@@ -20,7 +20,7 @@ from valetkey.authorization.protocol.resource import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.identity_assertion import (
     IdentityAssertion,
     IdentityAssertions,

@@ -14,6 +14,9 @@ from valetkey.config.settings import Settings
 class Option(Struct, frozen=True):
     """The option for a field of the input; `address.formatted` is a field of a field.
 
+    Also that for an argument of the path, which is positional without one, and for a parameter of
+    the query.
+
     `name` is the option, such as `--days`; "" for the field's own name. An `argument` is
     positional. One `from_file` names a file with the value, - for standard input. A number is
     entered in `unit` seconds, as is `default`. A `user` is named as everywhere on the command line,
@@ -39,10 +42,11 @@ class Command(Struct, frozen=True):
     as dangerous, unless `confirms` is False. `done` and `unchanged` may name arguments, fields of
     the input and of the result in braces, as may `note`, which is written to standard error like
     `remark`, a remark about the settings. `columns` are heading and field of the table of a list,
-    `empty` is printed if it has no rows. `renamed` are members of the JSON output that have another
-    name than in the API. `sets_password` asks for a password, whose hash the call carries,
-    unless the option of the field `instead_of_password` is given. `missing` explains a 404 of the
-    operation itself; the exit code is 1 then.
+    `empty` is printed if it has no rows; of one record, they are the fields that are printed,
+    above its `documents`, which are printed as JSON. `renamed` are members of the JSON output that
+    have another name than in the API. `sets_password` asks for a password, whose hash the call
+    carries, unless the option of the field `instead_of_password` is given. `missing` explains a 404
+    of the operation itself; the exit code is 1 then.
     """
 
     name: str = ""
@@ -58,6 +62,7 @@ class Command(Struct, frozen=True):
     unchanged: str = ""
     columns: Sequence[tuple[str, str]] = ()
     empty: str = ""
+    documents: Sequence[str] = ()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     sets_password: bool = False
     instead_of_password: str = ""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 from msgspec import Struct, field
@@ -34,7 +34,7 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration.client_search import END, TimeCursor
 from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
@@ -217,6 +217,25 @@ class Button(Struct, frozen=True):
     fields: Sequence[ButtonField] = ()
     carries: tuple[str, str] | None = None
     path_arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class ObjectLink(Struct, frozen=True):
+    """A link on the console's page of an object, to a page about it. Its title is translatable.
+
+    `path` is that of the object, such as `/users/{uid}`, `slug` is the link's id in HTML, and
+    `address` names the same argument.
+    """
+
+    path: str
+    slug: str
+    title: str
+    address: str
+
+    def to(self, identifier: str | int) -> tuple[str, str, str]:
+        """Return slug, title and address of the link on the page of this object."""
+        argument = self.path.rpartition("/")[2]
+        address = self.address.replace(argument, quote(str(identifier), safe=""))
+        return self.slug, self.title, address
 
 
 class Operation(Struct, frozen=True):

@@ -8,8 +8,6 @@ from valetkey.authorization.operations.accounts.providers import PROVIDERS
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.api_roles import API_ROLES
 from valetkey.authorization.operations.apis import APIS
-from valetkey.authorization.operations.attributes import ATTRIBUTES
-from valetkey.authorization.operations.claims import CLAIMS
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
@@ -25,10 +23,9 @@ from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 
 CORE: dict[str, tuple[Operation, ...]] = {
-    "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS, *ATTRIBUTES),
+    "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": (*APIS, *API_ROLES),
-    "claims": CLAIMS,
     "providers": PROVIDERS,
     "server": (*SERVER, *SETTINGS, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),

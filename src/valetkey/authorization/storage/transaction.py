@@ -1,13 +1,15 @@
 """Transaction and Store: every store of the authorization server under one name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
+from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy, Event
+from valetkey.authorization.model.register.claim import ExtraClaim
 from valetkey.authorization.storage.administration.api_roles import ApiRoles
 from valetkey.authorization.storage.administration.api_search import ApiSearch
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
@@ -25,7 +27,10 @@ from valetkey.authorization.storage.administration.scim import (
     ScimUsers,
     ScimView,
 )
-from valetkey.authorization.storage.administration.stored_settings import StoredSettings
+from valetkey.authorization.storage.administration.stored_settings import (
+    BrandChanges,
+    StoredSettings,
+)
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
 from valetkey.authorization.storage.administration.user_imports import UserImports
 from valetkey.authorization.storage.decisions import ClientDecisions
@@ -41,10 +46,10 @@ from valetkey.authorization.storage.records import (
     count,
 )
 from valetkey.authorization.storage.register.apis import Apis
+from valetkey.authorization.storage.register.applied import Applied
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
 from valetkey.authorization.storage.register.consents import Consents
-from valetkey.authorization.storage.register.declarations import BrandChanges, Declarations
 from valetkey.authorization.storage.register.images import Logos, Pictures
 from valetkey.authorization.storage.register.invitations import InitialAccessTokens
 from valetkey.authorization.storage.register.members import Members, TeamInvitations
@@ -104,6 +109,10 @@ class Hooks(Struct, frozen=True):
     """They receive events."""
     client_deleted: tuple[Callable[[Connection, str], None], ...] = ()
     """They delete their rows of a client with it."""
+    attributes: tuple[Callable[[Connection], Sequence[Attribute]], ...] = ()
+    """They return what operators declare about accounts; the values are part of the user."""
+    claims: tuple[Callable[[Connection], Sequence[ExtraClaim]], ...] = ()
+    """They return what tokens have beyond the protocol; what changes it bumps the revision."""
 
 
 NO_HOOKS = Hooks()
@@ -124,7 +133,7 @@ class Transaction(Struct, frozen=True):
 
     clients = _store(Clients)
     apis = _store(Apis)
-    declarations = _store(Declarations)
+    applied = _store(Applied)
     logos = _store(Logos)
     registrations = _store(Registrations)
     invitations = _store(InitialAccessTokens)
@@ -188,6 +197,14 @@ class Transaction(Struct, frozen=True):
         """Groups as this SCIM credential names them."""
         return ScimView(GROUPS_NAMED, self.db, credential)
 
+    def attributes(self) -> Sequence[Attribute]:
+        """Return the declared attributes of accounts, at most `MOST_ATTRIBUTES`."""
+        return [each for read in self.hooks.attributes for each in read(self.db)]
+
+    def claims(self) -> Sequence[ExtraClaim]:
+        """Return the claims that features add to tokens."""
+        return [each for read in self.hooks.claims for each in read(self.db)]
+
     @property
     def events(self) -> Events:
         """Events, the audit log."""
@@ -222,17 +239,20 @@ class Store:
                 return each
         raise LookupError(f"this store has no {kind.__name__}")
 
+    def _reading(self, db: Connection) -> Transaction:
+        return Transaction(db, self.random, hooks=self.hooks)
+
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
-        return await self.engine.read(lambda db: work(Transaction(db, self.random)))
+        return await self.engine.read(lambda db: work(self._reading(db)))
 
     async def read_one(self, work: Callable[[Transaction], T]) -> T:
         """Run `work`, which sends a single statement, without a transaction around it."""
-        return await self.engine.read_one(lambda db: work(Transaction(db, self.random)))
+        return await self.engine.read_one(lambda db: work(self._reading(db)))
 
     async def scan(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for lists and reports."""
-        return await self.engine.scan(lambda db: work(Transaction(db, self.random)))
+        return await self.engine.scan(lambda db: work(self._reading(db)))
 
     async def write(self, work: Callable[[Transaction], T], *, done_by: DoneBy) -> T:
         """Run `work`; on return its writes are on disk; if it raised, they are undone.

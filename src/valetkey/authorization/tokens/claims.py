@@ -1,4 +1,4 @@
-"""The claims of tokens beyond the user's record: groups, roles at APIs, and declared claims.
+"""The claims of tokens beyond the user's record: groups, roles at APIs, and those of features.
 
 Evaluated in the transaction that issues the token. Nothing is read unless a claim needs it; groups
 and roles are read by one statement, and kept until they change, as are the claims of whole tokens.
@@ -17,8 +17,8 @@ from valetkey.authorization.model.register.claim import (
     NO_CLAIMS,
     ClaimLocation,
     Claims,
-    DeclaredClaim,
-    Source,
+    ExtraClaim,
+    ReadsFor,
 )
 from valetkey.authorization.protocol.claims import (
     CLAIM_NAMES,
@@ -41,8 +41,6 @@ from valetkey.kernel.url import canonical
 K = TypeVar("K")
 T = TypeVar("T")
 
-_READ_APART = (Source.GROUPS, Source.ROLES, Source.UPSTREAM)
-_MEMBERSHIPS = (Source.GROUPS, Source.ROLES)
 _USERINFO = "userinfo"
 _NO_MEMBERSHIPS = Memberships((), ())
 _MOST_MEMBERSHIPS = 10_000
@@ -54,7 +52,7 @@ _Tokens = dict[tuple[object, ...], "_OfTokens"]
 
 
 class TokenClaims:
-    """The claims of each token, with the declarations as of the last known revision."""
+    """The claims of each token, with those of features as of the last known revision."""
 
     def __init__(
         self,
@@ -76,11 +74,11 @@ class TokenClaims:
         self._of_settings = {each.id: each for each in providers}
         self._known = _CachedClaims(-1, -1, (), self._of_settings)
 
-    def declared(self, tx: Transaction) -> Sequence[DeclaredClaim]:
+    def declared(self, tx: Transaction) -> Sequence[ExtraClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
         return self._at(tx).claims
 
-    async def as_of(self, revision: int) -> Sequence[DeclaredClaim]:
+    async def as_of(self, revision: int) -> Sequence[ExtraClaim]:
         """Return the declared claims as of the revision that the clients' directory compared."""
         known = self._known
         if (known.number, known.failures) != (revision, self._store.engine.failures()):
@@ -144,9 +142,9 @@ class TokenClaims:
         if failures != known.failures or not is_revision(tx.db, known.number):
             # Before the claims: they may be newer than their number, but never older.
             number = revision(tx.db)
-            claims = tuple(tx.declarations.claims())
+            claims = tuple(tx.claims())
             providers = self._of_settings
-            if any(each.kind is Source.UPSTREAM for each in claims):
+            if any(each.reads is ReadsFor.UPSTREAM for each in claims):
                 providers = {**tx.providers.enabled(), **providers}
             known = self._known = _CachedClaims(number, failures, claims, providers)
         return known
@@ -159,7 +157,7 @@ class TokenClaims:
         has_roles = bool(api.roles) and values.user is not None
         if not chosen and not has_roles and self.file is None:
             return NO_CLAIMS
-        found: dict[str, object] = {ROLES: values.roles(api)} if has_roles else {}
+        found: dict[str, object] = {ROLES: values.roles_at(api)} if has_roles else {}
         found |= values.of(chosen)
         lists = _lists(chosen, ROLES) if has_roles else _lists(chosen)
         found |= self._of_file(values, client_id, api, scope)
@@ -178,7 +176,7 @@ class TokenClaims:
         client_id: str,
         scope: Scope,
         names: Collection[str],
-        declared: Sequence[DeclaredClaim] | None = None,
+        declared: Sequence[ExtraClaim] | None = None,
     ) -> Claims:
         """Return the same for userinfo, whose tokens are for the default API.
 
@@ -192,7 +190,7 @@ class TokenClaims:
         require_bounded(found, _lists(chosen, GROUPS))
         return found
 
-    async def introspected(self, revision: int) -> Sequence[DeclaredClaim]:
+    async def introspected(self, revision: int) -> Sequence[ExtraClaim]:
         """Return the declared claims of introspection, by the revision as for `as_of`."""
         known = await self.as_of(revision)
         return [each for each in known if ClaimLocation.INTROSPECTION in each.places]
@@ -200,7 +198,7 @@ class TokenClaims:
     def of_introspection(
         self,
         tx: Transaction,
-        declared: Sequence[DeclaredClaim],
+        declared: Sequence[ExtraClaim],
         client_id: str,
         api: Api,
         scope: Scope,
@@ -211,18 +209,18 @@ class TokenClaims:
         return _Values(tx, user, api, self._at).of(chosen)
 
     def are_stored_with_user(
-        self, declared: Sequence[DeclaredClaim], client_id: str, scope: Scope
+        self, declared: Sequence[ExtraClaim], client_id: str, scope: Scope
     ) -> bool:
         """Return whether userinfo's claims for this scope need no statement but the user's."""
         if self.file is not None or GROUPS in scope:
             return False
         chosen = _chosen(declared, ClaimLocation.USERINFO, client_id, self.default, scope)
-        return all(each.kind not in _READ_APART for each in chosen)
+        return all(each.reads is ReadsFor.NOTHING for each in chosen)
 
     def _found(
         self,
         values: "_Values",
-        chosen: Sequence[DeclaredClaim],
+        chosen: Sequence[ExtraClaim],
         names: Collection[str],
         client_id: str,
         scope: Scope,
@@ -266,7 +264,7 @@ class _CachedClaims(Struct, frozen=True):
 
     number: int
     failures: int
-    claims: Sequence[DeclaredClaim]
+    claims: Sequence[ExtraClaim]
     providers: Mapping[str, ProviderSettings]
     memberships: _Memberships = field(default_factory=_Memberships)
     upstream: _Upstream = field(default_factory=_Upstream)
@@ -326,12 +324,12 @@ class _Values:
         self.user = user
         self.api = api
 
-    def of(self, chosen: Sequence[DeclaredClaim]) -> dict[str, object]:
+    def of(self, chosen: Sequence[ExtraClaim]) -> dict[str, object]:
         """Return the values by name; a claim without a value is absent."""
         # Access token and ID token mostly have the same claims.
         for each in chosen:
             if each.name not in self._values:
-                self._values[each.name] = self._value(each)
+                self._values[each.name] = each.value(self)
         found = ((each.name, self._values[each.name]) for each in chosen)
         return {name: value for name, value in found if value is not None}
 
@@ -347,61 +345,32 @@ class _Values:
             "email_verified": self.user.email_verified_at is not None,
             "attributes": dict(self.user.attributes.values),
             "groups": self.groups(""),
-            "roles": self.roles(self.api),
+            "roles": self.roles_at(self.api),
         }
 
     def groups(self, prefix: str) -> list[str]:
+        """Return the user's groups whose names begin with `prefix`."""
         return [name for name in self._at(self.api).groups if name.startswith(prefix)]
 
-    def roles(self, api: Api) -> list[str]:
+    def roles(self, identifier: str) -> list[str]:
+        """Return the user's roles at the API with this identifier, "" for that of the token."""
+        api = self._tx.apis.find_by_key(canonical(identifier)) if identifier else self.api
+        return [] if api is None else self.roles_at(api)
+
+    def roles_at(self, api: Api) -> list[str]:
         """Return the user's roles at the API, of those that it declares."""
         return [role for role in self._at(api).roles if role in api.roles]
 
-    def _value(self, claim: DeclaredClaim) -> object:
-        kind, argument = claim.kind, claim.argument
-        if kind is Source.CONSTANT:
-            return argument
+    def upstream(self, provider: str, name: str) -> object:
+        """Return the claim that the provider sent at the last sign-in; None if it sent none."""
         if self.user is None:
             return None
-        match kind:
-            case Source.ATTRIBUTE:
-                return self.user.attributes.values.get(argument)
-            case Source.GROUPS:
-                return self.groups(argument)
-            case Source.ROLES:
-                api = self._tx.apis.find_by_key(canonical(argument)) if argument else self.api
-                return [] if api is None else self.roles(api)
-            case Source.EMAIL_DOMAIN:
-                # An unverified address must not be taken for membership of its domain.
-                verified = self.user.email_verified_at is not None
-                return self.user.email.rpartition("@")[2].lower() if verified else None
-            case Source.USERNAME:
-                return self.user.username
-            case Source.EMAIL:
-                # Mail servers find mailboxes by it: an unverified address proves nothing.
-                verified = self.user.email_verified_at is not None
-                return self.user.email if verified else None
-            case Source.UPSTREAM:
-                provider, _, name = argument.partition(":")
-                known = self._known_at(self._tx)
-                return known.upstream_of(self._tx, self.user, provider, name)
+        return self._known_at(self._tx).upstream_of(self._tx, self.user, provider, name)
 
     def _at(self, api: Api) -> Memberships:
         if self.user is None:
             return _NO_MEMBERSHIPS
         return self._known_at(self._tx).memberships_of(self._tx, self.user, api)
-
-
-def applies(
-    claim: DeclaredClaim, place: ClaimLocation, client_id: str, api: Api, scope: Collection[str]
-) -> bool:
-    """Return whether a token of this place has the claim, if it has a value."""
-    return (
-        place in claim.places
-        and (not claim.scope or claim.scope in scope)
-        and (not claim.clients or client_id in claim.clients)
-        and (not claim.apis or canonical(api.identifier) in map(canonical, claim.apis))
-    )
 
 
 def with_lists_that_fit(claims: Claims, lists: Collection[str], userinfo: str) -> Claims:
@@ -447,21 +416,23 @@ def _sizes(claims: Claims) -> dict[str, int]:
     return {name: len(msgspec.json.encode({name: value})) - 1 for name, value in claims.items()}
 
 
-def _lists(chosen: Sequence[DeclaredClaim], *more: str) -> frozenset[str]:
+def _lists(chosen: Sequence[ExtraClaim], *more: str) -> frozenset[str]:
     """Return the names of the claims that are as long as a user has groups or roles."""
-    return frozenset((*more, *(each.name for each in chosen if each.kind in _MEMBERSHIPS)))
+    return frozenset((*more, *(each.name for each in chosen if each.reads is ReadsFor.MEMBERSHIPS)))
 
 
 def _chosen(
-    declared: Sequence[DeclaredClaim],
+    declared: Sequence[ExtraClaim],
     place: ClaimLocation,
     client_id: str,
     api: Api,
     scope: Collection[str],
-) -> Sequence[DeclaredClaim]:
+) -> Sequence[ExtraClaim]:
     if not declared:
         return ()
-    return [each for each in declared if applies(each, place, client_id, api, scope)]
+    return [
+        each for each in declared if place in each.places and each.is_for(client_id, api, scope)
+    ]
 
 
 def encoded(claims: Mapping[str, object]) -> str:

@@ -16,7 +16,7 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.declared_claims import TokenClaims, encoded
+from valetkey.authorization.tokens.claims import TokenClaims, encoded
 from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -12,7 +12,7 @@ from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.answer_cache import MOST_KNOWN, digest_of
-from valetkey.authorization.tokens.declared_claims import decoded
+from valetkey.authorization.tokens.claims import decoded
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel import metrics

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Liveness
-from valetkey.authorization.model.register.claim import NO_CLAIMS, DeclaredClaim
+from valetkey.authorization.model.register.claim import NO_CLAIMS, ExtraClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import (
     GROUPS,
@@ -18,7 +18,7 @@ from valetkey.authorization.protocol.claims import (
 )
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, is_live
@@ -59,7 +59,7 @@ class UserInfo(Struct, frozen=True):
         said = {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
         return said | {**told.stored}
 
-    def takes_one_statement(self, read: Read | None, declared: Sequence[DeclaredClaim]) -> bool:
+    def takes_one_statement(self, read: Read | None, declared: Sequence[ExtraClaim]) -> bool:
         """Return whether `tell` with these declared claims sends one statement for this JWT.
 
         The grant may still request more: then `UserInfoGrant.is_complete` is False.
@@ -76,7 +76,7 @@ class UserInfo(Struct, frozen=True):
         token: str,
         read: Read | None,
         now: Instant,
-        declared: Sequence[DeclaredClaim] | None = None,
+        declared: Sequence[ExtraClaim] | None = None,
     ) -> UserInfoGrant:
         """Determine what the token's scope and its grant's `claims` parameter request.
 

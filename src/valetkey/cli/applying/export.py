@@ -4,17 +4,17 @@ Secrets and passwords are not written. Apps that registered themselves are left 
 themselves.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.apis import metadata_of
+from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Attribute, StandardClaims, User
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import DeclaredClaim
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.fields import FieldType
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
@@ -45,11 +45,14 @@ def exported(tx: Transaction, name: str, *, users: bool) -> Iterator[str]:
 
 def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     apis = every_api(tx)
-    yield from (("attributes", _attribute(each)) for each in tx.declarations.attributes())
+    for kind in DECLARED_KINDS:
+        if kind.before_users:
+            yield from ((kind.table, each) for each in kind.exported(tx))
     yield from (("apis", _api(each)) for each in apis)
     if users:
+        declared = tx.attributes()
         kept = (each for each in every_user(tx) if not tx.account_removals.is_done(each.uid))
-        yield from (("users", _user(each)) for each in kept)
+        yield from (("users", _user(each, declared)) for each in kept)
     # A group must exist before those in it.
     groups = sorted(every_group(tx), key=lambda group: group.parent != "")
     yield from (("groups", _group(tx, each, users=users)) for each in groups)
@@ -58,29 +61,9 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     yield from (("clients", _client(each)) for each in clients if not each.self_registered)
     roles = (_role(tx, api, role, users=users) for api in apis for role in api.roles)
     yield from (("roles", each) for each in roles if each is not None)
-    yield from (("claims", _claim(each)) for each in tx.declarations.claims())
     for kind in DECLARED_KINDS:
-        yield from ((kind.table, each) for each in kind.exported(tx))
-
-
-def _attribute(each: Attribute) -> Table:
-    return {
-        "name": each.name,
-        "label": each.label,
-        "schema": dict(each.schema),
-        "editable": each.editable,
-    }
-
-
-def _claim(claim: DeclaredClaim) -> Table:
-    return {
-        "name": claim.name,
-        "from": claim.source,
-        "in": [place.value for place in claim.places],
-        "scope": claim.scope,
-        "clients": sorted(claim.clients),
-        "apis": sorted(claim.apis),
-    }
+        if not kind.before_users:
+            yield from ((kind.table, each) for each in kind.exported(tx))
 
 
 def _api(api: Api) -> Table:
@@ -93,7 +76,7 @@ def _api(api: Api) -> Table:
     }
 
 
-def _user(user: User) -> Table:
+def _user(user: User, declared: Sequence[Attribute]) -> Table:
     address = {
         part: getattr(user.claims.address, part) for part in user.claims.address.__struct_fields__
     }
@@ -113,7 +96,7 @@ def _user(user: User) -> Table:
         "name": user.name,
         **claims,
         "address": given or None,
-        "attributes": dict(user.attributes.values) or None,
+        "attributes": attributes_of(user, declared) or None,
         **_disabled(user.disabled_at),
     }
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import chain
-from math import isfinite
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +17,8 @@ from valetkey.authorization.applying import (
     InvalidDeclaredValue,
     Reader,
     read_boolean,
+    read_json,
+    read_table,
     read_text,
     read_texts,
 )
@@ -43,10 +44,8 @@ class DeclaredObjects(Struct, frozen=True):
     users: tuple[DeclaredEntry, ...]
     clients: tuple[DeclaredEntry, ...]
     apis: tuple[DeclaredEntry, ...] = ()
-    attributes: tuple[DeclaredEntry, ...] = ()
     groups: tuple[DeclaredEntry, ...] = ()
     roles: tuple[DeclaredEntry, ...] = ()
-    claims: tuple[DeclaredEntry, ...] = ()
     name: str = ""
     """The name by which the file owns what it declares; "" for a file that owns nothing."""
     of_features: Mapping[str, tuple[DeclaredEntry, ...]] = {}
@@ -60,7 +59,7 @@ def read_site(path: Path) -> DeclaredObjects:
     """
     document = read_toml(path, MEGABYTES)
     known = (
-        *("attributes", "users", "groups", "clients", "apis", "roles", "claims"),
+        *("users", "groups", "clients", "apis", "roles"),
         *(each.table for each in DECLARED_KINDS),
     )
     problems = [
@@ -75,23 +74,18 @@ def read_site(path: Path) -> DeclaredObjects:
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
     apis = tuple(_wanted("apis", document, _API, "", problems))
-    attributes = tuple(_wanted("attributes", document, _ATTRIBUTE, "", problems))
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
     roles = tuple(_wanted("roles", document, _ROLE, "", problems))
-    claims = tuple(_wanted("claims", document, _CLAIM, "", problems))
     of_features = {
         each.name: tuple(_wanted(each.table, document, each.readers, each.secret_key, problems))
         for each in DECLARED_KINDS
     }
     problems += _repeated(apis, "identifier", canonical)
-    for named in (groups, claims):
-        problems += _repeated(named, "name", str)
-        problems += _lacking(named, "name", "…")
+    problems += _repeated(groups, "name", str)
+    problems += _lacking(groups, "name", "…")
     for key in ("api", "role"):
         problems += _lacking(roles, key, "…")
-    problems += _repeated(attributes, "name", str)
     problems += _lacking(apis, "identifier", "https://…")
-    problems += _lacking(attributes, "name", "…")
     problems += _repeated(users, "username", fold)
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
@@ -106,9 +100,7 @@ def read_site(path: Path) -> DeclaredObjects:
     ]
     if problems:
         raise OperatorErrors(str(path), problems)
-    return DeclaredObjects(
-        users, clients, apis, attributes, groups, roles, claims, str(name), of_features
-    )
+    return DeclaredObjects(users, clients, apis, groups, roles, str(name), of_features)
 
 
 def holds_secrets(site: DeclaredObjects) -> bool:
@@ -220,23 +212,6 @@ def _any_or_texts(value: object) -> tuple[str, ...] | None:
         raise InvalidDeclaredValue('write "any", or a list of client ids') from None
 
 
-def _json(value: object) -> object:
-    """Return the value if JSON can represent it: no dates, and no number that is not finite."""
-    if isinstance(value, dict):
-        return {name: _json(each) for name, each in cast("dict[str, object]", value).items()}
-    if isinstance(value, list):
-        return [_json(each) for each in cast("list[object]", value)]
-    if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
-        return value
-    raise InvalidDeclaredValue("write strings, numbers, booleans, lists and tables of these")
-
-
-def _table(value: object) -> object:
-    if not isinstance(value, dict):
-        raise InvalidDeclaredValue("write a table, such as { … }")
-    return _json(cast("dict[str, object]", value))
-
-
 def _keys(value: object) -> str:
     """Return a JWK set, given as a table or as its JSON."""
     if isinstance(value, str):
@@ -245,15 +220,8 @@ def _keys(value: object) -> str:
         raise InvalidDeclaredValue(
             "write a JWK set: a table such as { keys = [{ … }] }, or its JSON"
         )
-    return json.dumps(_json(cast("dict[str, object]", value)))
+    return json.dumps(read_json(cast("dict[str, object]", value)))
 
-
-_ATTRIBUTE: Mapping[str, Reader] = {
-    "name": read_text,
-    "label": read_text,
-    "schema": _table,
-    "editable": read_boolean,
-}
 
 _GROUP: Mapping[str, Reader] = {
     "name": read_text,
@@ -268,15 +236,6 @@ _ROLE: Mapping[str, Reader] = {
     "role": read_text,
     "users": read_texts,
     "groups": read_texts,
-}
-
-_CLAIM: Mapping[str, Reader] = {
-    "name": read_text,
-    "from": read_text,
-    "in": read_texts,
-    "scope": read_text,
-    "clients": read_texts,
-    "apis": read_texts,
 }
 
 _READERS: Mapping[object, Reader] = {
@@ -301,7 +260,7 @@ _USER: Mapping[str, Reader] = {
     **dict.fromkeys(TEXT_CLAIMS, read_text),
     "phone_number_verified": read_boolean,
     "address": _address,
-    "attributes": _table,
+    "attributes": read_table,
     "password": read_text,
     "disabled": read_boolean,
 }

@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.apis import withdraw, withdraw_group
-from valetkey.authorization.actions.attributes import remove_attribute
-from valetkey.authorization.actions.claims import remove_claim
 from valetkey.authorization.applying import Action, Declared, DeclaredEntry, InvalidEntry, Step
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import Uid
@@ -25,13 +23,12 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 
 _OF_FEATURES = {each.name: each for each in DECLARED_KINDS}
-_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, *_OF_FEATURES})
+_SWITCHED = tuple(each.name for each in DECLARED_KINDS if each.switch is not None)
+_REMOVED = tuple(each.name for each in reversed(DECLARED_KINDS) if each.remove is not None)
+_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, *_SWITCHED})
 """Kinds that are disabled, and enabled when the file declares them again. Others are deleted."""
-_DELETED = (
-    *(AppliedKind.ROLE, AppliedKind.MEMBER, AppliedKind.CLAIM, AppliedKind.ATTRIBUTE),
-    AppliedKind.GROUP,
-)
-_ORDER = (*_DELETED, *_OF_FEATURES, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.USER)
+_DELETED = (AppliedKind.ROLE, AppliedKind.MEMBER, *_REMOVED, AppliedKind.GROUP)
+_ORDER = (*_DELETED, *_SWITCHED, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.USER)
 """The order in which kinds are pruned. What a feature that was taken out left is kept."""
 
 _Key = tuple[str, str, str]
@@ -85,9 +82,7 @@ class Ownership(Struct, frozen=True):
         return group is not None and self.tx.groups.has_groups(group)
 
     def _put(self, each: Declared) -> None:
-        self.tx.declarations.applied.claim(
-            AppliedObject(str(each.kind), each.id, each.part, self.name)
-        )
+        self.tx.applied.claim(AppliedObject(str(each.kind), each.id, each.part, self.name))
 
     def _remove(self, each: AppliedObject) -> Step | None:
         kind = each.kind
@@ -95,25 +90,23 @@ class Ownership(Struct, frozen=True):
             if kind in _DISABLED:
                 name = self._switch(kind, each.id)
                 if name is not None:
-                    self.tx.declarations.applied.claim(replace(each, pruned_at=self.opened.now))
+                    self.tx.applied.claim(replace(each, pruned_at=self.opened.now))
                     return Step(Action.REMOVE, kind, name, ("disabled",))
                 # Disabled or deleted by an operator.
-                self.tx.declarations.applied.release(kind, each.id, each.part)
+                self.tx.applied.release(kind, each.id, each.part)
                 return None
             removers: Mapping[str, Callable[[AppliedObject], Step | None]] = {
                 AppliedKind.ROLE: self._role,
                 AppliedKind.MEMBER: self._member,
-                AppliedKind.CLAIM: self._claim,
-                AppliedKind.ATTRIBUTE: self._attribute,
                 AppliedKind.GROUP: self._group,
             }
-            step = removers[kind](each)
+            step = removers.get(kind, self._of_feature)(each)
         except Refused as refused:
             name = f"{kind} {each.id}"
             why = refused.refusal.description
             raise InvalidEntry([Problem(name, "it cannot be pruned", why)]) from None
         if step is None or step.action is Action.REMOVE:
-            self.tx.declarations.applied.release(kind, each.id, each.part)
+            self.tx.applied.release(kind, each.id, each.part)
         return step
 
     def _switch(self, kind: str, object_id: str, pruned_at: Instant | None = None) -> str | None:
@@ -146,7 +139,8 @@ class Ownership(Struct, frozen=True):
                 done = (apis.enable if on else apis.disable)(tx, api, now)
                 return api.identifier if done else None
             case _:
-                return _OF_FEATURES[kind].switch(tx, object_id, pruned_at, now)
+                switch = _OF_FEATURES[kind].switch
+                return None if switch is None else switch(tx, object_id, pruned_at, now)
 
     def _role(self, each: AppliedObject) -> Step | None:
         tx, now = self.tx, self.opened.now
@@ -175,13 +169,11 @@ class Ownership(Struct, frozen=True):
             return None
         return Step(Action.REMOVE, "member", user.username, (f"of group {group.name}",))
 
-    def _claim(self, each: AppliedObject) -> Step | None:
-        removed = remove_claim(self.tx, each.id, self.opened.now)
-        return Step(Action.REMOVE, "claim", each.id, ("deleted",)) if removed else None
-
-    def _attribute(self, each: AppliedObject) -> Step | None:
-        removed = remove_attribute(self.tx, each.id, self.opened.now)
-        return Step(Action.REMOVE, "attribute", each.id, ("deleted",)) if removed else None
+    def _of_feature(self, each: AppliedObject) -> Step | None:
+        remove = _OF_FEATURES[each.kind].remove
+        if remove is None or not remove(self.tx, each.id, self.opened.now):
+            return None
+        return Step(Action.REMOVE, each.kind, each.id, ("deleted",))
 
     def _group(self, each: AppliedObject) -> Step | None:
         tx = self.tx
@@ -201,7 +193,7 @@ class Ownership(Struct, frozen=True):
 
 def ownership(tx: Transaction, opened: OpenedStore, name: str) -> Ownership:
     """Return what the file of this name owns; nothing for a file without a name."""
-    owned = tx.declarations.applied.of_file(name) if name else ()
+    owned = tx.applied.of_file(name) if name else ()
     return Ownership(tx, opened, name, {_key(each): each for each in owned})
 
 

@@ -13,13 +13,20 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.sectors import Sectors
-from valetkey.authorization.applying import Action, DeclaredEntry, InvalidEntry, Step, invalid_entry
+from valetkey.authorization.applying import (
+    Action,
+    DeclaredEntry,
+    DeclaredKind,
+    InvalidEntry,
+    Step,
+    invalid_entry,
+)
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import client, declarations, group, user
+from valetkey.cli.applying import api, client, group, user
 from valetkey.cli.applying.file import DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
 from valetkey.cli.register.services import accounts, registrar
@@ -37,11 +44,13 @@ class Prepared(Struct, frozen=True):
     source: Path
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
-    apis: tuple[declarations.WantedApi, ...]
+    apis: tuple[api.WantedApi, ...]
     groups: tuple[tuple[DeclaredEntry, str], ...]
     """Each group with the id to use if it is new."""
-    of_features: tuple[tuple[DeclaredEntry, Callable[[Transaction, Instant], Step]], ...]
-    """Each object of a feature, with what applies it."""
+    of_features: tuple[
+        tuple[DeclaredKind, DeclaredEntry, Callable[[Transaction, Instant], Step]], ...
+    ]
+    """Each object of a feature, with its kind and what applies it."""
     site: DeclaredObjects
     adopts: bool
     """Whether the file takes ownership of declared objects that it did not create."""
@@ -90,10 +99,10 @@ async def prepare(
         raise OperatorErrors(str(source), problems)
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     random = opened.runtime.random
-    apis = tuple(declarations.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
+    apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
     groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
     of_features = tuple(
-        (wanted, kind.prepare(opened.foundation.services, wanted))
+        (kind, wanted, kind.prepare(opened.foundation.services, wanted))
         for kind in DECLARED_KINDS
         for wanted in site.of_features[kind.name]
     )
@@ -160,9 +169,7 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
     site = prepared.site
-    if site.name or any(
-        (site.apis, site.attributes, site.groups, site.clients, site.roles, site.claims)
-    ):
+    if site.name or any((site.apis, site.groups, site.clients, site.roles)):
         tx.apis.hold_all()
     owner = ownership(tx, opened, site.name)
     owned = {each.kind for each in owner.owned.values()}
@@ -171,16 +178,22 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
             kind.hold(tx)
     _hold_users(tx, prepared, owner)
     keeper, now = opened.foundation.api_registrar("cli"), opened.now
-    settings = opened.settings
+    early, late = (
+        [
+            (wanted, partial(apply_object, tx, now))
+            for kind, wanted, apply_object in prepared.of_features
+            if kind.before_users is is_early
+        ]
+        for is_early in (True, False)
+    )
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
-        *((x, partial(declarations.declare, tx, x, now)) for x in site.attributes),
-        *((x.wanted, partial(declarations.apply_api, tx, keeper, x, now)) for x in prepared.apis),
+        *early,
+        *((x.wanted, partial(api.apply_api, tx, keeper, x, now)) for x in prepared.apis),
         *((x.wanted, partial(user.apply_user, tx, users, x, now)) for x in prepared.users),
         *((x, partial(group.apply_group, tx, x, fresh, now)) for x, fresh in prepared.groups),
         *((x.wanted, partial(client.apply_client, tx, clients, x, now)) for x in prepared.clients),
         *((x, partial(group.assign_roles, tx, x, now)) for x in site.roles),
-        *((x, partial(declarations.declare_claims, tx, x, settings, now)) for x in site.claims),
-        *((x, partial(apply_object, tx, now)) for x, apply_object in prepared.of_features),
+        *late,
     ]
     for wanted, do in todo:
         try:

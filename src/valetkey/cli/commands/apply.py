@@ -50,10 +50,10 @@ def command(
     changes nothing. Works with the servers running or stopped. Secrets that FILE does not give are
     generated and printed once; a user without a password in FILE has none.
 
-    With --prune, what FILE created or adopted and no longer declares is removed. Groups, their
-    members, roles, attributes and claims are deleted; users, clients, APIs and all else are
-    disabled, and enabled again when FILE declares them again. A terminal asks for the name of FILE.
-    Objects created by hand are never removed.
+    With --prune, what FILE created or adopted and no longer declares is removed. Users,
+    clients, APIs and other objects that can be disabled are, and enabled again when FILE declares
+    them again; groups, their members, roles and all else are deleted. A terminal asks for the name
+    of FILE. Objects created by hand are never removed.
 
     Exit code 0 if everything is as FILE declares, 2 if the file has errors.
 

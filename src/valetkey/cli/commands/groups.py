@@ -104,13 +104,6 @@ _HELP = {
 
     Example: valetkey provider test google
     """,
-    "attribute": """
-    Declare attributes of accounts, with the servers running or stopped.
-
-    The values of a user are set by valetkey user set-attributes, or by valetkey apply.
-
-    Example: valetkey attribute declare department --label Department
-    """,
     "admin-token": """
     Manage tokens of the admin API, for programs. None allows more than the role of its user.
 

@@ -18,7 +18,14 @@ from valetkey.authorization.operations.table import LOCAL
 from valetkey.cli import options, say
 from valetkey.cli.operations import inputs
 from valetkey.cli.operations.inputs import Input, query_option
-from valetkey.cli.operations.perform import cell, flat, perform, print_list, print_record
+from valetkey.cli.operations.perform import (
+    cell,
+    flat,
+    perform,
+    print_documents,
+    print_list,
+    print_record,
+)
 from valetkey.cli.register.services import chosen_user, client_named, confirm, user_named
 from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.cli.say import Exit
@@ -30,12 +37,11 @@ _GROUPS = {
     "roles": "user",
     "invitations": "registration",
     "tokens": "admin-token",
-    "claims": "claims",
 }
 """The group of paths that begin with another word than its plural."""
 
 _VERBS = {"read": "show"}
-_USER = "USER is uid:NUMBER, name:USERNAME or email:ADDRESS; the prefix may be left out."
+_USER = "uid:NUMBER, name:USERNAME or email:ADDRESS; the prefix may be left out."
 _STATUS = re.compile(r"(?:: | with )[45]\d\d(?=\.)")
 """The status of a refusal, at the end of a sentence about the admin API."""
 
@@ -48,8 +54,6 @@ _EXAMPLES = {
     "group": "engineering",
     "setting": "tokens.access_token_lifetime",
     "provider": "google",
-    "attribute": "department",
-    "claim": "department",
     "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
     "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
     "credential_id": "sc_aLK10lrmv1k2fsuxsIlNQs",
@@ -159,12 +163,17 @@ class _Derived(Struct, frozen=True):
         return [name for name in self.first.operation.arguments if name not in fixed]
 
     def _parameters(self) -> Iterator[click.Parameter]:
+        chosen = {each.field: each for each in self.first.command.options}
         for name in self._arguments():
-            yield click.Argument([name], metavar="USER" if name == "uid" else None)
+            if (option := chosen.get(name)) is None:
+                yield click.Argument([name], metavar="USER" if name == "uid" else None)
+            else:
+                text = option.help or (_USER if name == "uid" else "")
+                yield click.Option([option.name or f"--{name}", name], required=True, help=text)
         yield from self._input().parameters()
         for parameter in self.first.operation.query:
             if parameter.name not in {"limit", CURSOR}:
-                yield query_option(parameter)
+                yield query_option(parameter, chosen.get(parameter.name))
         if self.first.command.sets_password:
             yield from inputs.OPTIONS
         if len(self.variants) > 1:
@@ -176,9 +185,11 @@ class _Derived(Struct, frozen=True):
         command, operation = self.first.command, self.first.operation
         text = _STATUS.sub("", command.help or operation.description)
         paragraphs = [self.first.summary, text]
-        if "uid" in self._arguments():
-            paragraphs.append(_USER)
-        words = [self.name, *(_EXAMPLES.get(each, each.upper()) for each in self._arguments())]
+        optional = {each.field for each in command.options}
+        positional = [each for each in self._arguments() if each not in optional]
+        if "uid" in positional:
+            paragraphs.append(f"USER is {_USER}")
+        words = [self.name, *(_EXAMPLES.get(each, each.upper()) for each in positional)]
         example = " ".join((*words, *([command.example] if command.example else [])))
         return "\n\n".join(each for each in (*paragraphs, f"Example: valetkey {example}") if each)
 
@@ -344,6 +355,8 @@ def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
     if done or not has_more:
         say.line(done or "Done.")
     if has_more:
-        print_record(members)
+        shown = [name for _, name in command.columns] or members.keys() - command.documents
+        print_record({name: each for name, each in members.items() if name in shown})
+        print_documents({name: members[name] for name in command.documents})
     if command.note:
         say.note(command.note.format(**named))

@@ -168,8 +168,8 @@ class Input(Struct, frozen=True):
             yield _OptionField(path, field, option)
 
 
-def query_option(parameter: QueryParameter) -> click.Option:
-    """Return the option of a query parameter, with its bounds."""
+def query_option(parameter: QueryParameter, option: Option | None = None) -> click.Option:
+    """Return the option of a query parameter, with its bounds; `option` may describe it."""
     schema = parameter.schema
     kind: click.ParamType[Any] = click.STRING
     if schema.get("type") == "integer":
@@ -179,9 +179,8 @@ def query_option(parameter: QueryParameter) -> click.Option:
     elif "enum" in schema:
         kind = click.Choice(cast("list[str]", schema["enum"]))
     name = parameter.name.replace("_", "-")
-    return click.Option(
-        [f"--{name}", f"query_{parameter.name}"], type=kind, help=parameter.description
-    )
+    text = parameter.description if option is None else option.help
+    return click.Option([f"--{name}", f"query_{parameter.name}"], type=kind, help=text)
 
 
 def _bare(kind: inspect.Type) -> tuple[inspect.Type, bool, str]:

@@ -101,6 +101,15 @@ def print_record(members: Members) -> None:
         print_list(rows, (), "")
 
 
+def print_documents(members: Members) -> None:
+    """Print each member that is not null as JSON, under its name."""
+    for name, value in members.items():
+        if value is not None:
+            say.line()
+            say.line(say.strong(name))
+            say.line(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
 def _table(value: object) -> list[Members] | None:
     """Return the value as rows if it is a list that contains records."""
     if not isinstance(value, list):

@@ -15,9 +15,9 @@ from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import BOB, run
 from valetkey.authorization.actions.admin.import_reasons import explain, reasons_of
 from valetkey.authorization.actions.admin.user_imports import ImportWork
-from valetkey.authorization.actions.attributes import declare_attribute
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.claims.rules import declare_attribute
 from valetkey.authorization.layout.language import LANGUAGES, translations
 from valetkey.authorization.model.account.user import Attribute, Role
 from valetkey.authorization.model.account.user_import import RowState

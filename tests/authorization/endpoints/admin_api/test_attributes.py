@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
+from valetkey.authorization.actions.attributes import change_attributes
+from valetkey.authorization.claims.rules import declare_attribute
 from valetkey.authorization.model.account.user import MOST_ATTRIBUTES, Attribute, User
 from valetkey.authorization.storage.transaction import Transaction
 

@@ -20,7 +20,9 @@ from tests.authorization.endpoints.authorize.openid import (
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import API, ISSUER, run
-from valetkey.authorization.model.register.claim import ClaimLocation, DeclaredClaim
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
@@ -338,13 +340,13 @@ def test_claims_above_eight_kibibytes_are_an_error_in_the_fragment(
         large = [DeclaredClaim(f"c{each}", f"constant:{'x' * 1_000}", places) for each in range(9)]
 
         def declare(tx: Transaction) -> None:
-            tx.declarations.hold_all()
+            Declarations.of(tx).hold_all()
             for claim in large:
-                tx.declarations.save_claim(claim, it.clock.now)
+                Declarations.of(tx).save_claim(claim, it.clock.now)
 
         def remove(tx: Transaction) -> bool:
-            tx.declarations.hold_all()
-            return tx.declarations.remove_claim(large[0].name)
+            Declarations.of(tx).hold_all()
+            return Declarations.of(tx).remove_claim(large[0].name)
 
         await it.write(declare)
         browser = it.browser()

@@ -17,7 +17,7 @@ from valetkey.authorization.authentication.federation.provider import ClaimedIde
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.claim import Claims
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.config.sections.federation import (
     FederationSettings,
     ProviderKind,

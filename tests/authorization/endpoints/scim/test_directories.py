@@ -9,6 +9,7 @@ from tests.authorization.endpoints.scim.directory import Directory, directory, t
 from tests.support.harness import ADA
 from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.account.user import Attribute, Uid
 from valetkey.authorization.model.event.event import by_scim
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -177,7 +178,7 @@ async def _attributes(it: Directory) -> None:
     )
 
     async def declare(attribute: Attribute) -> None:
-        await it.it.write(lambda tx: tx.declarations.save_attribute(attribute, Instant(1)))
+        await it.it.write(lambda tx: Declarations.of(tx).save_attribute(attribute, Instant(1)))
 
     for each in declared:
         await declare(each)

@@ -12,6 +12,7 @@ from tests.authorization.endpoints.scim.directory import USER, Directory, tell
 from tests.support.harness import ADA
 from valetkey.authorization.actions.inspection.check import Level, Site
 from valetkey.authorization.actions.inspection.table import in_database
+from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import Attribute, Role, Uid
 from valetkey.authorization.model.event.administration import ScimValuesIgnored
@@ -81,8 +82,12 @@ async def _declare(it: Directory) -> None:
         Attribute("department", "Department", {"type": "string", "maxLength": 20}),
         Attribute("cost_centers", schema={"type": "array", "items": {"type": "integer"}}),
     )
-    for each in declared:
-        await it.it.write(lambda tx, each=each: tx.declarations.save_attribute(each, Instant(1)))  # type: ignore[misc]
+
+    def declare(tx: Transaction) -> None:
+        for each in declared:
+            Declarations.of(tx).save_attribute(each, Instant(1))
+
+    await it.it.write(declare)
 
 
 @pytest.mark.parametrize("name", [*WRONG, *KEPT_NOWHERE])

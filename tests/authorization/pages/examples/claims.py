@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 
-from valetkey.authorization.layout.contexts import AskingApp, When
-from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.operations.claims import REMOVE_CLAIM, ClaimWanted
-from valetkey.authorization.site.admin.claims.declarations import ListPage, ListRow
-from valetkey.authorization.site.admin.claims.kinds import (
+from valetkey.authorization.claims.operations import REMOVE_CLAIM, ClaimWanted
+from valetkey.authorization.claims.pages.declarations import (
     CLAIMS,
     KINDS,
     PLACE_WORDS,
     PREVIEW,
+    ListPage,
+    ListRow,
 )
-from valetkey.authorization.site.admin.claims.preview import PreviewPage, TokenPreview
+from valetkey.authorization.claims.pages.users import PreviewPage, TokenPreview
+from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.admin.confirm import ConfirmPage
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage

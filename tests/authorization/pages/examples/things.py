@@ -109,7 +109,7 @@ _PAGE = ClientPage(
         for slug in ("unverify", "secret", "disable", "delete")
     ),
     events_url="/admin/events?client=app_7f3k9qxmB2",
-    preview_url="/admin/claims/preview?client=app_7f3k9qxmB2",
+    links=(("preview", "Preview tokens", "/admin/claims/preview?client=app_7f3k9qxmB2"),),
 )
 
 

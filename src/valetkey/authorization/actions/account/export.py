@@ -103,7 +103,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
             for each in tx.consents.of_user(user.uid, MOST_GRANTS)
         ],
         "grants": list(_grants(tx, user, now)),
-        "attributes": attributes_of(user, tx.declarations.attributes()),
+        "attributes": attributes_of(user, tx.attributes()),
         "groups": list(tx.groups.names_of(user.uid)),
         "directories": [
             {"name": name, "user_name": user_name, "external_id": external_id}

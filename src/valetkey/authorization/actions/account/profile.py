@@ -141,7 +141,7 @@ class ProfileChange(Struct, frozen=True):
         if user is None:
             return ProfileRejected({}, None)
         said = normalized(typed)
-        declared = tx.declarations.attributes()
+        declared = tx.attributes()
         changes = _changes(user, declared, typed)
         if said == profile_of(user) and not changes:
             return user

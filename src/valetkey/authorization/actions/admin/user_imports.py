@@ -259,7 +259,7 @@ class ImportWork(Struct, frozen=True):
             return stored_reasons([fault])
         attributes: UserAttributes | tuple[Reason, ...] = UserAttributes.NOTHING
         if wanted.attributes:
-            declared = tx.declarations.attributes()
+            declared = tx.attributes()
             attributes = imported_attributes(declared, wanted.attributes, kind)
         if isinstance(attributes, tuple):
             return stored_reasons(attributes)

@@ -1,6 +1,6 @@
 """/admin/attributes and /admin/claims: list, declare, change and delete declarations by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -8,10 +8,24 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.operations.attributes import LIST_ATTRIBUTES, AttributeList
+from valetkey.authorization.claims.operations import ATTRIBUTES as OF_ATTRIBUTES
+from valetkey.authorization.claims.operations import CLAIMS as OF_CLAIMS
+from valetkey.authorization.claims.operations import (
+    DECLARE_ATTRIBUTE,
+    DECLARE_CLAIM,
+    LIST_ATTRIBUTES,
+    LIST_CLAIMS,
+    AttributeList,
+    AttributeShown,
+    AttributeWanted,
+    ClaimList,
+    ClaimShown,
+    ClaimWanted,
+)
 from valetkey.authorization.operations.operation import (
     Call,
     InvalidInput,
+    Operation,
     Services,
     call_of,
     value_of,
@@ -19,11 +33,12 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.reasons import input_fault, reason_of
 from valetkey.authorization.site.admin.administrator import (
+    APPS_AND_APIS,
+    PEOPLE,
     AdminRequest,
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.claims.kinds import PLACE_WORDS, SOURCES, Kind, Shown
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
@@ -34,6 +49,7 @@ from valetkey.authorization.site.admin.confirm import (
 from valetkey.authorization.site.admin.input_fields import (
     Faults,
     InputField,
+    Words,
     as_text,
     input_fields,
     read_input,
@@ -46,6 +62,188 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
+
+ATTRIBUTES = "/admin/attributes"
+CLAIMS = "/admin/claims"
+PREVIEW = "/admin/claims/preview"
+
+Shown = AttributeShown | ClaimShown
+Row = tuple[tuple[str | tuple[str, ...], ...], str]
+"""The cells of a declaration in the list, and its hint."""
+
+
+class ListText(Struct, frozen=True):
+    """The translatable texts of the pages about one kind of declaration."""
+
+    title: str
+    text: str
+    columns: tuple[str, ...]
+    new: str
+    create: str
+    edit: str
+    empty_title: str
+    empty_text: str
+    #: Hint of the field for the name.
+    name: str
+
+
+_ATTRIBUTE_TEXTS = ListText(
+    translatable("Attributes"),
+    translatable(
+        "Attributes are custom fields of user accounts, such as a department. They appear in "
+        "profiles, imports and SCIM; a claim puts them into tokens."
+    ),
+    (translatable("Attribute"), translatable("Values"), translatable("Edited by")),
+    translatable("New attribute"),
+    translatable("Create attribute"),
+    translatable("Edit attribute"),
+    translatable("No attributes yet"),
+    translatable("Create one for what you need to know about users besides name and email."),
+    translatable("A letter, then letters, digits and underscores. It cannot be changed later."),
+)
+_ATTRIBUTE_WORDS: Words = {
+    "label": (
+        translatable("Label"),
+        translatable("The name shown on pages. Leave empty to use the attribute's name."),
+    ),
+    "schema": (
+        translatable("JSON Schema of its values"),
+        translatable(
+            'For example {"type": "string", "maxLength": 40}, or {} for any value. Existing '
+            "values are kept, and checked when they are next changed."
+        ),
+    ),
+    "editable": (
+        translatable("Users can edit their own value"),
+        translatable("Only for strings, numbers and booleans."),
+    ),
+}
+_CLAIM_TEXTS = ListText(
+    translatable("Claims"),
+    translatable("Declared claims add data about users to tokens, without code."),
+    (translatable("Claim"), translatable("Source"), translatable("In"), translatable("Only for")),
+    translatable("New claim"),
+    translatable("Create claim"),
+    translatable("Edit claim"),
+    translatable("No claims yet"),
+    translatable("Create one to pass groups, roles or attributes of users to apps and APIs."),
+    translatable(
+        "The name in the token: a word such as department, or a URL. It cannot be changed later."
+    ),
+)
+_CLAIM_WORDS: Words = {
+    "from": (translatable("Source"), ""),
+    "in": (translatable("Include in"), ""),
+    "scope": (
+        translatable("Scope"),
+        translatable("Only tokens with this scope have it. Leave empty for every token."),
+    ),
+    "clients": (
+        translatable("Apps"),
+        translatable("One client ID per line. Leave empty for every app."),
+    ),
+    "apis": (
+        translatable("APIs"),
+        translatable("One identifier per line. Leave empty for every API."),
+    ),
+}
+SOURCES = (
+    ("groups", translatable("Groups of the user")),
+    ("groups:", translatable("Groups whose names begin with the text below")),
+    ("roles", translatable("Roles at the API of the token")),
+    ("roles:", translatable("Roles at the API whose identifier is below")),
+    ("email_domain", translatable("Domain of the email address")),
+    ("username", translatable("Username, for introspection")),
+    ("email", translatable("Verified email address, for introspection")),
+    ("constant:", translatable("The text below, for all users")),
+    ("upstream:", translatable("Stored claim of a sign-in provider, such as google:hd below")),
+)
+PLACE_WORDS = {
+    "id_token": translatable("ID token"),
+    "userinfo": translatable("Userinfo response"),
+    "access_token": translatable("Access token"),
+    "introspection": translatable("Introspection response"),
+}
+
+
+class Kind(Struct, frozen=True):
+    """One kind of declaration: its operations, its texts, and how it is shown and read."""
+
+    place: str
+    #: The heading of the navigation above it.
+    section: str
+    argument: str
+    operations: tuple[Operation, ...]
+    wanted: type[AttributeWanted] | type[ClaimWanted]
+    lists: Operation
+    list_type: type[AttributeList] | type[ClaimList]
+    declares: Operation
+    texts: ListText
+    words: Words
+    row: Callable[[Shown], Row]
+    links: tuple[tuple[str, str], ...]
+    multiple: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+
+    def address(self, name: str, act: str) -> str:
+        """Return the address of a page about the declaration with this name."""
+        return f"{self.place}/{quote(name, safe='')}/{act}"
+
+
+def _attribute_row(item: Shown) -> Row:
+    if not isinstance(item, AttributeShown):
+        raise TypeError(item)
+    kind = item.schema.get("type")
+    values = kind if isinstance(kind, str) else "JSON"
+    editors = translatable("users and administrators")
+    return (
+        values,
+        editors if item.editable else translatable("administrators"),
+    ), item.label
+
+
+def _claim_row(item: Shown) -> Row:
+    if not isinstance(item, ClaimShown):
+        raise TypeError(item)
+    only = [f"scope {item.scope}"] if item.scope else []
+    narrowed = ", ".join([*only, *item.clients, *item.apis])
+    places = tuple(PLACE_WORDS[place.value] for place in item.places)
+    return (item.source, places, narrowed), ""
+
+
+KINDS = (
+    Kind(
+        ATTRIBUTES,
+        PEOPLE,
+        "attribute",
+        OF_ATTRIBUTES,
+        AttributeWanted,
+        LIST_ATTRIBUTES,
+        AttributeList,
+        DECLARE_ATTRIBUTE,
+        _ATTRIBUTE_TEXTS,
+        _ATTRIBUTE_WORDS,
+        _attribute_row,
+        (),
+        opaque=("schema",),
+    ),
+    Kind(
+        CLAIMS,
+        APPS_AND_APIS,
+        "claim",
+        OF_CLAIMS,
+        ClaimWanted,
+        LIST_CLAIMS,
+        ClaimList,
+        DECLARE_CLAIM,
+        _CLAIM_TEXTS,
+        _CLAIM_WORDS,
+        _claim_row,
+        ((translatable("Preview tokens"), PREVIEW),),
+        multiple=("in",),
+        opaque=("clients", "apis"),
+    ),
+)
 
 
 class ListRow(Struct, frozen=True):
@@ -68,7 +266,7 @@ class ListPage(Struct, frozen=True):
     `links` are titles and addresses of pages that belong to it; `ways` are the row's last cell.
     """
 
-    template: ClassVar[str] = "admin/claims/declarations.html"
+    template: ClassVar[str] = "claims/pages/declarations.html"
 
     title: str
     text: str
@@ -98,7 +296,7 @@ class DeclarationPages(Struct, frozen=True):
 
     @property
     def _buttons(self) -> Buttons:
-        return Buttons.below(self.kind.declares.path)
+        return Buttons.below(self.kind.declares.path, of=self.kind.operations)
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list, the forms and the confirmation."""
@@ -309,3 +507,8 @@ def _with_source(form: Form) -> Form:
     source += (form.get(_ARGUMENT) or "").strip()
     first = {name: form.get(name) or "" for name in form.names}
     return Form({**first, "from": source}, {"in": form.all("in")})
+
+
+def declaration_pages(services: Services) -> tuple[Page[AdminRequest], ...]:
+    """Return the pages of both kinds."""
+    return tuple(page for kind in KINDS for page in DeclarationPages(services, kind).pages())

@@ -26,7 +26,7 @@ from valetkey.authorization.protocol.authorization_response import (
 )
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.id_token import IdTokenHints
 from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.authorization.tokens.subject import Subjects

@@ -19,7 +19,7 @@ from valetkey.authorization.endpoints.client.request import (
 )
 from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.claim import NO_CLAIMS, DeclaredClaim
+from valetkey.authorization.model.register.claim import NO_CLAIMS, ExtraClaim
 from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.protocol.liveness import require_live
@@ -27,7 +27,7 @@ from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.answer_cache import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
     Read,
@@ -174,7 +174,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         caller: _Caller,
         token: str,
         by_value: Read | None,
-        declared: Sequence[DeclaredClaim],
+        declared: Sequence[ExtraClaim],
         now: Instant,
     ) -> tuple[Mapping[str, object], TokenState | None]:
         if (parts := parse_refresh_token(token)) is not None:

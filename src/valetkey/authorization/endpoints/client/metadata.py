@@ -67,7 +67,7 @@ class MetadataEndpoint:
             password=tx.clients.any_password(),
             declared_claims=[
                 each.name
-                for each in tx.declarations.claims()
+                for each in tx.claims()
                 if not {ClaimLocation.ID_TOKEN, ClaimLocation.USERINFO}.isdisjoint(each.places)
             ],
             unsigned_requests=tx.clients.any_unsigned_requests(),

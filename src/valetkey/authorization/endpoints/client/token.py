@@ -22,7 +22,7 @@ from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
-from valetkey.authorization.tokens.declared_claims import TokenClaims
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions, IssuedAssertion
 from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
 from valetkey.authorization.tokens.mint import TokenResponses

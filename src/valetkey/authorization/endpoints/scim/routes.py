@@ -197,7 +197,7 @@ class _Scim(Struct, frozen=True):
         text = request.bearer_token
         store, key, now = self.services.store, self.services.fingerprints, request.at
         found, declared = await store.read(
-            lambda tx: (authenticate(tx, key, text, now), tx.declarations.attributes())
+            lambda tx: (authenticate(tx, key, text, now), tx.attributes())
         )
         if found is None:
             raise Refused(NO_TOKEN)

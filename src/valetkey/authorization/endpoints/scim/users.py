@@ -267,7 +267,7 @@ class Users(Struct, frozen=True):
         if not names:
             return
         said = cast("Resource", wanted.get(EXTENSION, {}))
-        declared = tx.declarations.attributes()
+        declared = tx.attributes()
         kept: Resource = {}
         values = user.attributes
         for name in names:

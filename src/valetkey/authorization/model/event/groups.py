@@ -1,4 +1,4 @@
-"""Events of groups, declared attributes and claims, and roles at APIs."""
+"""Events of groups, and of roles at APIs."""
 
 from valetkey.authorization.model.event.event import Event
 from valetkey.kernel.words import translatable
@@ -50,39 +50,6 @@ class GroupMemberRemoved(Event, frozen=True):
 
     uid: int
     group: str
-
-
-class AttributeDeclared(Event, frozen=True):
-    """An attribute of accounts was declared, or its declaration changed."""
-
-    sentence = translatable("The attribute %(attribute)s was declared or changed.")
-
-    attribute: str
-
-
-class AttributeRemoved(Event, frozen=True):
-    """An attribute of accounts is no longer declared; its values are no longer shown."""
-
-    sentence = translatable("The attribute %(attribute)s was deleted.")
-
-    attribute: str
-
-
-class ClaimDeclared(Event, frozen=True):
-    """A claim of tokens was declared, or its declaration changed."""
-
-    sentence = translatable("The claim %(claim)s was declared or changed.")
-
-    claim: str
-    source: str
-
-
-class ClaimRemoved(Event, frozen=True):
-    """A claim of tokens is no longer declared."""
-
-    sentence = translatable("The claim %(claim)s was deleted.")
-
-    claim: str
 
 
 class ApiRoleAssigned(Event, frozen=True):

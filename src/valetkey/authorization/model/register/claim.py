@@ -1,18 +1,15 @@
-"""Claims that an operator declares: their source, and the tokens that carry them."""
+"""Claims of tokens beyond those of the protocol: where one can be, and what makes its value."""
 
-from collections.abc import Mapping
-from enum import StrEnum
-from functools import lru_cache
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum, StrEnum
 from types import MappingProxyType
+from typing import Protocol
 
-import msgspec
-from msgspec import Struct, field
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.api import Api
 
 CLAIM_NAME = r"[A-Za-z](?:[A-Za-z0-9_.:/-]{0,198}[A-Za-z0-9_])?"
 """The pattern of a claim's name: a word, or a URL for one that is to be unique."""
-
-MOST_CLAIMS = 100
-"""Maximum number of declared claims."""
 
 LARGEST_CLAIMS = 8_192
 """Maximum size of the claims in one token in bytes of JSON, without those of the protocol."""
@@ -31,55 +28,57 @@ class ClaimLocation(StrEnum):
     INTROSPECTION = "introspection"  # for the API of the token, as things are when it asks
 
 
-class Source(StrEnum):
-    """The source of a claim's value; its argument follows a colon."""
+class ReadsFor(Enum):
+    """What is read for the value of a claim."""
 
-    ATTRIBUTE = "attribute"  # its name
-    GROUPS = "groups"  # what the names begin with; none for all groups
-    ROLES = "roles"  # the identifier of an API; none for that of the token
-    CONSTANT = "constant"  # the text
-    EMAIL_DOMAIN = "email_domain"
-    USERNAME = "username"
-    EMAIL = "email"
-    UPSTREAM = "upstream"  # the id of a provider, a colon, and the name of its kept claim
+    NOTHING = "nothing"  # the record of the user has it, or it is the same for all
+    MEMBERSHIPS = "memberships"  # groups or roles; the value is a list as long as these
+    UPSTREAM = "upstream"  # what providers sent at the last sign-in
 
 
-class DeclaredClaim(Struct, frozen=True):
-    """A claim: its source, and which tokens have it.
+class ClaimInputs(Protocol):
+    """What the value of a claim is made from: one user at one API.
 
-    `scope` is "" for every scope. Empty `clients` stand for every client, empty `apis` for every
-    API; both are compared with what the token is issued to and for.
+    `user` is None for a client's own token, which has no groups and no roles.
     """
 
-    name: str
-    source: str
-    places: tuple[ClaimLocation, ...]
-    scope: str = ""
-    clients: frozenset[str] = field(default_factory=frozenset[str])
-    apis: frozenset[str] = field(default_factory=frozenset[str])
+    user: User | None
+
+    def groups(self, prefix: str) -> Sequence[str]:
+        """Return the user's groups whose names begin with `prefix`."""
+        ...
+
+    def roles(self, identifier: str) -> Sequence[str]:
+        """Return the user's roles at the API with this identifier, "" for that of the token."""
+        ...
+
+    def upstream(self, provider: str, name: str) -> object:
+        """Return the claim that the provider sent at the last sign-in; None if it sent none."""
+        ...
+
+
+class ExtraClaim(Protocol):
+    """A claim that a feature adds to tokens."""
 
     @property
-    def kind(self) -> Source:
-        """The source without its argument."""
-        return _parsed(self.source)[0]
+    def name(self) -> str:
+        """Its name in tokens."""
+        ...
 
     @property
-    def argument(self) -> str:
-        """Return the argument after the source's colon; "" for none."""
-        return _parsed(self.source)[1]
+    def places(self) -> Collection[ClaimLocation]:
+        """Where it can be."""
+        ...
 
-    def encode(self) -> str:
-        """Encode for storage."""
-        return msgspec.json.encode(self, order="deterministic").decode()
+    @property
+    def reads(self) -> ReadsFor:
+        """What is read for its value."""
+        ...
 
-    @staticmethod
-    def decode(text: str) -> "DeclaredClaim":
-        """Decode what `encode` returned."""
-        return msgspec.json.decode(text, type=DeclaredClaim)
+    def is_for(self, client_id: str, api: Api, scope: Collection[str]) -> bool:
+        """Return whether tokens of this client, API and scope have it."""
+        ...
 
-
-@lru_cache(maxsize=1024)
-def _parsed(source: str) -> tuple[Source, str]:
-    """Return a source and its argument. Cached: every token asks for each of its claims."""
-    kind, _, argument = source.partition(":")
-    return Source(kind), argument
+    def value(self, inputs: ClaimInputs) -> object:
+        """Return its value; None if the user has none."""
+        ...

@@ -173,7 +173,7 @@ class ProfilePages(Struct, frozen=True):
         return PictureForms(f"{PICTURES}/{name}" if name else "", fault)
 
     async def _declared(self) -> Sequence[Attribute]:
-        return await self.store.read(lambda tx: tx.declarations.attributes())
+        return await self.store.read(lambda tx: tx.attributes())
 
     def _form(
         self,

@@ -15,8 +15,6 @@ class AppliedKind(StrEnum):
 
     ROLE = "role"
     MEMBER = "member"
-    CLAIM = "claim"
-    ATTRIBUTE = "attribute"
     GROUP = "group"
     CLIENT = "client"
     API = "api"

@@ -12,7 +12,8 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.account.profile import FIELDS
-from valetkey.authorization.actions.attributes import change_attributes, declare_attribute
+from valetkey.authorization.actions.attributes import change_attributes
+from valetkey.authorization.claims.rules import declare_attribute
 from valetkey.authorization.model.account.user import Attribute, User
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.storage.transaction import Transaction

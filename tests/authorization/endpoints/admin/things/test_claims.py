@@ -80,7 +80,7 @@ def test_attribute_that_a_claim_uses_is_not_deleted(tmp_path: Path) -> None:
         removed = await do(browser, "/admin/claims/https%3A%2F%2Fx.example%2Fa1/delete")
         assert removed.status == 303
         assert (await do(browser, "/admin/attributes/a1/delete")).status == 303
-        assert not await it.read(lambda tx: tx.declarations.attributes())
+        assert not await it.read(lambda tx: tx.attributes())
 
     run(tmp_path, story)
 
@@ -117,9 +117,9 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
         wrong = claim("groups", "id_token")
         answer = await do(browser, "/admin/claims/new", name="c", clients="x", **wrong)
         assert (answer.status, "there is no &#39;x&#39;" in answer.body) == (400, True)
-        attributes = await it.read(lambda tx: tx.declarations.attributes())
+        attributes = await it.read(lambda tx: tx.attributes())
         assert [each.label for each in attributes] == ["First"]
-        assert not await it.read(lambda tx: tx.declarations.claims())
+        assert not await it.read(lambda tx: tx.claims())
         for path in ("none/edit", "none/delete", "a1/nonsense", "%00/edit", "%ff/delete"):
             assert (await browser.get(f"/admin/attributes/{path}")).status == 404, path
 
@@ -134,7 +134,7 @@ def test_stale_form_is_not_saved(tmp_path: Path) -> None:
         await do(browser, "/admin/attributes/a1/edit", label="Second")
         stale = await browser.submit(old, "do", label="Third")
         assert (stale.status, "changed while you edited it" in stale.body) == (400, True)
-        declared = await it.read(lambda tx: tx.declarations.attributes())
+        declared = await it.read(lambda tx: tx.attributes())
         assert [each.label for each in declared] == ["Second"]
         assert (await browser.submit(stale, "do", label="Third")).status == 303
 

@@ -22,7 +22,7 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.model.register.fields import LISTS, FieldType
 from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.client_state import DELETE, REMOVE_OWNER
-from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -30,7 +30,6 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
@@ -105,7 +104,8 @@ class ClientPage(Struct, frozen=True):
     seen_in_url: int
     ways: tuple[Offer, ...]
     events_url: str
-    preview_url: str
+    #: Slug, title and address of the links that features add.
+    links: tuple[tuple[str, str, str], ...]
     #: The operation that was just run; "" for none.
     done: str = ""
     #: The form that edits the app, and the address that adds an owner; "" if the role may not.
@@ -155,6 +155,7 @@ class ClientPages(Struct, frozen=True):
     """Show one app, and run operations on it."""
 
     services: Services
+    links: Sequence[ObjectLink] = ()
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of an app, and the confirmation before an operation."""
@@ -167,7 +168,7 @@ class ClientPages(Struct, frozen=True):
         """Show the app without its secrets."""
         held, names = await self._look(request)
         said = request.query.get("done")
-        page = _page(held, names, request, _BUTTONS.done(said, _DONE))
+        page = _page(held, names, request, _BUTTONS.done(said, _DONE), self.links)
         return Show(replace(page, fault=_FAULTS.get(said or "", "") if page.add_action else ""))
 
     async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
@@ -251,7 +252,11 @@ def secret_lines(
 
 
 def _page(
-    held: ClientWithUses, names: dict[int, str], request: AdminRequest, done: str
+    held: ClientWithUses,
+    names: dict[int, str],
+    request: AdminRequest,
+    done: str,
+    links: Sequence[ObjectLink],
 ) -> ClientPage:
     client, now = held.client, request.now
     may = request.permissions.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
@@ -287,7 +292,7 @@ def _page(
         seen_in_url=0 if held.sighting is None else held.sighting.requests,
         ways=offers if may else (),
         events_url=with_query(EVENTS, {"client": client.id}),
-        preview_url=with_query(PREVIEW, {"client": client.id}),
+        links=tuple(link.to(client.id) for link in links if link.path == "/clients/{client_id}"),
         done=done,
         edit_url=client_address(client.id, "edit") if may else "",
         add_action=client_address(client.id, "owners") if may else "",

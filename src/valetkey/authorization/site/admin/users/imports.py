@@ -198,7 +198,7 @@ class UserImports(Struct, frozen=True):
 
     async def _form(self, request: AdminRequest, fault: Reason | None = None) -> Outcome:
         recent, attributes = await self.store.scan(
-            lambda tx: (tx.user_imports.recent(_RECENT), tx.declarations.attributes())
+            lambda tx: (tx.user_imports.recent(_RECENT), tx.attributes())
         )
         page = ImportPage(
             action=IMPORT,

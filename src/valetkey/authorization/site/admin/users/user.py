@@ -17,7 +17,7 @@ from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
 from valetkey.authorization.model.account.user import Attribute, Role, Uid, User, uid_of
-from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState
 from valetkey.authorization.operations.users import DELETE_USER
@@ -25,7 +25,6 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
-    with_query,
 )
 from valetkey.authorization.site.admin.apis.roles import (
     MOST_SHOWN,
@@ -34,7 +33,6 @@ from valetkey.authorization.site.admin.apis.roles import (
     declared_roles,
     roles_part,
 )
-from valetkey.authorization.site.admin.claims.kinds import PREVIEW
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
@@ -112,7 +110,8 @@ class UserPage(Struct, frozen=True):
     attributes_url: str = ""
     #: The form that edits the profile; "" if the role may not.
     edit_url: str = ""
-    preview_url: str = ""
+    #: Slug, title and address of the links that features add.
+    links: tuple[tuple[str, str, str], ...] = ()
     #: The directory that disabled the user by SCIM; "" for none.
     disabled_by: str = ""
     #: Whether the user must add a second factor.
@@ -145,6 +144,7 @@ class UserPages(Struct, frozen=True):
     """Show one user, and run operations on the account."""
 
     services: Services
+    links: Sequence[ObjectLink] = ()
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return one user, and the confirmation before an operation."""
@@ -167,7 +167,7 @@ class UserPages(Struct, frozen=True):
             directory = tx.scim_credentials.find(details.user.disabled_by)
             name = "" if directory is None else directory.name
             extras = _Extras(
-                tx.declarations.attributes(),
+                tx.attributes(),
                 tx.groups.direct_names(uid),
                 name,
                 tx.api_roles.of_user(uid, MOST_SHOWN),
@@ -199,7 +199,7 @@ class UserPages(Struct, frozen=True):
             api_roles=roles_part(
                 extras.roles, extras.apis, "", f"{place}/api-roles" if may_assign else ""
             ),
-            preview_url=with_query(PREVIEW, {"person": f"uid:{uid}"}),
+            links=tuple(link.to(uid) for link in self.links if link.path == "/users/{uid}"),
         )
         return Show(replace(page, done=_MESSAGES.get(said, page.done)))
 

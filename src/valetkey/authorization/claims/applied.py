@@ -1,0 +1,150 @@
+"""Apply the declared attributes of accounts and claims of tokens, identified by their names."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
+
+from valetkey.authorization.applying import (
+    Action,
+    Declared,
+    DeclaredEntry,
+    DeclaredKind,
+    Step,
+    invalid_entry,
+    read_boolean,
+    read_table,
+    read_text,
+    read_texts,
+)
+from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.rules import (
+    declare_attribute,
+    declare_claim,
+    remove_attribute,
+    remove_claim,
+)
+from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.model.account.user import Attribute
+from valetkey.authorization.model.register.claim import ClaimLocation
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
+
+_Faults = tuple[MetadataError, ...]
+
+
+def _attribute(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+    attribute = Attribute(
+        wanted.text("name"),
+        wanted.text("label"),
+        cast("Mapping[str, object]", wanted.given.get("schema", {})),
+        wanted.given.get("editable") is True,
+    )
+
+    def apply(tx: Transaction, now: Instant) -> Step:
+        known = [each.name for each in Declarations.of(tx).attributes()]
+        return _step("attribute", wanted, known, declare_attribute(tx, attribute, now))
+
+    return apply
+
+
+def _claim(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+    settings, given = services.settings, wanted.given
+    places = cast("Sequence[str]", given.get("in", ()))
+    wrong = [each for each in places if each not in set(ClaimLocation)]
+    claim = DeclaredClaim(
+        wanted.text("name"),
+        wanted.text("from"),
+        tuple(place for place in ClaimLocation if place in places),
+        wanted.text("scope"),
+        frozenset(cast("Sequence[str]", given.get("clients", ()))),
+        frozenset(cast("Sequence[str]", given.get("apis", ()))),
+    )
+
+    def apply(tx: Transaction, now: Instant) -> Step:
+        if wrong:
+            fault = MetadataError("in", f"{', '.join(ClaimLocation)}; not {wrong[0][:40]}")
+            raise invalid_entry(wanted, [fault])
+        known = [each.name for each in Declarations.of(tx).claims()]
+        kept = settings.federation.kept_claims
+        changed = declare_claim(tx, claim, settings.audience, now, kept)
+        return _step("claim", wanted, known, changed)
+
+    return apply
+
+
+def _step(kind: str, wanted: DeclaredEntry, known: Sequence[str], changed: bool | _Faults) -> Step:
+    """Return what was done to an object; `known` are the names of those before."""
+    if isinstance(changed, tuple):
+        raise invalid_entry(wanted, changed)
+    name = wanted.text("name")
+    is_new = name not in known
+    done = Action.CREATE if is_new else Action.CHANGE if changed else Action.KEEP
+    return Step(done, kind, name, declares=(Declared(kind, name, is_new=is_new),))
+
+
+def _attributes_exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
+    for each in Declarations.of(tx).attributes():
+        yield {
+            "name": each.name,
+            "label": each.label,
+            "schema": dict(each.schema),
+            "editable": each.editable,
+        }
+
+
+def _claims_exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
+    for claim in Declarations.of(tx).claims():
+        yield {
+            "name": claim.name,
+            "from": claim.source,
+            "in": [place.value for place in claim.places],
+            "scope": claim.scope,
+            "clients": sorted(claim.clients),
+            "apis": sorted(claim.apis),
+        }
+
+
+def _hold(tx: Transaction) -> None:
+    Declarations.of(tx).hold_all()
+
+
+DECLARED = (
+    DeclaredKind(
+        name="attribute",
+        table="attributes",
+        readers={
+            "name": read_text,
+            "label": read_text,
+            "schema": read_table,
+            "editable": read_boolean,
+        },
+        key="name",
+        example="…",
+        secret_key="",
+        hold=_hold,
+        prepare=_attribute,
+        exported=_attributes_exported,
+        remove=remove_attribute,
+        before_users=True,
+    ),
+    DeclaredKind(
+        name="claim",
+        table="claims",
+        readers={
+            "name": read_text,
+            "from": read_text,
+            "in": read_texts,
+            "scope": read_text,
+            "clients": read_texts,
+            "apis": read_texts,
+        },
+        key="name",
+        example="…",
+        secret_key="",
+        hold=_hold,
+        prepare=_claim,
+        exported=_claims_exported,
+        remove=remove_claim,
+    ),
+)
