@@ -42,6 +42,16 @@ def test_a_file_declares_attributes_and_those_of_its_users(tmp_path: Path) -> No
     assert valetkey("user", "attributes", "ada", "--json", here=tmp_path).json == shown
 
 
+def test_values_without_a_declaration_are_not_exported(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert apply(tmp_path, DECLARED, "--yes").code == 0
+    assert valetkey("attribute", "remove", "level", "--yes", here=tmp_path).code == 0
+    exported = valetkey("export", "--users", here=tmp_path).out
+    assert '"department" = "physics"' in exported
+    assert "level" not in exported
+    assert apply(tmp_path, exported).out == "Nothing to change.\n"
+
+
 GROUPS = """
 [[groups]]
 name = "staff"
