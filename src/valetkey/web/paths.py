@@ -24,8 +24,8 @@ class Paths(Generic[T]):
     """Maps paths to values.
 
     A segment written `{name}` matches any non-empty segment, `{+name}` at the end any rest of the
-    path. If two patterns match, the one with text in the first segment that differs wins, whatever
-    their order; of two that differ in names alone, the earlier one.
+    path. If two patterns match, the one with text in the first segment that differs wins, in
+    any order; of two that differ in names alone, the earlier one.
     """
 
     def __init__(self, paths: Sequence[tuple[str, T]]) -> None:

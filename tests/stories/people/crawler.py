@@ -5,11 +5,11 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlencode, urljoin, urlsplit
 
 from tests.support.plain_browser import Answer, Browser
+from valetkey.web.paths import Paths
 from valetkey.web.router import Route
 
 MOST = 2_000
@@ -216,8 +216,8 @@ class Crawl:
     def route(self, path: str) -> Route | None:
         """The route that answers at a path, as the server finds it."""
         if path not in self._routes:
-            matching = (each for each in self.routes if _pattern(each.path).fullmatch(path))
-            self._routes[path] = next(matching, None)
+            paths = Paths([(each.path, each) for each in self.routes])
+            self._routes[path] = paths.find(path)[0]
         return self._routes[path]
 
     def _wrong(self, page: str, what: str) -> None:
@@ -387,13 +387,6 @@ def _rank(key: Key) -> int:
     if "confirmation" in key:
         return len(_LAST) + 1
     return next((place for place, part in enumerate(_LAST, 1) if part in key[0]), 0)
-
-
-@cache
-def _pattern(path: str) -> re.Pattern[str]:
-    escaped = re.escape(path)
-    escaped = re.sub(r"\\{\\\+[a-z_]+\\}", ".*", escaped)
-    return re.compile(re.sub(r"\\{[a-z_]+\\}", "[^/]+", escaped))
 
 
 def pages_of(routes: tuple[Route, ...]) -> Iterator[tuple[str, str]]:
