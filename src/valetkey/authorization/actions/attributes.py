@@ -172,7 +172,7 @@ def shown_attributes(user: User, declared: Sequence[Attribute]) -> tuple[tuple[s
 
 
 def attribute_shape(declared: Collection[Attribute]) -> JsonSchema:
-    """Return the shape of all their values. Raises UnusableSchema for a schema that cannot be used."""
+    """Return the shape of all their values. Raises UnusableSchema."""
     return _compiled(tuple(each.encode() for each in declared))
 
 
