@@ -321,6 +321,10 @@ def protect() -> Iterator[str]:
         "## Try it\n\nA request without a token, or with a token for another API, returns 401. A\n"
         "token that lacks the scope returns 403."
     )
+    yield (
+        "<!-- search: validate verify check access token fastapi django flask spring express jwt\n"
+        "middleware bearer go -->"
+    )
 
 
 _LANGUAGES = {

@@ -30,16 +30,50 @@ from valetkey.resource.objects import OBJECTS
 
 ROOT = Path(__file__).parents[1]
 START = "docs/README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the navigation: the folders of its pages, and their weight in the search."""
+
+    folders: tuple[str, ...]
+    weight: float = 1.0
+
+    def has(self, path: str) -> bool:
+        """Return whether a page belongs to it."""
+        return path.startswith(self.folders)
+
+
 SECTIONS = {
-    "Start": "docs/tutorials/",
-    "Operate": "docs/how-to/operate/",
-    "Apps": "docs/how-to/apps/",
-    "Users": "docs/how-to/people/",
-    "APIs": "docs/how-to/apis/",
-    "Reference": "docs/reference/",
-    "Explanation": "",
+    "Start": Section((START, "docs/tutorials/"), 1.1),
+    "Operate": Section(("docs/how-to/operate/",), 1.2),
+    "Apps": Section(("docs/how-to/apps/",), 1.2),
+    "Users": Section(("docs/how-to/people/",), 1.2),
+    "APIs": Section(("docs/how-to/apis/",), 1.2),
+    "Reference": Section(
+        (
+            "docs/reference/",
+            *(
+                f"docs/explanation/{name}.md"
+                for name in (
+                    "comparison",
+                    "how-much-you-need",
+                    "known-limits",
+                    "requests-this-server-makes",
+                    "threat-model",
+                    "versions",
+                    "words",
+                )
+            ),
+        ),
+        0.7,
+    ),
+    "Project": Section(("",), 0.3),
 }
-"""Navigation entries and their folders; the last one has all remaining pages."""
+"""Entries of the navigation. A page belongs to the first that has it: guides are found before the
+reference, and both before decisions, measurements and the files of the repository."""
+_GROUPS = {"docs/explanation/": "Background", "docs/decisions/": "Decisions"}
+"""Folders whose pages are a group of their own, at the end of their section."""
 
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _VERSION: str = _PROJECT["version"]
@@ -48,6 +82,8 @@ _IMAGE = re.compile(r'\b(?P<name>src|srcset)="(?P<target>[^"]+)"')
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_KEYWORDS = re.compile(r"^<!-- search: (.*?) -->\n", re.MULTILINE | re.DOTALL)
+_SEARCH = re.compile(r"assets/javascripts/workers/search\.[0-9a-f]+\.min\.js")
 _TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->\n", re.MULTILINE | re.DOTALL)
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -124,6 +160,16 @@ class Page:
         return " ".join(_LINK.sub(r"\g<text>", prose).split())
 
     @property
+    def keywords(self) -> str:
+        """Return the words that readers search for and the page does not contain."""
+        return " ".join(" ".join(_KEYWORDS.findall(self.text)).split())
+
+    @property
+    def section(self) -> str:
+        """Return the entry of the navigation that has it."""
+        return next(title for title, section in SECTIONS.items() if section.has(self.path))
+
+    @property
     def place(self) -> str:
         """Return its path in the site."""
         path = self.path.removeprefix("docs/")
@@ -150,6 +196,7 @@ def build(out: Path) -> int:
         site = folder / "site"
         for unused in ("404.html", "sitemap.xml"):
             (site / unused).unlink(missing_ok=True)
+        _search(site, pages)
         for html in sorted(site.rglob("*.html")):
             _without_inline_scripts(site, html)
         for page in pages.values():
@@ -211,7 +258,7 @@ def _staged(page: Page, pages: Mapping[str, Page]) -> str:
         return f"[{text}]({place}{'#' + fragment if fragment else ''})"
 
     # The text of a link may be code, so only fenced blocks are left as they are.
-    parts = _FENCE.split(page.text)
+    parts = _FENCE.split(_KEYWORDS.sub("", page.text))
     text = "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)
     return _TABS.sub(lambda found: "".join(_tabs(found[1])), text)
 
@@ -224,40 +271,41 @@ def _tabs(sections: str) -> Iterator[str]:
 
 
 def _navigation(pages: Mapping[str, Page]) -> Iterator[Mapping[str, object]]:
-    left = dict(pages)
-    for title, folder in SECTIONS.items():
-        own = [left.pop(path) for path in list(left) if path == START or path.startswith(folder)]
-        if title == "Start":
-            own.sort(key=lambda page: page.path != START)
+    for title in SECTIONS:
         entries: list[object] = []
         groups: dict[str, list[object]] = {}
-        for page in own:
-            group = PurePosixPath(page.path.removeprefix(folder or "docs/")).parent.name
-            if page.path == START:
-                entries.append(page.place)
-            elif folder and group:
-                groups.setdefault(group.capitalize(), []).append(page.place)
-            elif not folder and group != "explanation":
-                kind = "Decisions" if group == "decisions" else "Project"
-                groups.setdefault(kind, []).append(page.place)
-            else:
-                entries.append(page.place)
-        entries += [{name: places} for name, places in groups.items()]
+        own = [page for page in pages.values() if page.section == title]
+        for page in sorted(own, key=lambda page: page.path != START):
+            group = _group(page)
+            (groups.setdefault(group, []) if group else entries).append(page.place)
         if title == "Reference":
             entries += [{name: f"api/{file}.html"} for file, name in _APIS.items()]
+        entries += [{name: places} for name, places in groups.items()]
         yield {title: entries}
+
+
+def _group(page: Page) -> str:
+    """Return the group of a page within its section; "" if it is an entry of its own."""
+    section = SECTIONS[page.section]
+    for folder, name in _GROUPS.items():
+        if page.path.startswith(folder):
+            return name
+    if page.section == "Project":
+        return "Repository"
+    folder = next(folder for folder in section.folders if page.path.startswith(folder))
+    group = PurePosixPath(page.path.removeprefix(folder)).parent.name
+    return group.replace("-", " ").capitalize()
 
 
 def _llms(pages: Mapping[str, Page]) -> Iterator[str]:
     """Return the index for language models (llmstxt.org), with a summary of each page."""
     yield "# Valetkey\n"
     yield f"> {pages[START].summary}\n"
-    left = dict(pages)
-    for title, folder in SECTIONS.items():
+    for title in SECTIONS:
         yield f"## {title}\n"
-        for path in [path for path in left if path == START or path.startswith(folder)]:
-            page = left.pop(path)
-            yield f"- [{page.title}]({page.place}){': ' if page.summary else ''}{page.summary}"
+        for page in pages.values():
+            if page.section == title:
+                yield f"- [{page.title}]({page.place}){': ' if page.summary else ''}{page.summary}"
         yield ""
 
 
@@ -266,6 +314,23 @@ def _zensical(folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Broken(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr))
+
+
+def _search(site: Path, pages: Mapping[str, Page]) -> None:
+    """Rank guides first: replace the worker, and give its index keywords and weights."""
+    code = (ROOT / "docs/search.js").read_bytes()
+    name = f"assets/javascripts/workers/search.{hashlib.sha256(code).hexdigest()[:8]}.min.js"
+    shutil.rmtree(site / "assets/javascripts/workers")
+    _write(site / name, code)
+    for html in site.rglob("*.html"):
+        html.write_text(_SEARCH.sub(name, html.read_text(encoding="utf-8")), encoding="utf-8")
+    index = json.loads((site / "search.json").read_text(encoding="utf-8"))
+    places = {page.place.removesuffix("md") + "html": page for page in pages.values()}
+    for item in index["items"]:
+        page = places[item["location"].partition("#")[0]]
+        item["weight"] = SECTIONS[page.section].weight
+        item["keywords"] = page.keywords
+    _write(site / "search.json", json.dumps(index, separators=(",", ":")).encode())
 
 
 def _without_inline_scripts(site: Path, html: Path) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from posixpath import dirname, join, normpath
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser
@@ -159,3 +160,62 @@ def test_second_visit_looks_like_the_first(
         page.close()
     # Redoc's own logo is elsewhere, and not shown.
     assert [each for each in refused if "cdn.redoc.ly" not in each] == []
+
+
+GUIDES = {
+    "how do I install it": "operate/install",
+    "add a second admin": "operate/run-it-with-a-team",
+    "how to block a user": "people/secure-an-account",
+    "user lost their phone": "people/second-factors",
+    "account hacked": "people/secure-an-account",
+    "restore from backup": "operate/back-up-and-restore",
+    "upgrade to a new version": "operate/upgrade",
+    "smtp": "operate/send-mail",
+    "nginx reverse proxy": "operate/run-behind-a-proxy",
+    "postgres": "operate/run-on-postgresql",
+    "kubernetes helm": "operate/run-on-kubernetes",
+    "rotate signing key": "operate/rotate-keys",
+    "client secret leaked": "operate/rotate-keys",
+    "prometheus alerts": "operate/monitor",
+    "slack notification": "operate/webhooks",
+    "change logo and colours": "operate/make-it-look-like-yours",
+    "rate limit too many requests": "operate/adjust-rate-limits",
+    "migrate from keyclok": "operate/migrate/from-keycloak",
+    "login with google": "people/sign-in-from-elsewhere",
+    "import users csv": "people/import-users",
+    "gdpr export delete user data": "people/leave-and-take-data-along",
+    "redirect_uri mismatch": "apps/find-out-why-a-request-failed",
+    "invalid_grant": "apps/read-a-refusal",
+    "tv login": "apps/sign-in-on-devices",
+    "validate access token in fastapi": "apis/protect-your-api",
+}
+"""What operators and developers type, and the guide that answers it."""
+
+
+def test_search_finds_guides_first(
+    archive: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documentation, "ARCHIVE", archive)
+    with Servers(tmp_path, with_resource=False) as servers:
+        page = browser.new_page()
+        page.goto(f"{servers.auth_url}/docs/")
+        page.locator(".md-search button").first.click()
+        field, results = page.get_by_role("combobox"), page.get_by_role("option")
+
+        def first(question: str) -> list[str]:
+            field.fill("")
+            results.first.wait_for(state="detached")
+            field.fill(question)
+            results.first.wait_for()
+            links = [each.get_attribute("href") or "" for each in results.all()[:3]]
+            return [urlsplit(link).path.removeprefix("/docs/") for link in links]
+
+        found = {question: first(question) for question in GUIDES}
+        page.close()
+    assert not {
+        question: found[question]
+        for question, guide in GUIDES.items()
+        if f"how-to/{guide}.html" not in found[question]
+    }
+    notebook = ("decisions/", "project/", "explanation/what-was-tried")
+    assert not [links for links in found.values() if links[0].startswith(notebook)]
