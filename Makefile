@@ -100,7 +100,6 @@ translations: .venv/.dev
 
 screenshots: .venv/.dev
 	@$(BIN)/python -m docs.screenshots
-	@$(BIN)/python -m docs.recording
 	@$(BIN)/python -m docs.demo_pictures
 
 docs: .venv/.dev

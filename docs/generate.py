@@ -13,6 +13,7 @@ import click
 
 from docs.badges import badges
 from docs.catalogue import catalogue as commands_catalogue
+from docs.diagrams import DIAGRAMS
 from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.developer.presets import PRESETS
@@ -349,6 +350,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings,
     "roles.md": roles,
     "../how-to/apis/protect-your-api.md": protect,
+    **{f"../diagrams/{name}.svg": drawn for name, drawn in DIAGRAMS.items()},
 }
 
 
@@ -360,5 +362,6 @@ def rendered() -> Mapping[str, str]:
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, text in rendered().items():
+        (FOLDER / name).parent.mkdir(exist_ok=True)
         (FOLDER / name).write_text(text)
     FILE.write_text(commands_catalogue())

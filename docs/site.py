@@ -45,7 +45,7 @@ class Section:
 
 
 SECTIONS = {
-    "Start": Section((START, "docs/tutorials/"), 1.1),
+    "Start": Section((START, "docs/tutorials/", "docs/explanation/in-pictures.md"), 1.1),
     "Operate": Section(("docs/how-to/operate/",), 1.2),
     "Apps": Section(("docs/how-to/apps/",), 1.2),
     "Users": Section(("docs/how-to/people/",), 1.2),
@@ -287,9 +287,10 @@ def _navigation(pages: Mapping[str, Page]) -> Iterator[Mapping[str, object]]:
 def _group(page: Page) -> str:
     """Return the group of a page within its section; "" if it is an entry of its own."""
     section = SECTIONS[page.section]
-    for folder, name in _GROUPS.items():
-        if page.path.startswith(folder):
-            return name
+    if page.section in {"Reference", "Project"}:
+        for folder, name in _GROUPS.items():
+            if page.path.startswith(folder):
+                return name
     if page.section == "Project":
         return "Repository"
     folder = next(folder for folder in section.folders if page.path.startswith(folder))

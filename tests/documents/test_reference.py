@@ -1,7 +1,10 @@
 """The reference says what the code says."""
 
+from xml.etree.ElementTree import fromstring
+
+from docs.diagrams import DIAGRAMS
 from docs.generate import FOLDER, rendered
-from tests.documents.pages import blocks, pages
+from tests.documents.pages import blocks, pages, text
 from valetkey.config.catalogue import catalogue, reasons
 
 BY_HAND = {"authorization-request.md", "openid-requirements.md", "sdk.md"}  # each has its test
@@ -20,6 +23,16 @@ def test_no_page_of_the_reference_is_left_behind() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {
         name for name in rendered() if "/" not in name
     } | BY_HAND
+
+
+def test_diagrams_are_drawn_for_dark_too_described_and_shown() -> None:
+    shown = "".join(map(text, pages()))
+    for name, drawn in DIAGRAMS.items():
+        picture = "".join(drawn())
+        described = fromstring(picture).findtext("{http://www.w3.org/2000/svg}desc") or ""
+        assert len(described.split()) > 20
+        assert "prefers-color-scheme:dark" in picture
+        assert f"diagrams/{name}.svg)" in shown
 
 
 def test_every_setting_has_its_reason() -> None:
