@@ -9,6 +9,7 @@ from valetkey.authorization.claims.pages import console_pages as claim_pages
 from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL
+from valetkey.authorization.signals.pages import SignalStreamPages
 from valetkey.authorization.site.admin.apis import api, apis
 from valetkey.authorization.site.admin.apis import roles as api_roles
 from valetkey.authorization.site.admin.clients import client, clients, edit
@@ -60,6 +61,12 @@ PAGES = {
     "read_webhook": "/admin/webhooks/{webhook_id}",
     "list_webhook_attempts": "/admin/webhooks/{webhook_id}",
     "change_webhook": "/admin/webhooks/{webhook_id}/edit",
+    "list_signal_streams": "/admin/signal-streams",
+    "create_signal_stream": "/admin/signal-streams/new",
+    "read_signal_stream": "/admin/signal-streams/{stream_id}",
+    "list_signal_stream_failures": "/admin/signal-streams/{stream_id}",
+    "change_signal_stream": "/admin/signal-streams/{stream_id}/edit",
+    "create_apple_business_manager": "none: by the command or the API",
     "list_attributes": "/admin/attributes",
     "set_attribute": "/admin/attributes/new",
     "list_claims": "/admin/claims",
@@ -156,8 +163,9 @@ def _pages() -> set[str]:
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
     nothing = cast("Any", None)
     webhooks = {each.path for each in WebhookPages(nothing, CONSOLE).pages()}
+    streams = {each.path for each in SignalStreamPages(nothing).pages()}
     declared = {it.path for it in claim_pages(nothing)}
-    return {*listed, *webhooks, *declared, "/admin"}
+    return {*listed, *webhooks, *streams, *declared, "/admin"}
 
 
 def _exists(command: str) -> bool:

@@ -32,7 +32,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.authorization.webhooks.jobs import WebhookDelivery
 from valetkey.authorization.webhooks.model import LEASE, Webhook, secret_place
-from valetkey.authorization.webhooks.storage import Webhooks
+from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.config.sections.mail import MailSettings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
@@ -229,7 +229,7 @@ async def _fail_once(store: Store, clock: c_longlong) -> None:
 
 
 def _waiting(tx: Transaction) -> bool:
-    return Webhooks.of(tx).waiting("wh_1") > 0
+    return WebhookQueue.of(tx).waiting_for("wh_1") > 0
 
 
 def _queued(tx: Transaction) -> Mapping[int, Sequence[str]]:

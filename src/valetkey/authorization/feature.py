@@ -4,6 +4,7 @@ Commands read it, too: it imports no pages, which load templates.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -15,13 +16,16 @@ from valetkey.authorization.background.maintenance import Sweep
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
+from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
+from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
+    from valetkey.web.router import Route
 
 Job = Callable[[], Coroutine[object, object, None]]
 """Runs in the background of every worker until it is cancelled."""
@@ -38,6 +42,12 @@ class Parts(Struct, frozen=True):
     outgoing: OutboundHttp
     runtime: Runtime
     notices: Notices
+    keys: SigningKeyRing
+
+
+def _no_routes(services: Services, decisions: ClientDecisionQueue) -> "tuple[Route, ...]":
+    del services, decisions
+    return ()
 
 
 def _no_pages(services: Services) -> "tuple[AnyPage, ...]":
@@ -90,6 +100,14 @@ class Feature(Struct, frozen=True):
     links: tuple[ObjectLink, ...] = ()
     """Links to its pages on the console's pages of the core's objects."""
     portal: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
+    scopes: Mapping[str, str] = MappingProxyType({})
+    """Scopes of its endpoints at the default API, with what users are asked for.
+
+    Clients with a registered one request it from a user or for themselves; developers cannot
+    register it.
+    """
+    endpoints: "Callable[[Services, ClientDecisionQueue], tuple[Route, ...]]" = _no_routes
+    """Routes for programs."""
     jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
     sweeps: tuple[Sweep, ...] = ()
     gauges: tuple[Gauges, ...] = ()

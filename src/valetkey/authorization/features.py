@@ -15,6 +15,7 @@ NAMES = (
     # Each imports only the core and those above it.
     "claims",
     "webhooks",
+    "signals",
 )
 """The packages of the features, beside this module."""
 
@@ -36,6 +37,9 @@ TABLE = Table(
 )
 AREAS, OPERATIONS = TABLE.areas, TABLE.operations
 DECLARED_KINDS = tuple(kind for each in FEATURES for kind in each.declared)
+SCOPES: Mapping[str, str] = MappingProxyType(
+    {name: said for each in FEATURES for name, said in each.scopes.items()}
+)
 CHECKS = tuple(check for each in FEATURES for check in each.checks)
 
 

@@ -324,6 +324,8 @@ class Lock(StrEnum):
     """Transactions that are repeated after a deadlock, one after the other."""
     USER_IMPORTS = "SELECT -7"
     """The number of unfinished imports of users, while one begins."""
+    SIGNALS = "SELECT -8"
+    """Streams of security events, while they are created and changed."""
 
 
 Report = Callable[[str, str, str], object]

@@ -165,10 +165,18 @@ class OutboundHttp:
         """
         return await self._exchange("POST", url, ANYTHING, body, {**headers, **_JSON_BODY})
 
-    async def post(self, url: str, body: bytes, media_type: str, *, authorization: str) -> Fetched:
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        media_type: str,
+        *,
+        authorization: str,
+        accept: tuple[str, ...] = ANYTHING,
+    ) -> Fetched:
         """POST `body` and return the response of any status. Raises Unfetchable."""
         headers = {"content-type": media_type} | _authorized(authorization)
-        return await self._exchange("POST", url, ANYTHING, body, headers)
+        return await self._exchange("POST", url, accept, body, headers)
 
     async def get_authorized(
         self, url: str, *, authorization: str, accept: tuple[str, ...] = JSON

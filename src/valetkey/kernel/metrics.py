@@ -289,6 +289,15 @@ OUTBOX = Gauge(
 WEBHOOKS = Counter(
     "webhook_attempts", "Attempts to send an event to a webhook: delivered, failed.", "outcome"
 )
+SIGNALS = Counter(
+    "signal_attempts", "Attempts to push a security event: delivered, failed.", "outcome"
+)
+SIGNAL_FAILING = Gauge(
+    "signal_failing_seconds",
+    "How long the receiver of a stream of security events has failed; 0 if it answers.",
+    "stream",
+    shared=True,
+)
 WEBHOOK_FAILING = Gauge(
     "webhook_failing_seconds",
     "How long the receiver of an operator's webhook has failed; 0 if it answers.",

@@ -25,15 +25,13 @@ from tests.authorization.background.receivers import (
 from tests.fetch.canary import answer, door, listening
 from tests.support.harness import Harness, run
 from tests.support.wait import until
+from valetkey.authorization.background.receivers import PAUSES
 from valetkey.authorization.features import KINDS, hooks
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.model.event.users import UserEnabled
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.webhooks.jobs import (
-    PAUSES,
-    read_wanted,
-)
+from valetkey.authorization.webhooks.jobs import read_wanted
 from valetkey.authorization.webhooks.model import LEASE, LIFETIME
 from valetkey.authorization.webhooks.operations import (
     AttemptList,
@@ -188,14 +186,7 @@ def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
         await it.perform(BY_ID["replay_webhook_event"], path_of(shown, event_id=event.id))
         await it.perform(BY_ID["delete_webhook"], path_of(shown))
         sent = len(receiver.sent)
-        await delivery.begin()
-        assert (
-            len(receiver.sent),
-            await it.read(lambda tx: Webhooks.of(tx).due(it.clock.now)),
-        ) == (
-            sent,
-            [],
-        )
+        assert (len(receiver.sent), await delivery.due()) == (sent, [])
 
     run(tmp_path, story)
 

@@ -17,6 +17,7 @@ from tests.authorization.model.mail_events import letters, links
 from tests.authorization.model.portal_events import teams
 from tests.authorization.model.provider_events import providers
 from tests.authorization.model.removal_events import ends
+from tests.authorization.model.signal_events import signal_streams
 from tests.authorization.model.webhook_events import webhooks
 from tests.support.harness import ADA, CALLBACK, NOON, SECRET, Harness, run
 from tests.support.plain_browser import Browser
@@ -266,6 +267,7 @@ async def _groups(it: Harness, told: set[str]) -> None:
     await it.perform(CHANGE_GROUP, {"group": "staff"}, GroupChange("everyone"))
     await it.perform(DELETE_GROUP, {"group": "everyone"})
     await webhooks(it, told)
+    await signal_streams(it, next(iter(it.clients)), told)
     await providers(it, told)
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))

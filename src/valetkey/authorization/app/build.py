@@ -119,7 +119,7 @@ async def build(
         foundation.samples,
     )
     logout_delivery = make_logout_delivery(foundation)
-    parts = Parts(store, keyring, foundation.outgoing, runtime, foundation.notices)
+    parts = Parts(store, keyring, foundation.outgoing, runtime, foundation.notices, foundation.keys)
     answer_clock = ResponseTimeCounter()
     try:
         foundation.outgoing.prepare()
@@ -181,6 +181,7 @@ async def build(
         *registration_routes(foundation, refuse),
         *admin_api_routes(site.renderer, foundation.services, decisions, TABLE),
         *scim_routes(foundation.services, decisions),
+        *(route for each in FEATURES for route in each.endpoints(foundation.services, decisions)),
         *resource_server_routes(foundation, client_auth, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )

@@ -1,5 +1,6 @@
 """Checks of settings that need what this server knows: its grant types and its own scopes."""
 
+from valetkey.authorization.features import SCOPES
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -23,7 +24,7 @@ def check_grant_types(settings: Settings) -> None:
 def check_scopes(settings: Settings) -> None:
     """Raise OperatorError if `resource.scopes` gives an API a scope of this server itself."""
     for name, _ in settings.resource.scopes:
-        if name in IDENTITY_SCOPES or name in CLIENT_SCOPE:
+        if name in IDENTITY_SCOPES or name in CLIENT_SCOPE or name in SCOPES:
             raise OperatorError(
                 f'"{name}" is a scope of the authorization server', "resource.scopes"
             )

@@ -22,7 +22,7 @@ from valetkey.authorization.authentication.federation.registry import ProviderFa
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.features import EVENTS, KINDS, hooks
+from valetkey.authorization.features import EVENTS, KINDS, SCOPES, hooks
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
@@ -119,7 +119,7 @@ class Foundation(Struct, frozen=True):
             self.settings.audience,
             self.settings.brand.name,
             self.requested_from_users,
-            self.own_scope,
+            self.own_scope | Scope(tuple(SCOPES)),
         )
 
     def token_claims(self) -> TokenClaims:
@@ -172,10 +172,11 @@ class Foundation(Struct, frozen=True):
         Raises OperatorError if the settings give them a scope that users cannot be asked for.
         """
         settings = self.settings.registration
+        known = [name for name in self.requested_from_users if name not in SCOPES]
         for name in settings.scopes:
-            if name not in self.requested_from_users:
-                known = ", ".join(self.requested_from_users)
-                raise OperatorError(f'"{name}" is not one of {known}', "registration.scopes")
+            if name not in known:
+                message = f'"{name}" is not one of {", ".join(known)}'
+                raise OperatorError(message, "registration.scopes")
         algorithms = self.settings.tokens.signing_algorithms
         rules = SelfRules(
             grant_types=settings.grant_types,
@@ -205,14 +206,14 @@ class Foundation(Struct, frozen=True):
         for.
         """
         settings = self.settings.portal
+        known = [name for name in self.requested_from_users if name not in SCOPES]
         for name in settings.scopes:
-            if name not in self.requested_from_users:
-                known = ", ".join(self.requested_from_users)
-                raise OperatorError(f'"{name}" is not one of {known}', "portal.scopes")
+            if name not in known:
+                raise OperatorError(f'"{name}" is not one of {", ".join(known)}', "portal.scopes")
         return Portal(
             self.registrar(PORTAL_CHANNEL),
             settings,
-            tuple(self.requested_from_users),
+            tuple(known),
             (*RESERVED, self.settings.brand.name),
         )
 
@@ -332,7 +333,7 @@ def build_foundation(
     keys = SigningKeyRing(store.acting(SYSTEM), keyring.sealer, plan, runtime.random)
     ca_file = settings.source.directory / settings.fetch.ca_file if settings.fetch.ca_file else None
     outgoing = Outgoing(settings.fetch.allow, runtime.now, ca_file=ca_file)
-    every = {**IDENTITY_SCOPES, **scopes}
+    every = {**IDENTITY_SCOPES, **SCOPES, **scopes}
     file = settings.source.directory / tokens.claims_file if tokens.claims_file else None
     return Foundation(
         settings,

@@ -103,6 +103,44 @@ class Queue(Struct, Generic[MessageT], frozen=True):
         return None if row is None or row[0] is None else Instant(row[0])
 
 
+class OrderedQueue(Queue[MessageT], frozen=True):
+    """Messages to several receivers. Those to one receiver about one subject are sent in order.
+
+    The column with the receiver is named after the first kind, webhooks. Each message has a subject
+    and its position among those of the same receiver and subject.
+    """
+
+    def lease_first(
+        self, receiver: str, now: Instant, until: Instant, limit: int
+    ) -> Sequence[MessageT]:
+        """Lease at most `limit` due messages exclusively: of each subject only the first.
+
+        Messages of a subject are claimed in order, one at a time across workers. Passes
+        over those that wait for one not due: a limit on them would hide a postponed first one.
+        """
+        return self.record.all(
+            self.db,
+            "UPDATE outbox SET due_at = :until, attempts = attempts + 1"
+            " WHERE due_at <= :now AND id IN (SELECT due.id FROM outbox AS due"
+            " WHERE due.webhook_id = :receiver AND due.due_at <= :now"
+            " AND NOT EXISTS (SELECT 1 FROM outbox AS earlier"
+            " WHERE earlier.webhook_id = :receiver AND earlier.subject = due.subject"
+            " AND (earlier.position, earlier.id) < (due.position, due.id))"
+            " ORDER BY due.due_at, due.position LIMIT :limit) RETURNING *",
+            receiver=receiver,
+            now=now,
+            until=until,
+            limit=limit,
+        )
+
+    def waiting_for(self, receiver: str) -> int:
+        """Return how many messages wait for a receiver."""
+        row = self.db.row(
+            "SELECT count(*) FROM outbox WHERE webhook_id = :receiver", receiver=receiver
+        )
+        return 0 if row is None else int(row[0])
+
+
 class LogoutQueue(Queue[Delivery], frozen=True):
     """Logout tokens to send to apps."""
 

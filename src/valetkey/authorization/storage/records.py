@@ -135,6 +135,8 @@ class RecordedEvent(Struct, frozen=True):
     client_id: str | None
     subject: str
     at: Instant
+    event: Event
+    done_by: DoneBy
 
 
 class Events(Struct, frozen=True):
@@ -176,8 +178,11 @@ class Events(Struct, frozen=True):
             )
         for each in self.listeners:
             if each.accepts(event.name, client_id):
-                subject = subject_of(uid, client_id)
-                each.handle(self.db, RecordedEvent(event_id, event.name, client_id, subject, now))
+                subject, actor = subject_of(uid, client_id), read_back(by, uid, client_id)
+                each.handle(
+                    self.db,
+                    RecordedEvent(event_id, event.name, client_id, subject, now, event, actor),
+                )
         self.noted.append(event)
 
     def sweep(self, before: Instant, limit: int) -> int:

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.register.client import Client
 from valetkey.kernel.secret import FingerprintKey
 
@@ -19,10 +19,14 @@ class Subjects(Struct, frozen=True):
 
     def of(self, user: User, client: Client) -> str:
         """Return the permanent `sub` of this user for this client; at most 255 characters."""
+        return self.of_uid(user.uid, client)
+
+    def of_uid(self, uid: Uid, client: Client) -> str:
+        """Return the `sub` of the user with this uid, who may be gone, for this client."""
         if not client.openid.is_pairwise:
-            return user.subject
+            return str(uid)
         # A sector is a host name without NUL, so no two pairs have the same encoding.
-        return self.key.of("pairwise subject", f"{sector_of(client)}\0{user.uid}")
+        return self.key.of("pairwise subject", f"{sector_of(client)}\0{uid}")
 
     def session(self, session_id: str, client: Client) -> str:
         """Return the `sid` of this session for this client.

@@ -12,7 +12,7 @@ from valetkey.authorization.actions.inspection.check import (
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks.model import ADDRESS
-from valetkey.authorization.webhooks.storage import Webhooks
+from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.words import translatable
 
@@ -57,7 +57,7 @@ def webhooks(tx: Transaction, site: Site) -> Findings:
         host = urlsplit(each.url).hostname
         outcome = next((it.outcome for it in Webhooks.of(tx).attempts(each.id, 1)), "-")
         told = {"webhook": each.id, "host": host, "at": moment(since), "outcome": outcome}
-        told["count"] = str(Webhooks.of(tx).waiting(each.id))
+        told["count"] = str(WebhookQueue.of(tx).waiting_for(each.id))
         if each.is_fault:
             yield WEBHOOK_DISABLED.found(because=each.disabled_because, **told)
         else:

@@ -1,9 +1,8 @@
 """Deliver queued events to webhooks, at least once and in order per subject, from any worker."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -16,6 +15,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.background.gauges import Gauges, set_queue
 from valetkey.authorization.background.maintenance import BATCH
+from valetkey.authorization.background.receivers import ReceiverTasks, asked_pause, pause_after
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.feature import Job, Parts
 from valetkey.authorization.layout.addresses import DEVELOPER
@@ -31,7 +31,6 @@ from valetkey.authorization.webhooks.model import (
     FULL,
     GONE,
     LEASE,
-    LONGEST_PAUSE,
     MOST_ATTEMPTS,
     TEST,
     UNDELIVERED,
@@ -47,14 +46,11 @@ from valetkey.authorization.webhooks.storage import SubscribedEvents, WebhookQue
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import Keyring
-from valetkey.kernel.moment import Instant, Lifetime, days, later, minutes, seconds
+from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.webhook import webhook_signature
 from valetkey.web import log
-
-PAUSES = (seconds(5), seconds(30), minutes(2), minutes(10), LONGEST_PAUSE)
-"""Longest pauses after the first, second, … failed attempt; each is shortened by up to half."""
 
 AT_ONCE = 4
 """Messages that one process sends to one webhook at a time; a failing one gets a single message."""
@@ -64,7 +60,6 @@ _READ_EVERY = 60.0
 _BOUND_EVERY = 10.0
 _BATCH = 500
 _ACCEPTED = range(200, 300)
-_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _EXCERPT = 200
 _SEALED = "keyring"
 _MOST_TOLD = 50
@@ -103,9 +98,6 @@ class WebhookDelivery:
     clock: Callable[[], float]
     subjects: Subjects
     notices: Notices
-    _under_way: dict[str, asyncio.Task[None]] = field(
-        default_factory=dict[str, asyncio.Task[None]], repr=False, compare=False
-    )
 
     @property
     def subscribed(self) -> SubscribedEvents:
@@ -132,17 +124,14 @@ class WebhookDelivery:
 
     async def deliver(self) -> None:
         """Attempt due messages of any process, every second while there are webhooks."""
+        tasks = ReceiverTasks(self.deliver_some, "webhook.failed")
         try:
             while True:
                 if not self.subscribed.none_exist:
-                    await self.begin()
+                    tasks.begin(await self.due())
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
-            # Another process retries when the lease has expired.
-            tasks = tuple(self._under_way.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await tasks.close()
 
     async def keep_bounded(self) -> None:
         """Bound queues and logs, every ten seconds while there are webhooks."""
@@ -168,24 +157,10 @@ class WebhookDelivery:
             while await self.store.write(partial(_trim, each), done_by=SYSTEM) == _BATCH:
                 pass
 
-    async def begin(self) -> None:
-        """Start a task for each webhook that has due messages and no task here."""
+    async def due(self) -> Sequence[str]:
+        """Return the webhooks that have due messages."""
         now = self.runtime.now()
-        for webhook_id in await self.store.read(lambda tx: Webhooks.of(tx).due(now)):
-            if webhook_id not in self._under_way:
-                task = asyncio.create_task(self._deliver_to(webhook_id))
-                self._under_way[webhook_id] = task
-                task.add_done_callback(partial(self._end, webhook_id))
-
-    def _end(self, webhook_id: str, task: "asyncio.Task[None]") -> None:
-        del self._under_way[webhook_id]
-        failure = None if task.cancelled() else task.exception()
-        if failure is not None:
-            log.error("webhook.failed", failure)
-
-    async def _deliver_to(self, webhook_id: str) -> None:
-        while await self.deliver_some(webhook_id):
-            pass
+        return await self.store.read(lambda tx: Webhooks.of(tx).due(now))
 
     async def deliver_some(self, webhook_id: str) -> bool:
         """Attempt a few messages of one webhook; return whether there may be more."""
@@ -213,7 +188,8 @@ class WebhookDelivery:
             took,
             answer.excerpt,
         )
-        again = later(now, self._pause(max(message.attempts, webhook.failures + 1), answer))
+        failed = max(message.attempts, webhook.failures + 1)
+        again = later(now, pause_after(failed, answer.retry_after, self.runtime.random))
 
         def finish(tx: Transaction) -> str:
             fault = _finish(tx, message, attempt, answer, now, again)
@@ -261,11 +237,9 @@ class WebhookDelivery:
             found = await self.post(webhook.url, body, headers)
         except Unfetchable as failure:
             return _Answer(failure.check)
-        retry_after = found.retry_after
-        asked = int(retry_after) if _SECONDS.fullmatch(retry_after) else 0
         excerpt = found.body[:_EXCERPT].decode("ascii", "replace")
         shown = "".join(letter if letter.isprintable() else " " for letter in excerpt)
-        return _Answer(str(found.status), shown, min(asked, LONGEST_PAUSE))
+        return _Answer(str(found.status), shown, asked_pause(found))
 
     def _body(self, tx: Transaction, webhook: Webhook, message: WebhookMessage) -> bytes | None:
         event = tx.events.find(message.event_id)
@@ -292,11 +266,6 @@ class WebhookDelivery:
             sealed.append(webhook.previous_sealed)
         opened = [self.keyring.sealer.open(each, secret_place(webhook.id)) for each in sealed]
         return [each.decode() for each in opened if each is not None]
-
-    def _pause(self, failures: int, answer: _Answer) -> Lifetime:
-        longest = PAUSES[min(failures, len(PAUSES)) - 1]
-        jitter = int.from_bytes(self.runtime.random(2), "big") / 65_536
-        return Lifetime(max(int(longest * (1 - jitter / 2)), answer.retry_after))
 
 
 def sweep(tx: Transaction, now: Instant) -> int:
@@ -368,7 +337,7 @@ def _lease(
     if webhook is None or webhook.disabled_at is not None or webhook.retry_at > now:
         return None, ()
     limit = 1 if webhook.failures else AT_ONCE
-    return webhook, Webhooks.of(tx).lease(webhook_id, now, later(now, LEASE), limit)
+    return webhook, WebhookQueue.of(tx).lease_first(webhook_id, now, later(now, LEASE), limit)
 
 
 def _finish(

@@ -19,7 +19,7 @@ from valetkey.authorization.model.event.grants import (
     ConsentWithdrawn,
     GrantRevoked,
 )
-from valetkey.kernel.moment import Instant, days, minutes, seconds
+from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.words import translatable
 
 LEASE = seconds(30)
@@ -30,9 +30,6 @@ LIFETIME = days(3)
 
 OVERLAP = days(1)
 """How long messages are also signed with the secret before the last rotation."""
-
-LONGEST_PAUSE = minutes(30)
-"""The longest pause between attempts, also if the receiver asks for more."""
 
 TEST = "webhook.test"
 """The type of a test message, which is no event."""

@@ -82,7 +82,7 @@ from valetkey.authorization.webhooks.rules import (
     no_such_webhook,
     require_access,
 )
-from valetkey.authorization.webhooks.storage import Webhooks
+from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
@@ -401,7 +401,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             webhook = area.found(tx, request)
             return (
                 webhook,
-                Webhooks.of(tx).waiting(webhook.id),
+                WebhookQueue.of(tx).waiting_for(webhook.id),
                 Webhooks.of(tx).attempts(webhook.id, SHOWN),
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.storage.outbox import Queue
+from valetkey.authorization.storage.outbox import OrderedQueue
 from valetkey.authorization.storage.records import RecordedEvent
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks.model import (
@@ -237,29 +237,6 @@ class Webhooks(Struct, frozen=True):
         )
         return [str(row[0]) for row in rows]
 
-    def lease(
-        self, webhook_id: str, now: Instant, until: Instant, limit: int
-    ) -> Sequence[WebhookMessage]:
-        """Lease at most `limit` due messages exclusively: of each subject only the first.
-
-        Messages of a subject are claimed in order, one at a time across workers. Passes
-        over those that wait for one not due: a limit on them would hide a postponed first one.
-        """
-        return _MESSAGES.all(
-            self.db,
-            "UPDATE outbox SET due_at = :until, attempts = attempts + 1"
-            " WHERE due_at <= :now AND id IN (SELECT due.id FROM outbox AS due"
-            " WHERE due.webhook_id = :webhook_id AND due.due_at <= :now"
-            " AND NOT EXISTS (SELECT 1 FROM outbox AS earlier"
-            " WHERE earlier.webhook_id = :webhook_id AND earlier.subject = due.subject"
-            " AND (earlier.position, earlier.id) < (due.position, due.id))"
-            " ORDER BY due.due_at, due.position LIMIT :limit) RETURNING *",
-            webhook_id=webhook_id,
-            now=now,
-            until=until,
-            limit=limit,
-        )
-
     def succeeded(self, webhook_id: str) -> None:
         """End the pause of a webhook whose receiver answers again."""
         self.db.send(
@@ -294,13 +271,6 @@ class Webhooks(Struct, frozen=True):
             id=webhook_id,
         )
         return row is not None
-
-    def waiting(self, webhook_id: str) -> int:
-        """Return how many messages wait for a webhook."""
-        row = self.db.row(
-            "SELECT count(*) FROM outbox WHERE webhook_id = :webhook_id", webhook_id=webhook_id
-        )
-        return 0 if row is None else int(row[0])
 
     def log(self, attempt: WebhookAttempt) -> None:
         """Add a line to the log of attempts."""
@@ -347,8 +317,8 @@ class Webhooks(Struct, frozen=True):
         )
 
 
-class WebhookQueue(Queue[WebhookMessage], frozen=True):
-    """Events to send to webhooks; `Webhooks` queues and leases them."""
+class WebhookQueue(OrderedQueue[WebhookMessage], frozen=True):
+    """Events to send to webhooks; `Webhooks` queues them."""
 
     name: str = "webhook"
     record: Record[WebhookMessage] = _MESSAGES

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.support.harness import SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
+from valetkey.authorization.features import SCOPES as OF_FEATURES
 from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -90,7 +91,7 @@ def test_metadata_lists_what_the_registries_hold(tmp_path: Path) -> None:
         assert said["token_endpoint_auth_methods_supported"] == names
         algorithms = [*(algorithm.value for algorithm in Algorithm), mac.ALGORITHM]
         assert said["token_endpoint_auth_signing_alg_values_supported"] == algorithms
-        assert said["scopes_supported"] == [*IDENTITY_SCOPES, *SCOPES]
+        assert said["scopes_supported"] == [*IDENTITY_SCOPES, *OF_FEATURES, *SCOPES]
 
     run(tmp_path, story)
 

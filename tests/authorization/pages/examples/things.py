@@ -7,6 +7,7 @@ from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.claims import claims_examples
 from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
+from tests.authorization.pages.examples.signals import signals_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
 from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.features import AREAS
@@ -394,6 +395,7 @@ def things_examples(
         **groups_examples(long, rtl, hostile),
         **claims_examples(long, rtl, hostile),
         **webhooks_examples(long, hostile),
+        **signals_examples(long, hostile),
         **_server(hostile),
         **log_examples(hostile, long),
         **programs_examples(hostile),

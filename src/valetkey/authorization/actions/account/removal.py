@@ -83,8 +83,9 @@ class Removal(Struct, frozen=True):
             return False
         end_everything(tx, user, now, _BECAUSE)
         end_issued(tx, user.uid, now)
-        empty_account(tx, user.uid, now, _BECAUSE)
+        # First, because it may be told to others by the address that the account had.
         tx.events.add(UserRemoved(user.uid), now)
+        empty_account(tx, user.uid, now, _BECAUSE)
         # Last, because queued emails are deleted with the account, and this one must stay.
         self._email_user(tx, EmailKind.REMOVED, user, now)
         return True

@@ -1,0 +1,1 @@
+"""Shared Signals: security events about users, sent to receivers as Security Event Tokens."""

@@ -1,0 +1,1 @@
+"""What happens to streams and their tokens, inside transactions."""

@@ -1,0 +1,98 @@
+"""A client of the transmitter: it gets a token and calls the management API, as a receiver does."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fetch.canary import LOOPBACK
+from tests.support.asgi import Answer
+from tests.support.harness import Harness
+from tests.support.signal_receiver import SECRET, SignalReceiver, receiving
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.users import UserEnabled
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import Settings
+from valetkey.kernel.replace import replace
+
+CAEP = "https://schemas.openid.net/secevent/caep/event-type/"
+RISC = "https://schemas.openid.net/secevent/risc/event-type/"
+SSF = "https://schemas.openid.net/secevent/ssf/event-type/"
+PUSH, POLL = "urn:ietf:rfc:8935", "urn:ietf:rfc:8936"
+MACHINE = ("client_credentials",)
+FETCH = {"fetch": replace(Settings().fetch, allow=LOOPBACK)}
+"""Settings with which receivers may be on loopback."""
+
+
+@dataclass
+class SignalClient:
+    """A registered client with a token for the transmitter."""
+
+    it: Harness
+    token: str
+
+    async def call(
+        self, method: str, path: str, body: object = None, *, token: str | None = None
+    ) -> Answer:
+        """Send a request with JSON, or with these bytes."""
+        content = body if isinstance(body, bytes) else b""
+        if body is not None and not isinstance(body, bytes):
+            content = json.dumps(body).encode()
+        held = self.token if token is None else token
+        return await self.it.call(
+            method,
+            path,
+            content,
+            "application/json" if content else "",
+            f"Bearer {held}" if held else "",
+        )
+
+    async def create(self, **said: object) -> dict[str, Any]:
+        """Create a stream; return its configuration."""
+        answer = await self.call("POST", "/ssf/streams", said)
+        assert answer.status == 201, answer.body
+        return answer.json
+
+    async def push_to(self, url: str, *events: str, **said: object) -> str:
+        """Create a stream that is pushed to this address; return its id."""
+        delivery = {"method": PUSH, "endpoint_url": url, "authorization_header": SECRET}
+        if events:
+            said["events_requested"] = list(events)
+        return str((await self.create(delivery=delivery, **said))["stream_id"])
+
+    async def poll(self, stream_id: str, **said: object) -> dict[str, Any]:
+        """Poll at once; return the response."""
+        said.setdefault("returnImmediately", True)
+        answer = await self.call("POST", f"/ssf/streams/{stream_id}/poll", said)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+
+async def signal_client(
+    it: Harness, client_id: str = "receiver", *scopes: str, **said: object
+) -> SignalClient:
+    """Register a client with these scopes, by default both, and get a token of its own."""
+    scopes = scopes or ("ssf.read", "ssf.manage")
+    said.setdefault("grant_types", MACHINE)
+    await it.client(client_id, redirect_uris=(), scopes=scopes, **said)
+    return SignalClient(it, await it.own_token(client_id, scope=" ".join(scopes)))
+
+
+@asynccontextmanager
+async def receiver_of(it: Harness) -> AsyncGenerator[SignalReceiver]:
+    """A receiver that trusts this server."""
+    keys = (await it.call("GET", "/oauth/jwks")).json
+    async with receiving(it.foundation.issuer, keys) as receiver:
+        yield receiver
+
+
+async def happen(it: Harness, *events: Event) -> None:
+    """Write events, each in a transaction of its own; without any, one of user 1001."""
+    for event in events or (UserEnabled(Uid(1001)),):
+
+        def add(tx: Transaction, event: Event = event) -> None:
+            tx.events.add(event, it.clock.now)
+
+        await it.write(add)
