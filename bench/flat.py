@@ -23,8 +23,8 @@ from bench.peers.peer import worked
 from bench.peers.postgres import postgres
 from bench.processes import ended_together
 from bench.servers import family
-from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
+from valetkey.authorization.model.register.api import ApiMetadata
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import AuthorizationSettings, Settings

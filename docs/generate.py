@@ -31,11 +31,9 @@ from valetkey.cli.catalogue import FILE
 from valetkey.cli.main import valetkey
 from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
-from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode
-from valetkey.kernel.scope import Scope
 from valetkey.resource.storage.events import EVENTS as OBJECT_EVENTS
 from valetkey.resource.storage.events import Event as ObjectEvent
 
@@ -296,16 +294,10 @@ def protect() -> Iterator[str]:
         "others verify JWTs with the issuer's public keys: a revoked token works until it expires."
     )
     api = Api(
-        "api_calendar",
-        "https://calendar.example.com",
-        "Calendar",
-        {"calendar:read": "see your calendar"},
-        Scope(),
-        None,
-        None,
-        Algorithm.ES256,
-        None,
-        shares_scopes=False,
+        identifier="https://calendar.example.com",
+        name="Calendar",
+        scopes={"calendar:read": "see your calendar"},
+        id="api_calendar",
         created_at=Instant(0),
         changed_at=Instant(0),
     )

@@ -16,9 +16,8 @@ from urllib.parse import urlencode
 
 from bench.ports import free_port
 from tests.clients.presets.site import running
-from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS

@@ -33,9 +33,8 @@ from tests.fetch.canary import LOOPBACK, certificate
 from tests.support.live import PASSWORD
 from tests.support.pages import Page, pages
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.browser import UserAgent

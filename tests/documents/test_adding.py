@@ -108,6 +108,40 @@ def field(servers, user, grace):
     }
 
 
+def api_field(servers, grace):
+    name, text, url = "contact", "it@example.com", "https://rooms.example.com"
+    options.settings_of = lambda _: servers.settings
+
+    def printed(*arguments):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = run(list(arguments))
+        return code, out.getvalue()
+
+    declare = ("api", "declare", "--identifier", url, "--name", "Rooms", "--json")
+    made = json.loads(printed(*declare, "--contact", text)[1])
+    stored = servers.write(lambda tx: tx.apis.find(made["api_id"]))
+    file = Path(sys.argv[1], "apis.toml")
+    file.write_text(printed("export")[1])
+    api = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
+    schemas = [api["components"]["schemas"][f"Api{each}"] for each in ("Wanted", "Change", "Shown")]
+    page = grace.open(f"{servers.auth_url}/admin/apis/{stored.id}")
+    form = grace.open(f"{servers.auth_url}/admin/apis/{stored.id}/edit")
+    too_long = printed("api", "change", stored.id, "--contact", "x" * 201)[0]
+    changed = printed("api", "change", stored.id, "--contact", "help@example.com")[0]
+    after = servers.write(lambda tx: tx.apis.find(stored.id))
+    return {
+        "command": made[name] == text,
+        "storage": getattr(stored, name) == text,
+        "export": read_site(file).apis[0].given[name] == text,
+        "admin API": all(name in each["properties"] for each in schemas),
+        "console": "Contact" in page.text and text in page.text,
+        "form": f'name="{name}"' in form.body and text in form.body,
+        "bounds": (too_long, changed) == (2, 0),
+        "change": getattr(after, name) == "help@example.com",
+    }
+
+
 def method(servers, metadata, grace):
     name = "job_ticket"
     machine = ("client_credentials",)
@@ -198,6 +232,7 @@ with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
         "profile": profile.body,
         "events": [event.name for event in EVENTS],
         "field": field(servers, user, grace),
+        "API field": api_field(servers, grace),
         "method": method(servers, metadata, grace),
         "pages": pages(servers, grace),
         "feature": feature(servers, grace),
@@ -310,6 +345,12 @@ def test_new_event_has_the_name_of_its_class(seen: dict[str, object]) -> None:
 
 def test_new_field_of_a_client_is_at_every_interface(seen: dict[str, object]) -> None:
     field = seen["field"]
+    assert isinstance(field, dict)
+    assert [name for name, there in field.items() if not there] == []
+
+
+def test_new_field_of_an_api_is_at_every_interface(seen: dict[str, object]) -> None:
+    field = seen["API field"]
     assert isinstance(field, dict)
     assert [name for name, there in field.items() if not there] == []
 

@@ -6,14 +6,15 @@ from base64 import urlsafe_b64decode
 from urllib.parse import urlencode
 
 from tests.support.live import CALLBACK, PASSWORD, LiveServers, secret_of
-from valetkey.authorization.actions.apis import ApiMetadata, ApiRegistrar, metadata_of
+from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import metadata_of as client_metadata_of
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.register.api import Api, ApiMetadata
+from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.testing.browser import UserAgent
@@ -24,22 +25,22 @@ CALENDAR = ApiMetadata(
     name="Calendar",
     scopes={"calendar:read": "see your calendar", "shared": "share"},
     machine_scopes=("calendar:sync",),
-    access_token_lifetime=600,
+    access_token_lifetime=Lifetime(600),
     shares_scopes=True,
 )
 FILES = ApiMetadata(
     identifier="https://files.example.com",
     name="Files",
     scopes={"files:read": "see your files", "shared": "share"},
-    access_token_format="reference",
-    clients=("web1", "spa1"),
+    access_token_format=AccessTokenFormat.REFERENCE,
+    clients=frozenset(("web1", "spa1")),
     shares_scopes=True,
 )
 SIGNS_RSA = ApiMetadata(
     identifier="https://rsa.example.com",
     name="Rsa",
     scopes={"rsa:read": "see your keys"},
-    signing_algorithm=Algorithm.RS256.value,
+    signing_algorithm=Algorithm.RS256,
 )
 
 TOOL = ApiMetadata(identifier="https://tool.example.com/mcp", name="Tool")
@@ -109,7 +110,7 @@ class Apis:
         def work(tx: Transaction) -> object:
             api = tx.apis.find_to_change(self.ids[identifier])
             assert api is not None
-            wanted = replace(metadata_of(api), **said)  # type: ignore[arg-type]
+            wanted = replace(api.metadata, **said)  # type: ignore[arg-type]
             return registrar.change(tx, api, wanted, now)
 
         assert isinstance(self.world.servers.write(work), Api)

@@ -9,7 +9,7 @@ import requests
 from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, SIGNS_RSA, Apis, claims
 from tests.support.live import CALLBACK, PASSWORD, Answer, live_servers, secret_of
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.authorization.model.register.api import ApiMetadata
 from valetkey.authorization.protocol.resource import MOST
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -122,7 +122,7 @@ def test_rs_03_audience_is_ignored_unless_the_setting_is_on(apis: Apis) -> None:
 def test_rs_05_client_outside_the_list_is_refused_everywhere(apis: Apis) -> None:
     assert apis.ask((FILES.identifier,), "files:read", client_id="web2") == "invalid_target"
     told = apis.tokens((FILES.identifier,), "files:read")
-    apis.change(FILES.identifier, clients=("spa1",))
+    apis.change(FILES.identifier, clients=frozenset(("spa1",)))
     try:
         _refused(apis.world.refresh(told["refresh_token"]), "invalid_target")
     finally:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.attacks.grants.several_apis import CALENDAR, FILES, SIGNS_RSA, TOOL, Apis, claims
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, Answer, live_servers
-from valetkey.authorization.actions.apis import ApiMetadata
+from valetkey.authorization.model.register.api import ApiMetadata
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.browser import UserAgent
 
@@ -143,5 +143,5 @@ def test_api_or_app_that_ended_ends_the_exchange(apis: Apis) -> None:
         apis.switch(TOOL.identifier, on=on)
         _exchange(apis, first, resource=TOOL.identifier).refused(400, "invalid_target")
         assert not apis.world.introspect(switched, "calendar1")["active"]
-    apis.change(TOOL.identifier, clients=("calendar1",))
+    apis.change(TOOL.identifier, clients=frozenset(("calendar1",)))
     _exchange(apis, first, resource=TOOL.identifier).refused(400, "invalid_target")

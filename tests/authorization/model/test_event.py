@@ -28,12 +28,7 @@ from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedTo
 from valetkey.authorization.actions.admin.events import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.server import change_brand
-from valetkey.authorization.actions.apis import (
-    ApiMetadata,
-    assign,
-    assign_group,
-    withdraw_group,
-)
+from valetkey.authorization.actions.apis import assign, assign_group, withdraw_group
 from valetkey.authorization.actions.apis import withdraw as withdraw_role
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import adopt, invite, withdraw
@@ -61,7 +56,7 @@ from valetkey.authorization.model.event.event import (
     Event,
     by_cli,
 )
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.register.openid import OpenIdRegistration

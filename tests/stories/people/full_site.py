@@ -13,7 +13,6 @@ from tests.support.authenticator import SoftAuthenticator
 from tests.support.harness import ADA, CALLBACK, SECRET, USER_SCOPES, Harness, harness
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin import scim
-from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
@@ -31,7 +30,7 @@ from valetkey.authorization.model.account.user_import import (
     UserImport,
 )
 from valetkey.authorization.model.event.event import DoneBy
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.model.register.client import (
     AccessTokenFormat,

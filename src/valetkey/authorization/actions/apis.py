@@ -1,13 +1,15 @@
 """Declare, change, disable and delete APIs, and issue their credentials."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import end_all_of_api
 from valetkey.authorization.actions.clients import Faults, Registrar
-from valetkey.authorization.model.account.scim import NAME, Group
+from valetkey.authorization.model.account.scim import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import (
     ApiChanged,
@@ -22,9 +24,14 @@ from valetkey.authorization.model.event.groups import (
     GroupApiRoleAssigned,
     GroupApiRoleWithdrawn,
 )
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import (
+    API_FIELDS,
+    MOST_SCOPES,
+    Api,
+    ApiFieldRule,
+    ApiMetadata,
+)
 from valetkey.authorization.model.register.client import (
-    AccessTokenFormat,
     Client,
     client_without_rights,
 )
@@ -33,44 +40,13 @@ from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant, Lifetime
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import canonical
 
-MOST_SCOPES = 100
-MOST_ROLES = 50
-MOST_REQUIRED = 50
-"""Maximum number of groups that an API requires."""
-
-ROLE_NAME = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,79}"
-"""The pattern of a role's name."""
-
-LONGEST_LIFETIME = 86_400
-"""Maximum lifetime of tokens in seconds; the record of a revocation is kept for two days."""
-
-_LONGEST_NAME = 80
-_LONGEST_SENTENCE = 200
-_MOST_CLIENTS = 1_000
-_SCOPE = re.compile(r"[!$-\[\]-~]{1,100}")
+_SCOPE = re.compile(API_FIELDS["scopes"].rule.pattern)
 _LINE = re.compile(r"[^\x00-\x1f\x7f-\x9f]*")
-
-
-class ApiMetadata(Struct, frozen=True):
-    """The declaration of an API. `clients` is None if every client may request it."""
-
-    identifier: str
-    name: str = ""
-    scopes: Mapping[str, str] = field(default_factory=dict[str, str])
-    machine_scopes: tuple[str, ...] = ()
-    access_token_format: str = AccessTokenFormat.JWT.value
-    access_token_lifetime: int | None = None
-    signing_algorithm: str = Algorithm.ES256.value
-    clients: tuple[str, ...] | None = None
-    shares_scopes: bool = False
-    roles: tuple[str, ...] = ()
-    required_groups: tuple[str, ...] = ()
 
 
 class ApiRegistrar(Struct, frozen=True):
@@ -92,7 +68,7 @@ class ApiRegistrar(Struct, frozen=True):
         tx.apis.hold_all()
         if faults := self._faults(tx, wanted, ""):
             return faults
-        api = _api(wanted, api_id, now)
+        api = Api(id=api_id, created_at=now, changed_at=now, **_values(wanted))
         key = canonical(api.identifier)
         taken = key in map(canonical, self.own_identifiers)
         if taken or not tx.clients.register(_credential(api)) or not tx.apis.add(api, key):
@@ -109,13 +85,7 @@ class ApiRegistrar(Struct, frozen=True):
             return faults
         if wanted.identifier != api.identifier:
             return (MetadataError("identifier", "as it is; declare another API instead"),)
-        after = replace(
-            _api(wanted, api.id, now),
-            created_at=api.created_at,
-            changed_at=api.changed_at,
-            disabled_at=api.disabled_at,
-            generation=api.generation,
-        )
+        after = replace(api, **_values(wanted))
         changed = changed_fields(api, after)
         if not changed:
             return api
@@ -191,87 +161,55 @@ def _shared(
 def _faults(wanted: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[MetadataError]:
     if fault := identifier_fault(wanted.identifier):
         yield MetadataError("identifier", fault)
-    if not 0 < len(wanted.name) <= _LONGEST_NAME or not _LINE.fullmatch(wanted.name):
-        yield input_fault("name", "text.some", least=1, most=_LONGEST_NAME)
+    longest = API_FIELDS["scopes"].rule.longest
     for name, sentence in wanted.scopes.items():
-        if not 0 < len(sentence) <= _LONGEST_SENTENCE or not _LINE.fullmatch(sentence):
-            detail = f"a sentence of 1 to {_LONGEST_SENTENCE} characters, as in: see your calendar"
+        if not 0 < len(sentence) <= longest or not _LINE.fullmatch(sentence):
+            detail = f"a sentence of 1 to {longest} characters, as in: see your calendar"
             yield MetadataError(f"scopes/{name}", detail)
-    if wanted.access_token_format not in tuple(AccessTokenFormat):
-        yield MetadataError("access_token_format", f"one of: {', '.join(AccessTokenFormat)}")
-    lifetime = wanted.access_token_lifetime
-    if lifetime is not None and not 0 < lifetime <= LONGEST_LIFETIME:
-        yield MetadataError("access_token_lifetime", f"1 to {LONGEST_LIFETIME} seconds")
+    for name, each in API_FIELDS.items():
+        if name != "identifier":
+            yield from _value_faults(name, each.rule, getattr(wanted, name))
     if wanted.signing_algorithm not in algorithms:
         yield MetadataError("signing_algorithm", f"one of: {', '.join(algorithms)}")
-    if wanted.clients is not None and len(wanted.clients) > _MOST_CLIENTS:
-        yield MetadataError("clients", f"at most {_MOST_CLIENTS}, or any")
-    yield from _role_faults(wanted)
-    yield from _group_faults(wanted)
 
 
-def _group_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
-    if len(wanted.required_groups) > MOST_REQUIRED:
-        yield input_fault("required_groups", "number.most", most=MOST_REQUIRED)
-    for place, name in enumerate(wanted.required_groups[:MOST_REQUIRED]):
-        if re.fullmatch(NAME, name) is None:
-            yield MetadataError(f"required_groups/{place}", "the name of a group")
-
-
-def _role_faults(wanted: ApiMetadata) -> Iterator[MetadataError]:
-    if len(wanted.roles) > MOST_ROLES:
-        yield input_fault("roles", "number.most", most=MOST_ROLES)
-    for place, role in enumerate(wanted.roles[:MOST_ROLES]):
-        if re.fullmatch(ROLE_NAME, role) is None:
-            yield MetadataError(f"roles/{place}", "1 to 80 letters, digits and . _ : -")
-
-
-def metadata_of(api: Api) -> ApiMetadata:
-    """Return the declaration of an API; change a field of it and pass it to `change`."""
-    return ApiMetadata(
-        identifier=api.identifier,
-        name=api.name,
-        scopes=api.scopes,
-        machine_scopes=api.machine_scope.names,
-        access_token_format=(api.access_token_format or AccessTokenFormat.JWT).value,
-        access_token_lifetime=api.access_token_lifetime,
-        signing_algorithm=api.signing_algorithm.value,
-        clients=None if api.clients is None else tuple(sorted(api.clients)),
-        shares_scopes=api.shares_scopes,
-        roles=api.roles,
-        required_groups=api.required_groups,
-    )
+def _value_faults(name: str, rule: ApiFieldRule, value: object) -> Iterator[MetadataError]:
+    match value:
+        case Enum() | bool() | None:
+            pass
+        case str() if not rule.shortest <= len(value) <= rule.longest or not _LINE.fullmatch(value):
+            code = "text.some" if rule.shortest else "text.printable"
+            least = {"least": rule.shortest} if rule.shortest else {}
+            yield input_fault(name, code, **least, most=rule.longest)
+        case int() if not 0 < value <= rule.longest:
+            yield MetadataError(name, f"1 to {rule.longest} seconds")
+        case frozenset() if len(value) > rule.most:  # pyright: ignore[reportUnknownArgumentType]
+            yield MetadataError(name, f"at most {rule.most}, or any")
+        case tuple() if rule.says:
+            names = cast("tuple[str, ...]", value)
+            if len(names) > rule.most:
+                yield input_fault(name, "number.most", most=rule.most)
+            for place, each in enumerate(names[: rule.most]):
+                if re.fullmatch(rule.pattern, each) is None:
+                    yield MetadataError(f"{name}/{place}", rule.says)
+        case _:
+            pass
 
 
 def changed_fields(before: Api, after: Api) -> tuple[str, ...]:
     """Return the names of the declared fields that differ between two records of an API."""
-    one, other = metadata_of(before), metadata_of(after)
-    names = ApiMetadata.__struct_fields__
-    changed = [name for name in names if getattr(one, name) != getattr(other, name)]
+    changed = [name for name in API_FIELDS if getattr(before, name) != getattr(after, name)]
     # Dictionaries are equal in any order, and consent pages show the declared one.
-    if "scopes" not in changed and tuple(one.scopes) != tuple(other.scopes):
+    if "scopes" not in changed and tuple(before.scopes) != tuple(after.scopes):
         changed.append("scopes")
     return tuple(changed)
 
 
-def _api(wanted: ApiMetadata, api_id: str, now: Instant) -> Api:
-    lifetime = wanted.access_token_lifetime
-    return Api(
-        id=api_id,
-        identifier=wanted.identifier,
-        name=wanted.name,
-        scopes=dict(wanted.scopes),
-        machine_scope=Scope(tuple(dict.fromkeys(wanted.machine_scopes))),
-        access_token_format=AccessTokenFormat(wanted.access_token_format),
-        access_token_lifetime=None if lifetime is None else Lifetime(lifetime),
-        signing_algorithm=Algorithm(wanted.signing_algorithm),
-        clients=None if wanted.clients is None else frozenset(wanted.clients),
-        shares_scopes=wanted.shares_scopes,
-        created_at=now,
-        changed_at=now,
-        roles=tuple(dict.fromkeys(wanted.roles)),
-        required_groups=tuple(dict.fromkeys(wanted.required_groups)),
-    )
+def _values(wanted: ApiMetadata) -> dict[str, Any]:
+    """Return the declared values by field; those of a list once each."""
+    values: dict[str, Any] = {name: getattr(wanted, name) for name in API_FIELDS}
+    lists = {name for name, each in API_FIELDS.items() if each.type == tuple[str, ...]}
+    return values | {name: tuple(dict.fromkeys(values[name])) for name in lists}
 
 
 def _credential(api: Api) -> Client:

@@ -1,114 +1,119 @@
-"""Input and output types of APIs in the admin API."""
+"""Input and output types of APIs in the admin API, derived from the declared fields."""
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.actions.apis import (
-    LONGEST_LIFETIME,
-    MOST_REQUIRED,
-    MOST_ROLES,
-    MOST_SCOPES,
-    ROLE_NAME,
-    ApiMetadata,
-)
-from valetkey.authorization.model.account.scim import NAME
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import API_FIELDS, Api, ApiField, ApiMetadata
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.authorization.operations.client_records import SecretShown
 from valetkey.authorization.operations.records import Moment
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
-from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.replace import replace
 
 ANY: Final = "any"
 """The text with which interfaces state that every client may request an API."""
 
-_Identifier = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=500)]
-_Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=80)]
-_ScopeName = Annotated[str, msgspec.Meta(pattern=r"^[!$-\[\]-~]{1,100}$")]
-_Sentence = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
-_Scopes = Annotated[dict[_ScopeName, _Sentence], msgspec.Meta(max_length=MOST_SCOPES)]
-_MachineScopes = Annotated[list[_ScopeName], msgspec.Meta(max_length=MOST_SCOPES)]
-_Roles = Annotated[
-    list[Annotated[str, msgspec.Meta(pattern=f"^{ROLE_NAME}$")]],
-    msgspec.Meta(max_length=MOST_ROLES),
-]
-_RequiredGroups = Annotated[
-    list[Annotated[str, msgspec.Meta(pattern=f"^{NAME}$")]],
-    msgspec.Meta(
-        max_length=MOST_REQUIRED,
-        extra_json_schema={"description": "Only members of one of them get tokens for it."},
-    ),
-]
-_Lifetime = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_LIFETIME)]
-_ClientIds = Annotated[
-    list[Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,100}$")]],
-    msgspec.Meta(
-        max_length=1_000,
-        extra_json_schema={"description": "Apps that may request it: client ids, or `any`."},
-    ),
-]
+
+def _type_of(field: ApiField) -> Any:
+    """Return the type of a field in a body, with its bounds."""
+    rule = field.rule
+    line: Any = Annotated[
+        str,
+        msgspec.Meta(
+            pattern=NO_CONTROLS, min_length=rule.shortest or None, max_length=rule.longest
+        ),
+    ]
+    name: Any = Annotated[str, msgspec.Meta(pattern=f"^{rule.pattern}$")]
+    described = {"description": rule.description} if rule.description else None
+    listed = msgspec.Meta(max_length=rule.most, extra_json_schema=described)
+    if field.type is str:
+        return line
+    if field.type == Mapping[str, str]:
+        return Annotated[dict[name, line], listed]
+    if field.type in (tuple[str, ...], frozenset[str] | None):
+        return Annotated[list[name], listed]
+    if field.type == Lifetime | None:
+        seconds: Any = Annotated[int, msgspec.Meta(ge=1, le=rule.longest)]
+        return seconds | None
+    return AccessTokenFormat if field.type == AccessTokenFormat | None else field.type
 
 
-class ApiShown(msgspec.Struct, frozen=True):
-    """An API: everything about it but its secrets."""
+def _shown_type(field: ApiField) -> Any:
+    """Return the type of a field in a response."""
+    if field.type == Lifetime | None:
+        return int | None
+    if field.type == Mapping[str, str]:
+        return dict[str, str]
+    if field.type in (tuple[str, ...], frozenset[str] | None):
+        return list[str]
+    return AccessTokenFormat if field.type == AccessTokenFormat | None else field.type
+
+
+def _wanted(field: ApiField) -> tuple[str, object] | tuple[str, object, object]:
+    """Return a field of a new API with its default."""
+    kind = _type_of(field)
+    if field.rule.shortest and field.type is str:
+        return field.name, kind
+    if field.type == frozenset[str] | None:
+        return field.name, kind | UnsetType, UNSET
+    is_list = field.type == tuple[str, ...]
+    return field.name, kind, list[str]() if is_list else field.default
+
+
+class ApiState(msgspec.Struct, frozen=True):
+    """The state of an API, apart from what is declared."""
 
     api_id: str
-    identifier: str
-    name: str
-    scopes: dict[str, str]
-    machine_scopes: list[str]
-    access_token_format: AccessTokenFormat
-    access_token_lifetime: int | None
-    signing_algorithm: Algorithm
-    clients: list[str]
-    shares_scopes: bool
     created_at: Moment
     changed_at: Moment
     disabled_at: Moment | None
-    roles: list[str] = []
-    required_groups: list[str] = []
 
 
-class ApiRead(msgspec.Struct, frozen=True):
-    """An API and its secrets for introspection, without the secrets themselves."""
+ApiShown = msgspec.defstruct(
+    "ApiShown",
+    [(field.name, _shown_type(field)) for field in API_FIELDS.values()],
+    bases=(ApiState,),
+    namespace={"__doc__": "An API: everything about it but its secrets."},
+    frozen=True,
+)
 
-    record: ApiShown
-    secrets: list[SecretShown]
+ApiRead = msgspec.defstruct(
+    "ApiRead",
+    [("record", ApiShown), ("secrets", list[SecretShown])],
+    namespace={
+        "__doc__": "An API and its secrets for introspection, without the secrets themselves."
+    },
+    frozen=True,
+)
 
+_Items: Any = list[ApiShown]  # type: ignore[valid-type]
+ApiList = msgspec.defstruct(
+    "ApiList",
+    [("items", _Items), ("next", str | None)],
+    namespace={"__doc__": "APIs by identifier."},
+    frozen=True,
+)
 
-class ApiList(msgspec.Struct, frozen=True):
-    """APIs by identifier."""
-
-    items: list[ApiShown]
-    next: str | None
-
-
-class ApiWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An API to be declared. Without a lifetime its tokens live as long as others."""
-
-    identifier: _Identifier
-    name: _Name
-    scopes: _Scopes = {}
-    machine_scopes: _MachineScopes = []
-    access_token_format: AccessTokenFormat = AccessTokenFormat.JWT
-    access_token_lifetime: _Lifetime | None = None
-    signing_algorithm: Algorithm = Algorithm.ES256
-    clients: _ClientIds | UnsetType = UNSET
-    shares_scopes: bool = False
-    roles: _Roles = []
-    required_groups: _RequiredGroups = []
-
+ApiWanted = msgspec.defstruct(
+    "ApiWanted",
+    [_wanted(field) for field in API_FIELDS.values()],
+    namespace={
+        "__doc__": "An API to be declared. Without a lifetime its tokens live as long as others."
+    },
+    frozen=True,
+    forbid_unknown_fields=True,
+)
 
 ApiChange = msgspec.defstruct(
     "ApiChange",
     [
-        (each.name, each.type | UnsetType, UNSET)
-        for each in msgspec.structs.fields(ApiWanted)
-        if each.name != "identifier"
+        (field.name, _type_of(field) | UnsetType, UNSET)
+        for field in API_FIELDS.values()
+        if not field.rule.is_fixed
     ],
     namespace={"__doc__": "Changes of an API; omitted fields stay as they are."},
     frozen=True,
@@ -116,25 +121,30 @@ ApiChange = msgspec.defstruct(
 )
 
 
-def shown(api: Api) -> ApiShown:
-    """Return the API as interfaces show it."""
-    return ApiShown(
-        api_id=api.id,
-        identifier=api.identifier,
-        name=api.name,
-        scopes=dict(api.scopes),
-        machine_scopes=list(api.machine_scope),
-        access_token_format=api.access_token_format or AccessTokenFormat.JWT,
-        access_token_lifetime=api.access_token_lifetime,
-        signing_algorithm=api.signing_algorithm,
-        clients=[ANY] if api.clients is None else sorted(api.clients),
-        shares_scopes=api.shares_scopes,
-        created_at=api.created_at,
-        changed_at=api.changed_at,
-        disabled_at=api.disabled_at,
-        roles=list(api.roles),
-        required_groups=list(api.required_groups),
-    )
+def shown(api: Api) -> msgspec.Struct:
+    """Return the API as interfaces show it, an `ApiShown`."""
+    state = {
+        "api_id": api.id,
+        "created_at": api.created_at,
+        "changed_at": api.changed_at,
+        "disabled_at": api.disabled_at,
+    }
+    return ApiShown(**state, **{name: _plain(getattr(api, name), name) for name in API_FIELDS})
+
+
+def _plain(value: object, name: str) -> object:
+    """Return a value as members have it; a list without an end is `any`."""
+    match value:
+        case tuple():
+            return list(cast("tuple[str, ...]", value))
+        case frozenset():
+            return sorted(cast("frozenset[str]", value))
+        case Mapping():
+            return dict(cast("Mapping[str, str]", value))
+        case None if API_FIELDS[name].type == frozenset[str] | None:
+            return [ANY]
+        case _:
+            return value
 
 
 def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
@@ -143,21 +153,18 @@ def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
     return [SecretShown(each.id, each.expires_at, each.is_live(now)) for each in secrets]
 
 
-def wanted_metadata(wanted: ApiWanted) -> ApiMetadata:
-    """Return the metadata that this declares."""
-    return changed_metadata(ApiMetadata(wanted.identifier), wanted)
+def changed_metadata(before: ApiMetadata, change: object) -> ApiMetadata:
+    """Return `before` with the values of an `ApiWanted` or an `ApiChange`."""
+    body = cast("msgspec.Struct", change)
+    given = {name: getattr(body, name) for name in body.__struct_fields__}
+    values = {name: _declared(each, name) for name, each in given.items() if each is not UNSET}
+    return replace(before, **values)
 
 
-def changed_metadata(before: ApiMetadata, change: msgspec.Struct) -> ApiMetadata:
-    """Return `before` with the change applied."""
-    said = {name: getattr(change, name) for name in change.__struct_fields__}
-    said = {name: value for name, value in said.items() if value is not UNSET}
-    for name in ("machine_scopes", "roles", "required_groups"):
-        if name in said:
-            said[name] = tuple(said[name])
-    if "clients" in said:
-        said["clients"] = None if ANY in said["clients"] else tuple(said["clients"])
-    for name in ("access_token_format", "signing_algorithm"):
-        if name in said:
-            said[name] = said[name].value
-    return replace(before, **said)
+def _declared(value: object, name: str) -> Any:
+    if not isinstance(value, list):
+        return value
+    texts = cast("list[str]", value)
+    if API_FIELDS[name].type == frozenset[str] | None:
+        return None if ANY in texts else frozenset(texts)
+    return tuple(texts)

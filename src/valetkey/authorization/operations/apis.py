@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.actions.apis import ApiRegistrar, metadata_of
+from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.model.event.clients import (
     ApiChanged,
@@ -14,7 +14,7 @@ from valetkey.authorization.model.event.clients import (
     ClientSecretEnded,
     ClientSecretIssued,
 )
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import API_FIELDS, Api, ApiMetadata
 from valetkey.authorization.operations.api_records import (
     ApiChange,
     ApiList,
@@ -24,7 +24,6 @@ from valetkey.authorization.operations.api_records import (
     changed_metadata,
     secrets_shown,
     shown,
-    wanted_metadata,
 )
 from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
 from valetkey.authorization.operations.client_records import NewSecret, SecretWanted
@@ -54,24 +53,8 @@ from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 
 ONE = "/apis/{api_id}"
-_OPTIONS = (
-    Option("identifier", help="The URL by which clients name the API; it cannot change later."),
-    Option("name", help="The API's name, as users see it on the consent page."),
-    Option(
-        "scopes",
-        help="Each scope with its description on the consent page, as JSON: "
-        '{"files:read": "see your files"}.',
-    ),
-    Option(
-        "access_token_format",
-        help="A jwt can be verified anywhere; a reference can be revoked everywhere at once.",
-    ),
-    Option("access_token_lifetime", help="Seconds for which access tokens for the API are valid."),
-    Option("signing_algorithm", help="Algorithm with which access tokens for the API are signed."),
-    Option("shares_scopes", help="Whether another API may declare the same scope names."),
-    Option("machine_scopes", help="A scope that clients can request for themselves."),
-    Option("roles", help="A role that users and groups can have at the API."),
-    Option("required_groups", help="A group; only members of one of them get tokens for the API."),
+_OPTIONS = tuple(
+    Option(name, help=field.rule.help) for name, field in API_FIELDS.items() if field.rule.help
 )
 _QUERY = (
     PAGING[0],
@@ -118,7 +101,7 @@ def declare_api(tx: Transaction, call: Call) -> Result | Faults:
     """Declare an API. Its credential has no secret until one is issued."""
     tx.apis.hold_all()
     require(tx, call.actor, call.operation.permission)
-    metadata = wanted_metadata(call.input(ApiWanted))
+    metadata = changed_metadata(ApiMetadata(""), call.input(ApiWanted))
     made = registrar(call).register(tx, metadata, call.now, api_id=call.new_id("api"))
     return made if isinstance(made, tuple) else _shown(made)
 
@@ -126,7 +109,7 @@ def declare_api(tx: Transaction, call: Call) -> Result | Faults:
 def change_api(tx: Transaction, call: Call, api: Api) -> Result | Faults:
     """Change what an API declares, if it is still as the caller saw it."""
     call.preconditions.check(tag_of(shown(api)))
-    metadata = changed_metadata(metadata_of(api), call.input(ApiChange))
+    metadata = changed_metadata(api.metadata, call.input(ApiChange))
     changed = registrar(call).change(tx, api, metadata, call.now)
     return changed if isinstance(changed, tuple) else _shown(changed)
 

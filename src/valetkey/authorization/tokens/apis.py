@@ -32,12 +32,9 @@ def default_api(identifier: str, name: str, scopes: Mapping[str, str], machine_s
         identifier=identifier,
         name=name,
         scopes=scopes,
-        machine_scope=machine_scope,
+        machine_scopes=machine_scope.names,
         access_token_format=None,
-        access_token_lifetime=None,
         signing_algorithm=ALGORITHM,
-        clients=None,
-        shares_scopes=False,
         created_at=Instant(0),
         changed_at=Instant(0),
     )

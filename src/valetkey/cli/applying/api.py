@@ -4,12 +4,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.apis import (
-    ApiMetadata,
-    ApiRegistrar,
-    changed_fields,
-    metadata_of,
-)
+from valetkey.authorization.actions.apis import ApiRegistrar, changed_fields
 from valetkey.authorization.applying import (
     Action,
     Declared,
@@ -18,6 +13,7 @@ from valetkey.authorization.applying import (
     changed_or_kept,
     invalid_entry,
 )
+from valetkey.authorization.model.register.api import ApiMetadata
 from valetkey.authorization.storage.register.applied import AppliedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -46,7 +42,7 @@ def apply_api(tx: Transaction, keeper: ApiRegistrar, api: WantedApi, now: Instan
             keeper.disable(tx, made, now)
         owned = Declared(AppliedKind.API, made.id, is_new=True)
         return Step(Action.CREATE, "api", made.identifier, declares=(owned,))
-    changed = keeper.change(tx, there, replace(metadata_of(there), **said), now)
+    changed = keeper.change(tx, there, replace(there.metadata, **said), now)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)
     names = list(changed_fields(there, changed))

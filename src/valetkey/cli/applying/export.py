@@ -9,7 +9,6 @@ from typing import cast
 
 from msgspec.structs import asdict
 
-from valetkey.authorization.actions.apis import metadata_of
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.scim import Group
@@ -67,11 +66,11 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
 
 
 def _api(api: Api) -> Table:
-    declared = asdict(metadata_of(api))
+    declared = asdict(api.metadata)
     return {
         **declared,
         "access_token_lifetime": _duration(api.access_token_lifetime),
-        "clients": "any" if api.clients is None else declared["clients"],
+        "clients": "any" if api.clients is None else sorted(api.clients),
         **_disabled(api.disabled_at),
     }
 

@@ -4,14 +4,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from enum import StrEnum
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import cast
 
 from msgspec import Struct
-from msgspec.structs import fields
 
-from valetkey.authorization.actions.apis import ApiMetadata
 from valetkey.authorization.applying import (
     DeclaredEntry,
     InvalidDeclaredValue,
@@ -24,12 +24,15 @@ from valetkey.authorization.applying import (
 )
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, fold
+from valetkey.authorization.model.register.api import API_FIELDS
+from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.model.register.fields import Editor, FieldType
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
-from valetkey.kernel.moment import parse_lifetime
+from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import canonical
@@ -203,11 +206,18 @@ def _sentences(value: object) -> Mapping[str, str]:
     return {name: read_text(said) for name, said in cast("dict[str, object]", value).items()}
 
 
-def _any_or_texts(value: object) -> tuple[str, ...] | None:
+def _choice(choices: type[StrEnum], value: object) -> StrEnum:
+    text = read_text(value)
+    if text not in set(choices):
+        raise InvalidDeclaredValue(f"one of: {', '.join(choices)}")
+    return choices(text)
+
+
+def _any_or_texts(value: object) -> frozenset[str] | None:
     if value == "any":
         return None
     try:
-        return read_texts(value)
+        return frozenset(read_texts(value))
     except InvalidDeclaredValue:
         raise InvalidDeclaredValue('write "any", or a list of client ids') from None
 
@@ -241,13 +251,15 @@ _ROLE: Mapping[str, Reader] = {
 _READERS: Mapping[object, Reader] = {
     str: read_text,
     bool: read_boolean,
-    int | None: _lifetime,
+    Lifetime | None: _lifetime,
     tuple[str, ...]: read_texts,
-    tuple[str, ...] | None: _any_or_texts,
+    frozenset[str] | None: _any_or_texts,
     Mapping[str, str]: _sentences,
+    AccessTokenFormat | None: partial(_choice, AccessTokenFormat),
+    Algorithm: partial(_choice, Algorithm),
 }
 _API: Mapping[str, Reader] = {
-    **{each.name: _READERS[each.type] for each in fields(ApiMetadata)},
+    **{name: _READERS[each.type] for name, each in API_FIELDS.items()},
     "disabled": read_boolean,
 }
 

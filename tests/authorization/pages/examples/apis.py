@@ -9,8 +9,7 @@ from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import AccessTokenFormat
-from valetkey.authorization.operations.api_records import ApiChange, ApiShown, ApiWanted
+from valetkey.authorization.operations.api_records import ApiChange, ApiWanted, shown
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.apis.api import ApiPage
 from valetkey.authorization.site.admin.apis.apis import (
@@ -28,9 +27,8 @@ from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.replace import replace
-from valetkey.kernel.scope import Scope
 
 _NOW = Instant(1_800_000_000)
 _ID = "api_7f3k9qxmB2"
@@ -42,23 +40,19 @@ def _ago(seconds: int) -> When:
     return When(Instant(_NOW - seconds), _NOW)
 
 
-_SHOWN = ApiShown(
-    _ID,
-    "https://mcp.example.com/mcp",
-    "Calendar",
-    {"calendar:read": "see your calendar", "calendar:write": "change your calendar"},
-    ["calendar:read", "calendar:sync"],
-    AccessTokenFormat.JWT,
-    600,
-    Algorithm.ES256,
-    ["any"],
-    False,
-    Instant(_NOW - 86_400),
-    Instant(_NOW - 3_600),
-    None,
+_SHOWN = Api(
+    identifier="https://mcp.example.com/mcp",
+    name="Calendar",
+    scopes={"calendar:read": "see your calendar", "calendar:write": "change your calendar"},
+    machine_scopes=("calendar:read", "calendar:sync"),
+    access_token_lifetime=Lifetime(600),
+    id=_ID,
+    created_at=Instant(_NOW - 86_400),
+    changed_at=Instant(_NOW - 3_600),
 )
 _PAGE = ApiPage(
     _SHOWN,
+    facts=(("Format of access tokens", "jwt"), ("Signing algorithm", "ES256")),
     open=True,
     since=_ago(86_400),
     changed=_ago(3_600),
@@ -78,16 +72,11 @@ _PAGE = ApiPage(
     done="The API is changed.",
 )
 _API = Api(
-    _ID,
-    "https://mcp.example.com/mcp",
-    "Calendar",
-    {"calendar:read": "see your calendar"},
-    Scope(),
-    AccessTokenFormat.JWT,
-    None,
-    Algorithm.EDDSA,
-    None,
-    shares_scopes=False,
+    identifier="https://mcp.example.com/mcp",
+    name="Calendar",
+    scopes={"calendar:read": "see your calendar"},
+    signing_algorithm=Algorithm.EDDSA,
+    id=_ID,
     created_at=_NOW,
     changed_at=_NOW,
 )
@@ -140,14 +129,14 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         name=hostile.name,
         identifier="https://" + "a-long-name." * 20 + "example/" + "path/" * 30,
         scopes={"x" * 100: hostile.name},
-        clients=["web", "app_7f3k9qxmB2"],
+        clients=frozenset(("web", "app_7f3k9qxmB2")),
         shares_scopes=True,
         access_token_lifetime=None,
     )
     page = ApisPage(
         "/admin/apis",
         "",
-        tuple(row_of(each, _NOW) for each in rows),
+        tuple(row_of(shown(each), _NOW) for each in rows),
         HEADINGS,
         own,
         "/admin/apis/new",
@@ -160,13 +149,13 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         "admin_apis_hostile": replace(
             page,
             text="a",
-            listed=(row_of(odd, _NOW), row_of(replace(_SHOWN, name=long.name), _NOW)),
+            listed=(row_of(shown(odd), _NOW), row_of(shown(replace(_SHOWN, name=long.name)), _NOW)),
             paging=Paging("/admin/apis", "/admin/apis", "/admin/apis?after=x", Figure(120)),
         ),
         "admin_apis_one": _PAGE,
         "admin_apis_one_bare": replace(
             _PAGE,
-            api=replace(_SHOWN, scopes={}, machine_scopes=[], clients=[]),
+            api=replace(_SHOWN, scopes={}, machine_scopes=(), clients=frozenset()),
             open=False,
             disabled_since=_ago(60),
             secrets=(),

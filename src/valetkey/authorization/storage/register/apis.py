@@ -1,41 +1,24 @@
 """Store of APIs (protected resources), their scopes, and which grants are for them."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any, get_type_hints
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
 from valetkey.authorization.model.register.api import Api, ApiGeneration, unqualified
-from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.storage.revision import hold_all, touch
 from valetkey.authorization.storage.tokens.bulk_revocations import EndedGrant
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
-from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Instant, Lifetime
-from valetkey.kernel.scope import Scope
+from valetkey.kernel.moment import Instant
 
-
-class _Stored(Struct, frozen=True):
-    """An API without its scopes."""
-
-    id: str
-    key: str
-    identifier: str
-    name: str
-    access_token_format: AccessTokenFormat
-    access_token_lifetime: Lifetime | None
-    signing_algorithm: Algorithm
-    clients: frozenset[str] | None
-    shares_scopes: bool
-    created_at: Instant
-    changed_at: Instant
-    disabled_at: Instant | None
-    generation: int
-    roles: tuple[str, ...]
-    required_groups: tuple[str, ...]
-
-
-_SHARED = tuple(name for name in _Stored.__struct_fields__ if name != "key")
+_SCOPE_FIELDS = ("scopes", "machine_scopes")
+_COLUMNS = {name: kind for name, kind in get_type_hints(Api).items() if name not in _SCOPE_FIELDS}
+_Stored: Any = defstruct(
+    # The first column identifies the row.
+    "_Stored",
+    [("id", str), ("key", str), *((n, k) for n, k in _COLUMNS.items() if n != "id")],
+)
 
 
 class _StoredScope(Struct, frozen=True):
@@ -71,7 +54,7 @@ class _Granted(Struct, frozen=True):
     generation: int
 
 
-_APIS = Record(_Stored, "apis")
+_APIS: Record[Any] = Record(_Stored, "apis")
 _SCOPES = Record(_StoredScope, "api_scopes")
 _GRANTED = Record(_Granted, "grant_apis")
 _DECLARATIONS = Record(Declaration, "apis")
@@ -256,24 +239,23 @@ class Apis(Struct, frozen=True):
         return left is None
 
     def _write_scopes(self, api: Api) -> None:
-        for place, name in enumerate(dict.fromkeys((*api.scopes, *api.machine_scope))):
+        for place, name in enumerate(dict.fromkeys((*api.scopes, *api.machine_scopes))):
             stored = _StoredScope(
-                api.id, name, place, api.scopes.get(name, ""), name in api.machine_scope
+                api.id, name, place, api.scopes.get(name, ""), name in api.machine_scopes
             )
             _SCOPES.run(self.db, "INSERT INTO api_scopes (*) VALUES (*)", stored)
 
-    def _api(self, stored: _Stored) -> Api:
+    def _api(self, stored: Struct) -> Api:
+        values = {name: getattr(stored, name) for name in _COLUMNS}
         scopes = _SCOPES.all(
-            self.db, "SELECT * FROM api_scopes WHERE api_id = :id ORDER BY place", id=stored.id
+            self.db, "SELECT * FROM api_scopes WHERE api_id = :id ORDER BY place", id=values["id"]
         )
         return Api(
             scopes={each.name: each.sentence for each in scopes if each.sentence},
-            machine_scope=Scope(tuple(each.name for each in scopes if each.machine)),
-            **{name: getattr(stored, name) for name in _SHARED},
+            machine_scopes=tuple(each.name for each in scopes if each.machine),
+            **values,
         )
 
 
-def _stored(api: Api, key: str) -> _Stored:
-    columns = {name: getattr(api, name) for name in _SHARED}
-    columns["access_token_format"] = api.access_token_format or AccessTokenFormat.JWT
-    return _Stored(key=key, **columns)
+def _stored(api: Api, key: str) -> Any:
+    return _Stored(key=key, **{name: getattr(api, name) for name in _COLUMNS})

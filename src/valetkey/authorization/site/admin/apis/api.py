@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.register.api import API_FIELDS, Api
 from valetkey.authorization.model.register.client import ClientSecret
-from valetkey.authorization.operations.api_records import ANY, ApiShown, shown
+from valetkey.authorization.operations.api_records import ApiShown, shown
 from valetkey.authorization.operations.apis import (
     CHANGE_API,
     DELETE_API,
@@ -63,6 +64,14 @@ _DONE = {
     "edit": translatable("The API is changed."),
 }
 _CHANGE_WORDS = {name: words for name, words in API_WORDS.items() if name != "identifier"}
+_SHOWN_APART = frozenset(
+    (
+        *("identifier", "name", "scopes", "machine_scopes", "shares_scopes", "roles"),
+        *("clients", "required_groups", "access_token_lifetime"),
+    )
+)
+"""The fields that the template presents; others are shown as their label and value."""
+
 _IN_A_DAY = "86400"
 _LONGEST_ID = 100
 _BAD_REQUEST = 400
@@ -74,7 +83,9 @@ class ApiPage(Struct, frozen=True):
     template: ClassVar[str] = "admin/apis/api.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    api: ApiShown
+    api: Api
+    #: Label and value of the fields that have no presentation of their own.
+    facts: tuple[tuple[str, str], ...]
     #: True if every client may ask for it.
     open: bool
     since: When
@@ -135,8 +146,8 @@ class ApiPages(Struct, frozen=True):
         values = {name: as_text(getattr(record, name)) for name in _CHANGE_WORDS}
         return FormSubject(api_address(api.id), api.name, values, tag_of(record))
 
-    async def _changed(self, _request: AdminRequest, api: ApiShown) -> Outcome:
-        return SeeOther(f"{api_address(api.api_id)}?done=edit")
+    async def _changed(self, _request: AdminRequest, api: Struct) -> Outcome:
+        return SeeOther(f"{api_address(asdict(api)['api_id'])}?done=edit")
 
     async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
         if isinstance(result, NewSecret):
@@ -197,11 +208,16 @@ def named(request: AdminRequest) -> str:
 
 def _page(seen: _ApiState, request: AdminRequest, done: str) -> ApiPage:
     api, now = seen.api, request.now
-    record, may = shown(api), request.permissions.allow(Permission.CLIENTS)
+    may = request.permissions.allow(Permission.CLIENTS)
     end_url = api_address(api.id, "end-secret") if may else ""
     return ApiPage(
-        api=record,
-        open=record.clients == [ANY],
+        api=api,
+        facts=tuple(
+            (field.rule.label, text)
+            for name, field in API_FIELDS.items()
+            if name not in _SHOWN_APART and (text := as_text(getattr(api, name)))
+        ),
+        open=api.clients is None,
         since=When(api.created_at, now),
         changed=When(api.changed_at, now),
         disabled_since=None if api.disabled_at is None else When(api.disabled_at, now),

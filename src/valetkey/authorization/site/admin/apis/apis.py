@@ -5,12 +5,18 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import AccessTokenFormat
-from valetkey.authorization.operations.api_records import ANY, ApiList, ApiShown
+from valetkey.authorization.model.register.api import API_FIELDS
+from valetkey.authorization.operations.api_records import (
+    ANY,
+    ApiList,
+    ApiShown,
+    ApiWanted,
+)
 from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS, ONE
 from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.site.admin.administrator import (
@@ -20,7 +26,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.admin.confirm import Buttons
-from valetkey.authorization.site.admin.input_fields import Choices, Words
+from valetkey.authorization.site.admin.input_fields import Choices, Words, in_lines
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.admin.saved_filters import (
     NOTHING_SAVED,
@@ -45,78 +51,20 @@ from valetkey.kernel.words import translatable
 
 APIS = ADDRESSES["admin_apis"]
 NEW = "/admin/apis/new"
-LINES = ("scopes", "machine_scopes", "roles", "required_groups", "clients")
-"""The fields with a value per line."""
-
-_SCOPES = translatable("Scopes and roles")
-_ACCESS = translatable("Access")
-_TOKENS = translatable("Tokens")
-
-API_WORDS: Words = {
-    "name": (translatable("Name"), translatable("Users see this name on the consent page.")),
-    "identifier": (
-        translatable("Identifier"),
-        translatable(
-            "The URL of the API including its path: the resource parameter that apps send, and "
-            "the audience of its tokens. It cannot be changed later."
-        ),
-    ),
-    "scopes": (
-        translatable("Scopes"),
-        translatable(
-            "One per line: the name, a space, and the permission that it gives an app, such as: "
-            "calendar:read see your calendar"
-        ),
-    ),
-    "machine_scopes": (
-        translatable("Machine scopes"),
-        translatable("One name per line, for apps that use client credentials."),
-    ),
-    "shares_scopes": (
-        translatable("Other APIs may declare the same scope names"),
-        translatable("Both APIs must allow it."),
-    ),
-    "roles": (
-        translatable("Roles"),
-        translatable(
-            "One name per line, such as editor. Users and groups get them on their pages, and "
-            "tokens contain them in the claim roles."
-        ),
-    ),
-    "clients": (
-        translatable("Allowed apps"),
-        translatable("One client ID per line, or the word any."),
-    ),
-    "required_groups": (
-        translatable("Required groups"),
-        translatable("One name per line: only members of one of them get tokens for this API."),
-    ),
-    "access_token_format": (translatable("Format of access tokens"), ""),
-    "access_token_lifetime": (
-        translatable("Lifetime of access tokens (seconds)"),
-        translatable("From 1 to 86,400. Leave empty to use the setting of the server."),
-    ),
-    "signing_algorithm": (
-        translatable("Signing algorithm"),
-        translatable("An algorithm that the API's library can verify."),
-    ),
-}
+_FORM = {"name": API_FIELDS["name"], **API_FIELDS}
+API_WORDS: Words = {name: (each.rule.label, each.rule.hint) for name, each in _FORM.items()}
 """Labels and hints of the fields of an API."""
 
-API_GROUPS = {
-    **dict.fromkeys(("scopes", "machine_scopes", "shares_scopes", "roles"), _SCOPES),
-    **dict.fromkeys(("clients", "required_groups"), _ACCESS),
-    **dict.fromkeys(("access_token_format", "access_token_lifetime", "signing_algorithm"), _TOKENS),
-}
+API_GROUPS = {name: each.rule.group for name, each in API_FIELDS.items()}
 """The headings of its fields."""
 
 API_CHOICES: Mapping[str, Choices] = {
-    "access_token_format": (
-        (AccessTokenFormat.JWT.value, translatable("JWT: the API verifies it itself")),
-        (AccessTokenFormat.REFERENCE.value, translatable("Reference: the API introspects it")),
-    ),
+    name: each.rule.choices for name, each in API_FIELDS.items() if each.rule.choices
 }
 """Labels of its choices."""
+
+LINES = in_lines(ApiWanted, API_WORDS)
+"""The fields with a value per line."""
 
 _TITLE = translatable("APIs")
 _LONGEST = 80
@@ -203,7 +151,7 @@ class Apis(Struct, frozen=True):
         said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
         asked = {"q": text, "sort": order.value, "cursor": (query.get("after") or "")[:_LONGEST]}
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=asked)
-        found = await value_of(call, ApiList)
+        found = asdict(await value_of(call, ApiList))
         count, saved = await self.services.store.scan(
             lambda tx: (
                 tx.api_search.count(text, MOST_COUNTED + 1),
@@ -213,12 +161,12 @@ class Apis(Struct, frozen=True):
         page = ApisPage(
             action=APIS,
             text=text,
-            listed=tuple(row_of(each, request.now) for each in found.items),
+            listed=tuple(row_of(each, request.now) for each in found["items"]),
             headings=sort_headings(APIS, said, order, _SORTS),
             own=self.services.settings.audience,
             new_url=NEW if request.permissions.allow(Permission.CLIENTS) else "",
             paging=pages_beside(
-                APIS, said, query, found.next or "", total=at_most(count, MOST_COUNTED)
+                APIS, said, query, found["next"] or "", total=at_most(count, MOST_COUNTED)
             ),
             saved=saved,
             deleted="deleted" in query,
@@ -229,8 +177,8 @@ class Apis(Struct, frozen=True):
     async def _new(self, _request: AdminRequest) -> FormSubject:
         return FormSubject(APIS, _TITLE, {"clients": ANY})
 
-    async def _made(self, _request: AdminRequest, made: ApiShown) -> Outcome:
-        return SeeOther(f"{api_address(made.api_id)}?done=new")
+    async def _made(self, _request: AdminRequest, made: Struct) -> Outcome:
+        return SeeOther(f"{api_address(asdict(made)['api_id'])}?done=new")
 
 
 def api_address(api_id: str, act: str = "") -> str:
@@ -239,16 +187,17 @@ def api_address(api_id: str, act: str = "") -> str:
     return f"{place}/{act}" if act else place
 
 
-def row_of(api: ApiShown, now: Instant) -> ApiRow:
-    """Return the API as a row of the list."""
+def row_of(api: Struct, now: Instant) -> ApiRow:
+    """Return an `ApiShown` as a row of the list."""
+    record = asdict(api)
     return ApiRow(
-        name=api.name,
-        identifier=api.identifier,
-        api_id=api.api_id,
-        url=api_address(api.api_id),
-        scopes=len({*api.scopes, *api.machine_scopes}),
-        disabled=api.disabled_at is not None,
-        since=When(Instant(api.created_at), now),
+        name=record["name"],
+        identifier=record["identifier"],
+        api_id=record["api_id"],
+        url=api_address(record["api_id"]),
+        scopes=len({*record["scopes"], *record["machine_scopes"]}),
+        disabled=record["disabled_at"] is not None,
+        since=When(Instant(record["created_at"]), now),
     )
 
 

@@ -14,7 +14,6 @@ from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.developer.presets import ConfigurationFile, fill
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import AccessTokenFormat
-from valetkey.authorization.operations.api_records import shown
 from valetkey.authorization.operations.apis import no_such_api
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.site.admin.administrator import AdminRequest, administrator
@@ -45,7 +44,7 @@ class Framework(Struct, frozen=True):
 
     def verifies(self, api: Api) -> bool:
         """Return whether the code verifies tokens of this API."""
-        return shown(api).access_token_format in self.formats and (
+        return api.access_token_format in self.formats and (
             api.signing_algorithm in self.algorithms
         )
 
@@ -54,7 +53,7 @@ class Framework(Struct, frozen=True):
 
         Values are filled into double-quoted strings; a line with `{scope}` is left out without one.
         """
-        scope = next(iter((*api.scopes, *api.machine_scope)), "")
+        scope = next(iter((*api.scopes, *api.machine_scopes)), "")
         places = {
             "issuer": _inside(issuer),
             "identifier": _inside(api.identifier),
