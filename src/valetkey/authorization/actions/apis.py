@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct
 
@@ -68,7 +68,7 @@ class ApiRegistrar(Struct, frozen=True):
         tx.apis.hold_all()
         if faults := self._faults(tx, wanted, ""):
             return faults
-        api = Api(id=api_id, created_at=now, changed_at=now, **_values(wanted))
+        api = Api(id=api_id, created_at=now, changed_at=now, **wanted.values())
         key = canonical(api.identifier)
         taken = key in map(canonical, self.own_identifiers)
         if taken or not tx.clients.register(_credential(api)) or not tx.apis.add(api, key):
@@ -85,7 +85,7 @@ class ApiRegistrar(Struct, frozen=True):
             return faults
         if wanted.identifier != api.identifier:
             return (MetadataError("identifier", "as it is; declare another API instead"),)
-        after = replace(api, **_values(wanted))
+        after = replace(api, **wanted.values())
         changed = changed_fields(api, after)
         if not changed:
             return api
@@ -203,13 +203,6 @@ def changed_fields(before: Api, after: Api) -> tuple[str, ...]:
     if "scopes" not in changed and tuple(before.scopes) != tuple(after.scopes):
         changed.append("scopes")
     return tuple(changed)
-
-
-def _values(wanted: ApiMetadata) -> dict[str, Any]:
-    """Return the declared values by field; those of a list once each."""
-    values: dict[str, Any] = {name: getattr(wanted, name) for name in API_FIELDS}
-    lists = {name for name, each in API_FIELDS.items() if each.type == tuple[str, ...]}
-    return values | {name: tuple(dict.fromkeys(values[name])) for name in lists}
 
 
 def _credential(api: Api) -> Client:

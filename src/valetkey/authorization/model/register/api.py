@@ -212,6 +212,12 @@ class ApiMetadata(Struct, frozen=True):
         ),
     ] = Algorithm.ES256
 
+    def values(self) -> dict[str, Any]:
+        """Return the declared values by field; those of a list once each."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in API_FIELDS}
+        lists = {name for name, each in API_FIELDS.items() if each.type == tuple[str, ...]}
+        return values | {name: tuple(dict.fromkeys(values[name])) for name in lists}
+
 
 class ApiField(Struct, frozen=True):
     """A declared field with its type."""
@@ -256,7 +262,7 @@ class Api(ApiMetadata, frozen=True, kw_only=True):
     @property
     def metadata(self) -> ApiMetadata:
         """What is declared; change a field of it and pass it to `ApiRegistrar.change`."""
-        return ApiMetadata(**{name: getattr(self, name) for name in API_FIELDS})
+        return ApiMetadata(**self.values())
 
     @property
     def is_default(self) -> bool:
