@@ -1,4 +1,4 @@
-"""The servers that each group of attacks shares."""
+"""The servers that each group of attacks shares. README.md explains the codes of the cases."""
 
 from collections.abc import Iterator
 

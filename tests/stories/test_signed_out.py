@@ -236,7 +236,7 @@ def test_however_a_session_ends_the_apps_hear_it(
         assert len(app.heard) == 1
 
 
-def test_of_64_who_press_at_once_each_app_hears_one(
+def test_each_app_hears_once_from_64_who_press_at_once(
     database_url: str, tmp_path: Path, apps: ExitStack
 ) -> None:
     two = [apps.enter_context(an_app(name)) for name in ("one", "two")]

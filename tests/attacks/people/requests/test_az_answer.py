@@ -116,7 +116,7 @@ def test_az_05_a_long_state_is_refused_without_it(
         back(world, world.ask(alice, state="x" * size), "invalid_request", state=None)
 
 
-def test_az_05_64_kibibytes_of_state_are_refused(world: LiveServers, alice: UserAgent) -> None:
+def test_az_05_state_of_64_kibibytes_is_refused(world: LiveServers, alice: UserAgent) -> None:
     with world.nothing_changes():
         target = f"/oauth/authorize?{urlencode(_GOOD)}&state={'x' * 65_536}"
         reply = only(say(world.auth, request(world.auth, "GET", target)))

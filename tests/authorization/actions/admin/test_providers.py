@@ -66,7 +66,7 @@ async def stored(it: Harness) -> list[StoredProvider]:
     return list(await it.read(lambda tx: tx.providers.all()))
 
 
-def test_of_64_parallel_requests_one_adds_the_provider(tmp_path: Path, database_url: str) -> None:
+def test_one_of_64_parallel_requests_adds_the_provider(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         tries = await asyncio.gather(*(created(it) for _ in range(64)), return_exceptions=True)
         made = [each for each in tries if isinstance(each, ProviderShown)]

@@ -70,7 +70,7 @@ def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
     run(tmp_path, story, database_url)
 
 
-def test_mf_09_64_who_use_one_link_at_once_change_the_password_once(
+def test_mf_09_one_of_64_who_use_a_link_at_once_changes_the_password(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
