@@ -4,7 +4,9 @@ An outdated page fails `tests/documents/test_reference.py`.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from inspect import getdoc
 from pathlib import Path
 from typing import get_type_hints
@@ -28,7 +30,7 @@ from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
 from valetkey.cli.catalogue import FILE
-from valetkey.cli.main import valetkey
+from valetkey.cli.main import COMMANDS, valetkey
 from valetkey.cli.register.clients import field_texts
 from valetkey.config.catalogue import Setting, catalogue, reasons, sections
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
@@ -42,7 +44,7 @@ NOTICE = "<!-- Written from the code by `make docs`. Change the code, not this p
 
 
 def settings() -> Iterator[str]:
-    """Return the settings with their defaults, allowed values and reasons."""
+    """Return the overview of the settings: every setting with its default, and its page."""
     yield "# Settings"
     yield (
         "Settings are read from one TOML file. Environment variables override it:\n"
@@ -50,13 +52,73 @@ def settings() -> Iterator[str]:
         "Durations are written `90s`, `10m`, `1h` or `30d`. Relative paths start at the folder of\n"
         "the file. `valetkey config explain` shows the values in effect and where each comes from."
     )
+    for area, names in _areas().items():
+        yield f"## {area}"
+        rows = (
+            f"| {_place(each.path)}[`{each.path}`](settings/{_file(area)}#{_anchor(each.path)})"
+            f" | {_default(each)} |"
+            for each in catalogue().values()
+            if each.section in names
+        )
+        yield "\n".join(["| setting | default |", "|---|---|", *rows])
+
+
+def _settings_pages() -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
+    for area, names in _areas().items():
+        yield f"settings/{_file(area)}", partial(_settings_of, area, names)
+
+
+def _settings_of(area: str, names: Collection[str]) -> Iterator[str]:
+    """Return the settings of some sections with defaults, allowed values and reasons."""
+    yield f"# Settings: {area.lower()}"
     for section, kind in sections().items():
-        yield f"## [{section}]"
-        yield getdoc(kind) or ""
-        for setting in catalogue().values():
-            if setting.section == section:
-                yield f"### `{setting.path}`"
-                yield f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
+        if section in names:
+            yield f"## [{section}]"
+            yield getdoc(kind) or ""
+            for setting in catalogue().values():
+                if setting.section == section:
+                    yield f"### `{setting.path}`"
+                    yield f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
+
+
+_AREAS: Mapping[str, tuple[str, ...]] = {
+    "Servers": ("authorization", "resource", "serving", "tls", "fetch"),
+    "Database": ("database",),
+    "Accounts": ("accounts", "privacy", "scim", "federation"),
+    "Sign-in": ("sessions", "administration", "passwords", "factors", "device"),
+    "Tokens": ("tokens", "clients"),
+    "Registration of apps": ("registration", "portal"),
+    "Email": ("mail",),
+    "Limits": ("limits",),
+    "Monitoring": ("log", "audit", "metrics", "traces"),
+    "Look and documentation": ("brand", "docs"),
+}
+"""Pages of the settings and their sections."""
+
+
+def _areas() -> Mapping[str, Collection[str]]:
+    listed = {name for names in _AREAS.values() for name in names}
+    other = tuple(name for name in sections() if name not in listed)
+    return {**_AREAS, "Other": other} if other else _AREAS
+
+
+def _file(area: str) -> str:
+    return f"{area.lower().replace(' ', '-')}.md"
+
+
+def _anchor(heading: str) -> str:
+    return heading.replace(".", "").replace(" ", "-")
+
+
+def _place(heading: str) -> str:
+    """Return an anchor for links to the page as it was before it had parts."""
+    return f'<span id="{_anchor(heading)}"></span>'
+
+
+def _default(setting: Setting) -> str:
+    if setting.rule.only_by_environment:
+        return "by environment variable only"
+    return f"`{json.dumps(setting.shown(setting.default))}`".replace("|", "\\|")
 
 
 def _allowed(setting: Setting) -> str:
@@ -114,9 +176,9 @@ def metrics() -> Iterator[str]:
     """Return the metrics with their types, labels and meaning."""
     yield "# Metrics"
     yield (
-        "`GET /metrics` at [`metrics.listen`](settings.md#metricslisten) returns these metrics:\n"
-        "see [monitor your servers](../how-to/operate/monitor.md). Every series has the label\n"
-        "`server`; series of a single process also have `worker`. Add them up with\n"
+        "`GET /metrics` at [`metrics.listen`](settings/monitoring.md#metricslisten) returns these\n"
+        "metrics: see [monitor your servers](../how-to/operate/monitor.md). Every series has the\n"
+        "label `server`; series of a single process also have `worker`. Add them up with\n"
         "`sum without (worker)`. No label contains a value chosen by a caller. Names of counters\n"
         "end in `_total`, names of histograms in `_bucket`, `_count` and `_sum`."
     )
@@ -165,17 +227,56 @@ def _remedy(remedy: Remedy) -> str:
 
 
 def commands() -> Iterator[str]:
-    """Return the help of every command."""
+    """Return the overview of the commands, with the page of each."""
     yield "# Commands"
     yield (
         "Every command accepts `--help`. Commands that print data accept `--json`. The exit code\n"
         "is 0 on success, 1 if the command failed, and 2 if its arguments or the configuration\n"
         "are invalid. `VALETKEY_CONFIG` names the configuration file for every command."
     )
-    yield from _helps(valetkey, None, "valetkey")
+    for heading in dict.fromkeys(listed.heading for listed in COMMANDS):
+        yield f"## {heading}"
+        yield "\n".join(
+            [
+                "| command | purpose |",
+                "|---|---|",
+                *(
+                    f"| {''.join(map(_place, _paths(listed.name)))}"
+                    f"[`valetkey {listed.name}`](commands/{listed.name}.md) | {listed.purpose} |"
+                    for listed in COMMANDS
+                    if listed.heading == heading
+                ),
+            ]
+        )
 
 
-def _helps(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
+def _command_pages() -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
+    for listed in COMMANDS:
+        yield f"commands/{listed.name}.md", partial(_command, listed.name)
+
+
+def _command(name: str) -> Iterator[str]:
+    """Return the help of a command and of those below it."""
+    yield f"# valetkey {name}"
+    root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
+    found = valetkey.get_command(root, name)
+    if found is not None:
+        (_, first), *others = _helps(found, root, name)
+        yield first
+        for path, told in others:
+            yield f"## {path}"
+            yield told
+
+
+def _paths(name: str) -> Iterator[str]:
+    root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
+    found = valetkey.get_command(root, name)
+    if found is not None:
+        yield from (path for path, _ in _helps(found, root, name))
+
+
+def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and the help of a command and of those below it."""
     context = click.Context(
         command,
         parent=parent,
@@ -184,13 +285,19 @@ def _helps(command: click.Command, parent: click.Context | None, name: str) -> I
         color=False,
         help_option_names=valetkey.context_settings["help_option_names"],
     )
-    yield f"## {context.command_path}"
-    yield f"```\n{context.get_help().rstrip()}\n```"
+    told = _HELP_OPTION.sub("", context.get_help()).rstrip()
+    yield context.command_path, f"```\n{told}\n```"
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             found = command.get_command(context, below)
             if found is not None and not found.hidden:
                 yield from _helps(found, context, below)
+
+
+_HELP_OPTION = re.compile(
+    r"\n\nOptions:\n  -h, --help  Show[^\n]*$|\n  -h, --help +Show[^\n]*$", re.MULTILINE
+)
+"""What every command has, as the overview says."""
 
 
 def _line(text: str | None) -> str:
@@ -341,6 +448,8 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "metrics.md": metrics,
     "settings.md": settings,
     "roles.md": roles,
+    **dict(_command_pages()),
+    **dict(_settings_pages()),
     "../how-to/apis/protect-your-api.md": protect,
     **{f"../diagrams/{name}.svg": drawn for name, drawn in DIAGRAMS.items()},
 }

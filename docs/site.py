@@ -107,7 +107,8 @@ nav = {nav}
 [project.theme]
 font = false
 features = ["content.code.copy", "content.tabs.link", "navigation.footer", "navigation.indexes",
-  "navigation.path", "navigation.tabs", "navigation.top", "search.highlight", "toc.follow"]
+  "navigation.path", "navigation.prune", "navigation.tabs", "navigation.top", "search.highlight",
+  "toc.follow"]
 [[project.theme.palette]]
 media = "(prefers-color-scheme)"
 toggle = {{ icon = "lucide/sun-moon", name = "Use light mode" }}

@@ -20,8 +20,9 @@ def test_the_generated_pages_are_fresh() -> None:
 
 
 def test_no_page_of_the_reference_is_left_behind() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == {
-        name for name in rendered() if "/" not in name
+    files = (path for path in FOLDER.rglob("*") if path.is_file())
+    assert {path.relative_to(FOLDER).as_posix() for path in files} == {
+        name for name in rendered() if not name.startswith("../")
     } | BY_HAND
 
 
