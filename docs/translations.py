@@ -15,6 +15,7 @@ from babel.messages.extract import extract, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.features import NAMES
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -75,8 +76,12 @@ def _found() -> Iterator[Found]:
 
 def _refusals() -> Iterator[Found]:
     keywords = {"Refusal": (2,), "because": (2,), "_refused": (1,), "not_found": (1,)}
-    for place in _REFUSING:
+    pages = (f"authorization/{name}/pages" for name in NAMES)
+    of_features = (f"{each}{end}" for each in pages for end in ("", ".py"))
+    for place in (*_REFUSING, *of_features):
         top = SOURCE / place
+        if not top.exists():
+            continue
         for file in sorted(top.rglob("*.py")) if top.is_dir() else (top,):
             with file.open("rb") as source:
                 for _, text, comments, _ in extract("python", source, keywords=keywords):

@@ -189,6 +189,8 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     core = {_collection(operation) for area in CORE.values() for operation in area}
     words = {_collection(operation) for operation in own} - core
     words |= {group.name for group in feature.commands}
+    words |= {grant_type.name for grant_type in feature.grant_types}
+    words |= set(feature.metadata(""))
     assert words
     document = shown.pop(_OPENAPI)
     named = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.account.user import Address, StandardClaims
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import (
@@ -103,7 +103,9 @@ def provider(directory: Path, database_url: str = "", **more: object) -> Generat
         limits=LimitSettings(sign_in_failures=1_000, sign_in_failures_per_address=100_000),
         registration=RegistrationSettings(
             mode=RegistrationMode.OPEN,
-            grant_types=tuple(name for name, rules in RULES.items() if rules.for_self_registration),
+            grant_types=tuple(
+                name for name, rules in GRANT_RULES.items() if rules.for_self_registration
+            ),
             registrations_per_hour=100_000,
         ),
         fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.authorization.endpoints.registration.registering import JSON, PLAIN, Registry
 from tests.support.asgi import Answer
 from tests.support.harness import CALLBACK, harness
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.config.settings import (
     RegistrationMode,
@@ -22,7 +22,7 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 
 _EVERYTHING = RegistrationSettings(
     mode=RegistrationMode.OPEN,
-    grant_types=tuple(name for name, rules in RULES.items() if rules.for_self_registration),
+    grant_types=tuple(name for name, rules in GRANT_RULES.items() if rules.for_self_registration),
     scopes=("notes:read",),
     registrations_per_hour=1_000_000,
 )

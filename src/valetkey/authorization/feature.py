@@ -14,9 +14,9 @@ from valetkey.authorization.applying import DeclaredKind
 from valetkey.authorization.background.gauges import Gauges
 from valetkey.authorization.background.maintenance import Sweep
 from valetkey.authorization.email.notices import Notices
+from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.fetch.outbound import OutboundHttp
@@ -24,7 +24,14 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
+    from valetkey.authorization.endpoints.authorize.server import Server
+    from valetkey.authorization.endpoints.client.request import (
+        ClientRefusal,
+        ClientRequestAuthentication,
+    )
     from valetkey.authorization.site.page import AnyPage
+    from valetkey.authorization.site.sign_in.flow import SignInFlow
+    from valetkey.web.exchange import Refuse
     from valetkey.web.router import Route
 
 Job = Callable[[], Coroutine[object, object, None]]
@@ -45,14 +52,44 @@ class Parts(Struct, frozen=True):
     keys: SigningKeyRing
 
 
-def _no_routes(services: Services, decisions: ClientDecisionQueue) -> "tuple[Route, ...]":
-    del services, decisions
-    return ()
+class Site(Struct, frozen=True):
+    """What pages for visitors and users are built from."""
+
+    services: Services
+    server: "Server"
+    flow: "SignInFlow"
+
+
+class EndpointParts(Struct, frozen=True):
+    """What endpoints of the protocol are built from."""
+
+    services: Services
+    server: "Server"
+    client_auth: "ClientRequestAuthentication"
+    refuse: "ClientRefusal"
+    """Answers with JSON."""
+    refuse_with_page: "Refuse"
+    """Answers people."""
 
 
 def _no_pages(services: Services) -> "tuple[AnyPage, ...]":
     del services
     return ()
+
+
+def _no_site(site: Site) -> tuple[()]:
+    del site
+    return ()
+
+
+def _no_endpoints(parts: EndpointParts) -> tuple[()]:
+    del parts
+    return ()
+
+
+def _no_metadata(issuer: str) -> Mapping[str, object]:
+    del issuer
+    return {}
 
 
 def _no_jobs(parts: Parts) -> tuple[Job, ...]:
@@ -106,8 +143,14 @@ class Feature(Struct, frozen=True):
     Clients with a registered one request it from a user or for themselves; developers cannot
     register it.
     """
-    endpoints: "Callable[[Services, ClientDecisionQueue], tuple[Route, ...]]" = _no_routes
-    """Routes for programs."""
+    visitor: "Callable[[Site], tuple[AnyPage, ...]]" = _no_site
+    """Its pages outside of the areas; each says itself whether it needs a session."""
+    endpoints: "Callable[[EndpointParts], tuple[Route, ...]]" = _no_endpoints
+    """Its routes for programs."""
+    metadata: Callable[[str], Mapping[str, object]] = _no_metadata
+    """Its members of the discovery documents, by the issuer (RFC 8414)."""
+    grant_types: tuple[GrantType, ...] = ()
+    """Its grant types of the token endpoint."""
     jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
     sweeps: tuple[Sweep, ...] = ()
     gauges: tuple[Gauges, ...] = ()

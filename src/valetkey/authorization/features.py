@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
+from valetkey.authorization import grant_types
 from valetkey.authorization.feature import Feature
+from valetkey.authorization.grant_types import implicit
 from valetkey.authorization.model.event import chain
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.operations import client_records
 from valetkey.authorization.operations.events import event_operations
 from valetkey.authorization.operations.table import CORE, Table
+from valetkey.authorization.protocol.register.client_rules import GrantTypes
 from valetkey.authorization.storage.transaction import Hooks
 
 NAMES = (
@@ -16,6 +20,7 @@ NAMES = (
     "claims",
     "webhooks",
     "signals",
+    "device",
 )
 """The packages of the features, beside this module."""
 
@@ -26,6 +31,17 @@ FEATURES: tuple[Feature, ...] = tuple(
 EVENTS = (*chain.EVENTS, *(event for each in FEATURES for event in each.events))
 KINDS: Mapping[str, type[Event]] = MappingProxyType({kind.name: kind for kind in EVENTS})
 """Every kind of event, by its name."""
+
+GRANT_TYPES = (*grant_types.CORE, *(kind for each in FEATURES for kind in each.grant_types))
+"""The grant types of the token endpoint."""
+
+GRANT_RULES: GrantTypes = MappingProxyType(
+    {**{each.name: each.rules for each in GRANT_TYPES}, implicit.NAME: implicit.RULES}
+)
+"""The registration rules of all grant types: metadata, registration, settings and CLI derive."""
+
+# Clients are described by types, which are made before the features are known.
+client_records.GRANT_TYPES.extend(GRANT_RULES)
 
 TABLE = Table(
     [
@@ -47,8 +63,8 @@ def hooks() -> Hooks:
     """Return what the features do in transactions of a new store."""
     made = [each.hooks() for each in FEATURES]
     return Hooks(
-        tuple(one for each in made for one in each.listeners),
-        tuple(one for each in made for one in each.client_deleted),
-        tuple(one for each in made for one in each.attributes),
-        tuple(one for each in made for one in each.claims),
+        *(
+            tuple(hook for hooks in made for hook in getattr(hooks, name))
+            for name in Hooks.__struct_fields__
+        )
     )

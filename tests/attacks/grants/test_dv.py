@@ -11,8 +11,8 @@ from tests.conftest import ENGINES
 from tests.support import postgres
 from tests.support.live import CODE_GRANT, PASSWORD, Answer, LiveServers, live_servers
 from tests.support.operations import run_operation
+from valetkey.authorization.device.model import ALPHABET
 from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.voucher import ALPHABET
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata

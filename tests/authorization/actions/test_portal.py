@@ -17,7 +17,7 @@ from valetkey.authorization.actions.developer.secrets import (
 from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, give_owner
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.account.user import StandardClaims, Uid, User
 from valetkey.authorization.model.register.client import Client, ProfileName, TeamRole
 from valetkey.authorization.protocol.register.client_rules import ClientRules
@@ -41,7 +41,7 @@ _BORIS = User(
 _KEYRING = Keyring.fresh(SYSTEM.random)
 _PORTAL = Portal(
     Registrar(
-        ClientRules((), ("notes:read",), RULES, ProfileName.MODERN),
+        ClientRules((), ("notes:read",), GRANT_RULES, ProfileName.MODERN),
         _KEYRING.fingerprint_key,
         _KEYRING.sealer,
         SYSTEM.random,
@@ -52,7 +52,7 @@ _PORTAL = Portal(
     (),
 )
 _APP = replace(
-    new_app(AppKind.SERVER, "modern", RULES),
+    new_app(AppKind.SERVER, "modern", GRANT_RULES),
     name="Printer",
     redirect_uris=("https://app.example/cb",),
 )

@@ -17,8 +17,9 @@ from valetkey.authorization.background.maintenance import (
     pause_after,
     sweep_all,
 )
+from valetkey.authorization.device.model import DeviceCode
+from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.model.voucher import DeviceCode
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.sign_in.throttles import Limit
@@ -77,7 +78,7 @@ async def _fill(it: Harness) -> None:
         assert tx.participants.add(session.id, "web", it.clock.now)
         code, print_ = Fingerprint("device code"), Fingerprint("user code")
         asked = (code, print_, "web", 0, Scope.of("read"), "", "gr_1", it.clock.now)
-        tx.device_codes.issue(DeviceCode(*asked, later(it.clock.now, days(1)), seconds(5)))
+        DeviceCodes.of(tx).issue(DeviceCode(*asked, later(it.clock.now, days(1)), seconds(5)))
         tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
         invitation = InitialAccessToken("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
         tx.invitations.issue(Fingerprint("invitation"), invitation)

@@ -8,6 +8,7 @@ from playwright.sync_api import Route
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from valetkey.authorization.app.pages import account_pages, admin_pages, developer_pages
+from valetkey.authorization.device.pages import DevicePages
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, Language
@@ -19,7 +20,6 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation, Viewer
-from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.federation.connections import Connections
 from valetkey.authorization.site.page import AnyPage
 from valetkey.kernel.replace import replace

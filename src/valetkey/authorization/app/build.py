@@ -49,7 +49,7 @@ from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
-from valetkey.authorization.feature import Parts
+from valetkey.authorization.feature import EndpointParts, Parts
 from valetkey.authorization.features import FEATURES, TABLE
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
@@ -69,7 +69,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.web.offload import Busy, Offload
 from valetkey.web.paths import ServerAddress
-from valetkey.web.router import RoutedApp
+from valetkey.web.router import Route, RoutedApp
 
 _UNAVAILABLE = (DatabaseUnavailable, Overloaded, Busy, NoSigningKey, NoThread)
 
@@ -160,7 +160,6 @@ async def build(
         foundation,
         client_auth,
         directory,
-        documents,
         apis,
         claims,
         assertions,
@@ -178,10 +177,12 @@ async def build(
         *page_routes(site, clients[0], userinfo),
         *clients,
         userinfo,
+        *_of_features(
+            EndpointParts(foundation.services, server, client_auth, refuse, refuse_with_page)
+        ),
         *registration_routes(foundation, refuse),
         *admin_api_routes(site.renderer, foundation.services, decisions, TABLE),
         *scim_routes(foundation.services, decisions),
-        *(route for each in FEATURES for route in each.endpoints(foundation.services, decisions)),
         *resource_server_routes(foundation, client_auth, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )
@@ -234,3 +235,8 @@ async def build(
         observe=answer_clock.note,
         elsewhere=ServerAddress(foundation.issuer, is_page),
     )
+
+
+def _of_features(parts: EndpointParts) -> tuple[Route, ...]:
+    """Return the endpoints of all features."""
+    return tuple(route for each in FEATURES for route in each.endpoints(parts))

@@ -1,7 +1,6 @@
 """Checks of settings that need what this server knows: its grant types and its own scopes."""
 
-from valetkey.authorization.features import SCOPES
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES, SCOPES
 from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.settings import Settings
@@ -10,15 +9,15 @@ from valetkey.kernel.refusal import OperatorError
 
 def check_grant_types(settings: Settings) -> None:
     """Raise OperatorError if the settings allow an unknown or a forbidden grant type."""
-    registrable = [name for name, rules in RULES.items() if rules.for_self_registration]
-    portal = [name for name, rules in RULES.items() if rules.for_portal]
-    for setting, offered, allowed in (
-        ("registration.grant_types", settings.registration.grant_types, registrable),
-        ("portal.grant_types", settings.portal.grant_types, portal),
-    ):
-        for name in offered:
-            if name not in allowed:
-                raise OperatorError(f'"{name}" is not one of {", ".join(allowed)}', setting)
+    registrable = [name for name, rules in GRANT_RULES.items() if rules.for_self_registration]
+    portal = [name for name, rules in GRANT_RULES.items() if rules.for_portal]
+    for section, allowed in ((settings.registration, registrable), (settings.portal, portal)):
+        setting = "portal" if section is settings.portal else "registration"
+        for name in section.grant_types:
+            # A default may name the grant type of a feature that was taken out.
+            if name not in allowed and name not in type(section)().grant_types:
+                known = ", ".join(allowed)
+                raise OperatorError(f'"{name}" is not one of {known}', f"{setting}.grant_types")
 
 
 def check_scopes(settings: Settings) -> None:

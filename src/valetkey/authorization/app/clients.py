@@ -1,6 +1,5 @@
 """Routes for clients and resource servers."""
 
-from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.records import Records
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.app.foundation import Foundation
@@ -13,9 +12,6 @@ from valetkey.authorization.endpoints.client.check_session import (
     CheckSessionEndpoint,
     StartEndpoint,
     check_session_frame,
-)
-from valetkey.authorization.endpoints.client.device_authorization import (
-    DeviceAuthorizationEndpoint,
 )
 from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
@@ -41,7 +37,8 @@ from valetkey.authorization.endpoints.resource_server.identity import (
 )
 from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
 from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
-from valetkey.authorization.grant_types import GRANT_TYPES, RULES, client_credentials, implicit
+from valetkey.authorization.features import FEATURES, GRANT_RULES, GRANT_TYPES
+from valetkey.authorization.grant_types import client_credentials, implicit
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType
 from valetkey.authorization.layout.addresses import AUTHORIZE, START
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
@@ -72,7 +69,6 @@ def client_routes(
     foundation: Foundation,
     client_auth: ClientRequestAuthentication,
     directory: ClientDirectory,
-    documents: ClientDocuments,
     apis: ApiDirectory,
     claims: TokenClaims,
     assertions: IdentityAssertions,
@@ -118,22 +114,10 @@ def client_routes(
         AnswerCache(foundation.store),
         foundation.samples,
     )
-    device = DeviceAuthorizationEndpoint(
-        issuer=foundation.issuer,
-        store=foundation.store,
-        client_auth=client_auth,
-        documents=documents,
-        apis=apis,
-        settings=foundation.settings.device,
-        fingerprints=key,
-        runtime=foundation.runtime,
-        refuse=refuse,
-    )
     own = client_credentials.GRANT_TYPE
     return (
         _form("/oauth/token", token(*GRANT_TYPES), refuse),
         _form("/token", token(own, elsewhere=f"{foundation.issuer}/oauth/token"), refuse),
-        _form("/oauth/device-authorization", device, refuse),
         _form("/oauth/revoke", revoke, refuse),
         _form("/oauth/introspect", introspect, refuse, cors=None),
         *(
@@ -171,7 +155,7 @@ def metadata_routes(
         issuer=foundation.issuer,
         paths=frozenset(route.path for route in routes),
         scopes=tuple(foundation.scopes),
-        grant_types=tuple(RULES),
+        grant_types=tuple(GRANT_RULES),
         response_types=tuple(ResponseType),
         response_modes=tuple(ResponseMode),
         prompts=tuple(server.prompts),
@@ -192,6 +176,11 @@ def metadata_routes(
         accepts_assertions=bool(assertions.trusted),
         implicit=registration.mode != RegistrationMode.OFF
         and implicit.NAME in registration.grant_types,
+        of_features={
+            name: value
+            for each in FEATURES
+            for name, value in each.metadata(foundation.issuer).items()
+        },
     )
     metadata = MetadataEndpoint(foundation.store, facts)
     return tuple(

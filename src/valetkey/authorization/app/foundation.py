@@ -22,8 +22,7 @@ from valetkey.authorization.authentication.federation.registry import ProviderFa
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.features import EVENTS, KINDS, SCOPES, hooks
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import EVENTS, GRANT_RULES, KINDS, SCOPES, hooks
 from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.model.register.api import Api
@@ -140,7 +139,7 @@ class Foundation(Struct, frozen=True):
             ClientRules(
                 own_origins=(origin(self.issuer), origin(self.settings.audience)),
                 scopes=tuple(self.scopes),
-                grant_types=RULES,
+                grant_types=GRANT_RULES,
                 own_scopes=self.own_scope,
                 default_profile=ProfileName(self.settings.clients.default_profile),
                 signing_algorithms=self.settings.tokens.signing_algorithms,

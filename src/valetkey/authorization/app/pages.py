@@ -21,6 +21,7 @@ from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.federation.upstream_sign_in import UpstreamSignIns
 from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.feature import Site
 from valetkey.authorization.features import CHECKS, FEATURES
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
@@ -100,7 +101,6 @@ from valetkey.authorization.site.developer.team import Team
 from valetkey.authorization.site.developer.try_it.start import QuickstartPages, Start
 from valetkey.authorization.site.developer.try_it.try_it import TryIt
 from valetkey.authorization.site.developer.try_it.use_token import UseToken
-from valetkey.authorization.site.device.device import DevicePages
 from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
@@ -181,9 +181,9 @@ class PageDependencies(Struct, frozen=True):
         return EmailAddresses(foundation.store, foundation.links, foundation.outbox)
 
     @property
-    def device(self) -> DevicePages:
-        """The pages that authorize devices."""
-        return DevicePages(self.server, self.foundation.settings.device)
+    def of_features(self) -> Site:
+        """What features build pages for visitors and users from."""
+        return Site(self.foundation.services, self.server, self.flow)
 
     @property
     def federation(self) -> Federation:
@@ -220,7 +220,6 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
         Route(LOGOS, {"GET": logo}, refuse),
         Route(UPLOADED, {"GET": picture}, refuse),
         *documentation_routes(site),
-        *site.device.routes(refuse),
     )
 
 
@@ -250,7 +249,7 @@ def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *SignInPages(site.flow, site.passwords, mode, federation.sign_in_buttons).pages(),
         *SecondFactor(site.flow).pages(),
         *ConsentPages(server).pages(),
-        *site.device.pages(),
+        *(page for each in FEATURES for page in each.visitor(site.of_features)),
         *leave.pages(),
         *Logout(server, leave).pages(),
         *ErrorPages(server.issuer).pages(),

@@ -100,7 +100,6 @@ Sweep = Callable[[Transaction, Instant], int]
 
 SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.vouchers.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
-    lambda tx, now: tx.device_codes.sweep(Instant(now - _REPLAY_MEMORY), BATCH),
     lambda tx, now: tx.access_tokens.sweep(now, BATCH),
     lambda tx, now: tx.grants.sweep(Instant(now - _GRANT_MEMORY), BATCH),
     lambda tx, now: tx.scope_uses.sweep(now, BATCH),

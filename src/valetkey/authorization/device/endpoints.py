@@ -4,90 +4,97 @@ from functools import partial
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.client_documents import ClientDocuments
-from valetkey.authorization.endpoints.client.request import (
-    NOT_STORED,
-    ClientRefusal,
-    ClientRequestAuthentication,
-    require_query_allowed,
-    require_registered,
-)
-from valetkey.authorization.grant_types.device_code import DEVICE_CODE
-from valetkey.authorization.layout.addresses import DEVICE
-from valetkey.authorization.model.event.event import by_client
-from valetkey.authorization.model.event.grants import DeviceCodeIssued
-from valetkey.authorization.model.register.api import Api, generations
-from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.model.voucher import (
+from valetkey.authorization.device.model import (
+    DEVICE_AUTHORIZATION,
+    DEVICE_CODE,
+    USER_CODE,
     DeviceCode,
+    DeviceCodeIssued,
     fresh_user_code,
     shown_user_code,
 )
+from valetkey.authorization.device.rules import client_limit
+from valetkey.authorization.device.storage import DeviceCodes
+from valetkey.authorization.endpoints.client.request import (
+    NOT_STORED,
+    require_query_allowed,
+    require_registered,
+)
+from valetkey.authorization.feature import EndpointParts
+from valetkey.authorization.layout.addresses import DEVICE
+from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.model.register.api import Api, generations
+from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_request import requested_scope
 from valetkey.authorization.protocol.client_authentication.method import not_proven
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined
 from valetkey.authorization.storage.sign_in.throttles import Limit
-from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.apis import ApiDirectory
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import DeviceSettings
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
+from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 from valetkey.web.client_address import network_of
-from valetkey.web.cors import ANY_ORIGIN
+from valetkey.web.cors import ANY_ORIGIN, any_origin
 from valetkey.web.exchange import Request, Response, json_response
-
-USER_CODE = "user_code"
-"""The purpose under which user codes are fingerprinted."""
+from valetkey.web.router import Body, Route
 
 _DRAWS = 3
 """Attempts to find an unused user code: with 20,000 open codes, one fails once in a million."""
 
 
+def device_authorization_route(parts: EndpointParts) -> Route:
+    """Return the route of the device authorization endpoint."""
+    return Route(
+        DEVICE_AUTHORIZATION,
+        {"POST": DeviceAuthorizationEndpoint(parts)},
+        parts.refuse,
+        Body.FORM,
+        hides_query=True,
+        cors=any_origin,
+    )
+
+
 class DeviceAuthorizationEndpoint(Struct, frozen=True):
     """Issues device codes to clients that have the grant type, for the APIs they name."""
 
-    issuer: str
-    store: Store
-    client_auth: ClientRequestAuthentication
-    documents: ClientDocuments
-    apis: ApiDirectory
-    settings: DeviceSettings
-    fingerprints: FingerprintKey
-    runtime: Runtime
-    refuse: ClientRefusal
+    parts: EndpointParts
+
+    @property
+    def settings(self) -> DeviceSettings:
+        """The limits and lifetimes of codes."""
+        return self.parts.services.settings.device
 
     async def __call__(self, request: Request) -> Response:
         """Return the device code, the user code and where users enter it (section 3.2)."""
-        client_id = None
+        client_id, server = None, self.parts.server
         try:
-            asked = self.client_auth.read(request)
+            asked = self.parts.client_auth.read(request)
             named = asked.parameters.get("client_id")
-            await self.documents.update_from_document(named, request.address, request.at)
-            proven = await self.client_auth.authenticate(request, asked)
+            await server.documents.update_from_document(named, request.address, request.at)
+            proven = await self.parts.client_auth.authenticate(request, asked)
             client_id = proven.client.id
             require_query_allowed(asked, proven)
             require_registered(proven.client, GrantTypeName.DEVICE_CODE)
             parameters = asked.parameters
             resources = joined(parameters.all(RESOURCE))
-            named = self.apis.named(resources, parameters.get(AUDIENCE))
-            apis = await self.apis.requested(named, proven.client)
+            named = server.apis.named(resources, parameters.get(AUDIENCE))
+            apis = await server.apis.requested(named, proven.client)
             if isinstance(apis, Refusal):
                 raise Refused(apis)
             scope = requested_scope(parameters.get("scope") or "", proven.client, apis)
             device_code, user_code = await self._issue(request, proven.client, apis, scope)
         except Refused as refused:
-            return self.refuse(request, refused.refusal, client_id)
+            return self.parts.refuse(request, refused.refusal, client_id)
         shown = shown_user_code(user_code)
         body: dict[str, object] = {
             "device_code": device_code.reveal(),
             "user_code": shown,
-            "verification_uri": f"{self.issuer}{DEVICE}",
-            "verification_uri_complete": f"{self.issuer}{DEVICE}/{shown}",
+            "verification_uri": f"{server.issuer}{DEVICE}",
+            "verification_uri_complete": f"{server.issuer}{DEVICE}/{shown}",
             "expires_in": self.settings.code_lifetime,
             "interval": self.settings.interval,
         }
@@ -96,7 +103,8 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
     async def _issue(
         self, request: Request, client: Client, apis: tuple[Api, ...], scope: Scope
     ) -> tuple[Secret, str]:
-        random, now, key = self.runtime.random, request.at, self.fingerprints
+        services, now = self.parts.services, request.at
+        random, key = services.random, services.fingerprints
         place = key.of("throttle", network_of(request.address))
         for _ in range(_DRAWS):
             device_code = fresh_secret(Prefix.DEVICE_CODE, random)
@@ -115,7 +123,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
                 poll_interval=self.settings.interval,
                 counted=f"device_codes_from:{place}",
             )
-            if await self.store.write(partial(self._store, code), done_by=by_client(client.id)):
+            if await services.store.write(partial(self._store, code), done_by=by_client(client.id)):
                 return device_code, user_code
         raise Refused(_too_many(self.settings.interval, "user codes in use"))
 
@@ -133,17 +141,12 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
             raise Refused(not_proven("unknown"))
         if problem := require_live(liveness_of(client), now):
             raise Refused(problem)
-        address = code.address if self.store.records_addresses else ""
+        address = code.address if self.parts.services.store.records_addresses else ""
         fresh = replace(code, client_generation=client.generation, address=address)
-        if not tx.device_codes.issue(fresh):
+        if not DeviceCodes.of(tx).issue(fresh):
             return False
         tx.events.add(DeviceCodeIssued(code.client_id, code.grant_id), now)
         return True
-
-
-def client_limit(client_id: str) -> str:
-    """Return the rate limit that counts the codes of a client until they are allowed."""
-    return f"device_codes_of:{client_id}"
 
 
 def _too_many(wait: int, received: str) -> Refusal:

@@ -10,22 +10,26 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.connected_apps import remember_consent
 from valetkey.authorization.actions.registrations import note_sign_in
 from valetkey.authorization.authentication.session import LiveSession, find_still_present
+from valetkey.authorization.device.model import (
+    USER_CODE,
+    DeviceCode,
+    DeviceCodeAllowed,
+    read_user_code,
+    shown_user_code,
+)
+from valetkey.authorization.device.rules import client_limit
+from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.endpoints.client.device_authorization import USER_CODE, client_limit
+from valetkey.authorization.feature import EndpointParts
 from valetkey.authorization.layout.addresses import APPS, DEVICE
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.event.grants import ConsentDenied, DeviceCodeAllowed
+from valetkey.authorization.model.event.grants import ConsentDenied
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.register.api import Api, required_groups
 from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.model.voucher import (
-    CodePayload,
-    DeviceCode,
-    read_user_code,
-    shown_user_code,
-)
+from valetkey.authorization.model.voucher import CodePayload
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.resource import described, grantable, plain
 from valetkey.authorization.site.consent.consent import (
@@ -56,7 +60,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import fresh_id
 from valetkey.kernel.words import translatable
 from valetkey.web.client_address import network_of
-from valetkey.web.exchange import Refuse, Request, Response
+from valetkey.web.exchange import Request, Response
 from valetkey.web.router import Route
 
 ONE = f"{DEVICE}/{{user_code}}"
@@ -118,6 +122,35 @@ class DeviceDecidedPage(Struct, frozen=True):
     allowed: bool
 
 
+class UserCodeQr(Struct, frozen=True):
+    """Draws QR codes, for devices that cannot."""
+
+    issuer: str
+
+    async def __call__(self, request: Request) -> Response:
+        """Return the QR code of a user code as SVG, whether or not the code is valid."""
+        code = read_user_code(unquote(request.arguments["user_code"]))
+        if code is None:
+            raise Refused.because(ErrorCode.NOT_FOUND, "this code does not exist", "device.picture")
+        squares, size = qr_code(f"{self.issuer}{DEVICE}/{shown_user_code(code)}")
+        svg = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}">'
+            f'<path fill="#fff" d="M0 0h{size}v{size}H0z"/><path d="{squares}"/></svg>'
+        )
+        headers = (
+            ("content-type", "image/svg+xml"),
+            # Devices with a browser embed it in their pages.
+            ("cross-origin-resource-policy", "cross-origin"),
+        )
+        return Response(200, svg.encode(), headers)
+
+
+def qr_code_route(parts: EndpointParts) -> Route:
+    """Return the route of the QR codes of user codes."""
+    endpoint = UserCodeQr(parts.server.issuer)
+    return Route(f"{ONE}/qr.svg", {"GET": endpoint}, parts.refuse_with_page)
+
+
 class _Entered(Struct, frozen=True):
     """A valid code that a user entered, its client, and the scopes that can be allowed."""
 
@@ -140,10 +173,6 @@ class DevicePages(Struct, frozen=True):
             Page(DEVICE, signed_in, self.enter, Act(self.entered), title=_TITLE),
             Page(ONE, signed_in, self.confirm, confirm, title=_TITLE),
         )
-
-    def routes(self, refuse: Refuse) -> tuple[Route, ...]:
-        """Return the route of the QR code, for devices that cannot render one."""
-        return (Route(f"{ONE}/qr.svg", {"GET": self.picture}, refuse),)
 
     async def enter(self, request: SignedInRequest) -> Outcome:
         """Show the form for the code of a device."""
@@ -189,23 +218,6 @@ class DevicePages(Struct, frozen=True):
             partial(self._allow, found, request, scope, consent_id), done_by=request.actor
         )
         return Show(DeviceDecidedPage(name, allowed=True))
-
-    async def picture(self, request: Request) -> Response:
-        """Return the QR code of a user code as SVG, whether or not the code is valid."""
-        code = read_user_code(unquote(request.arguments["user_code"]))
-        if code is None:
-            raise Refused.because(ErrorCode.NOT_FOUND, "this code does not exist", "device.picture")
-        squares, size = qr_code(f"{self.server.issuer}{DEVICE}/{shown_user_code(code)}")
-        svg = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}">'
-            f'<path fill="#fff" d="M0 0h{size}v{size}H0z"/><path d="{squares}"/></svg>'
-        )
-        headers = (
-            ("content-type", "image/svg+xml"),
-            # Devices with a browser embed it in their pages.
-            ("cross-origin-resource-policy", "cross-origin"),
-        )
-        return Response(200, svg.encode(), headers)
 
     def _enter(self, request: SignedInRequest, wrong: str = "") -> Show:
         page = EnterCodePage(DEVICE, self.settings.code_lifetime, wrong)
@@ -281,14 +293,14 @@ class DevicePages(Struct, frozen=True):
                 tx.throttles.give_back(*taken)
                 return wait
             taken.append(bucket)
-        found = tx.device_codes.find_by_user_code(key.of(USER_CODE, code))
+        found = DeviceCodes.of(tx).find_by_user_code(key.of(USER_CODE, code))
         waiting = _waiting(tx, self.server, found, now)
         if waiting is not None:
             tx.throttles.give_back(*taken)
         return waiting
 
     def _deny(self, found: _Entered, request: SignedInRequest, tx: Transaction) -> None:
-        if not tx.device_codes.deny(found.code.fingerprint, request.now):
+        if not DeviceCodes.of(tx).deny(found.code.fingerprint, request.now):
             raise Refused(_TOO_LATE)
         tx.events.add(ConsentDenied(request.user.uid, found.client.id), request.now)
 
@@ -327,7 +339,7 @@ class DevicePages(Struct, frozen=True):
             consent_id=remember_consent(tx, present.consent, given, found.scope),
             apis=found.code.apis,
         )
-        if not tx.device_codes.allow(found.code.fingerprint, payload.encode(), now):
+        if not DeviceCodes.of(tx).allow(found.code.fingerprint, payload.encode(), now):
             raise Refused(_TOO_LATE)
         note_sign_in(tx, client, now)
         tx.events.add(

@@ -1,15 +1,22 @@
 """The device authorization grant, polled until the user decided (RFC 8628 sections 3.4, 3.5)."""
 
+from valetkey.authorization.device.model import (
+    DEVICE_CODE,
+    DeviceCode,
+    DeviceCodeRedeemed,
+    DeviceCodeSpoiled,
+    DeviceCodeState,
+)
+from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.grant_types.authorization_code import begin_grant, still_allowed
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     target_among,
 )
-from valetkey.authorization.model.event.grants import DeviceCodeRedeemed, DeviceCodeSpoiled
 from valetkey.authorization.model.grant import Liveness
 from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.voucher import CodePayload, DeviceCode, DeviceCodeState
+from valetkey.authorization.model.voucher import CodePayload
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import choose, still
@@ -20,8 +27,10 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable
 
-DEVICE_CODE = "device_code"
-"""The purpose under which device codes are fingerprinted."""
+
+def client_limit(client_id: str) -> str:
+    """Return the rate limit that counts the codes of a client until they are allowed."""
+    return f"device_codes_of:{client_id}"
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
@@ -34,7 +43,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     text = request.required(DEVICE_CODE)
     if not well_formed(Prefix.DEVICE_CODE, text):
         return _unknown("malformed")
-    code = tx.device_codes.find(request.fingerprints.of(DEVICE_CODE, text))
+    code = DeviceCodes.of(tx).find(request.fingerprints.of(DEVICE_CODE, text))
     if code is None:
         return _unknown("unknown")
     if code.client_id != request.client.id:
@@ -53,7 +62,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
 def _exchange(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Granted | Refusal:
     allowed = CodePayload.decode(code.payload)
     tx.users.hold(allowed.uid)
-    if not tx.device_codes.redeem(code.fingerprint, request.now):
+    if not DeviceCodes.of(tx).redeem(code.fingerprint, request.now):
         return _not_allowed(tx, replace(code, state=DeviceCodeState.REDEEMED), request)
     presence = tx.presences.find_by_id(allowed.session_id, code.client_id)
     # A session that was deleted has ended; a disabled account is reported first.
@@ -105,7 +114,7 @@ def _not_allowed(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Re
             f"before {code.expires_at}",
             f"at {request.now}",
         )
-    if tx.device_codes.poll(code.fingerprint, request.now):
+    if DeviceCodes.of(tx).poll(code.fingerprint, request.now):
         return Refusal(
             ErrorCode.AUTHORIZATION_PENDING,
             "the user has not decided yet; poll again after the interval",

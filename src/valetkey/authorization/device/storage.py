@@ -3,8 +3,9 @@
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.device.model import DeviceCode
 from valetkey.authorization.model.register.api import ApiGeneration
-from valetkey.authorization.model.voucher import DeviceCode
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -26,6 +27,11 @@ class DeviceCodes(Struct, frozen=True):
     """Store device authorizations, one row each."""
 
     db: Connection
+
+    @staticmethod
+    def of(tx: Transaction) -> "DeviceCodes":
+        """Return the store in this transaction."""
+        return DeviceCodes(tx.db)
 
     def issue(self, code: DeviceCode) -> bool:
         """Insert the code. False if its user code is already in use."""
@@ -128,3 +134,9 @@ _DEVICE_CODES = Record(
     "device_codes",
     apis=Column(read=_apis, write=lambda apis: msgspec.json.encode(apis).decode()),
 )
+
+
+def delete_all(db: Connection, now: Instant) -> None:
+    """Delete every device code."""
+    del now
+    db.send("DELETE FROM device_codes")

@@ -8,7 +8,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.model.register.client import Client, ClientType, ProfileName
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
 from valetkey.authorization.operations.records import Moment
@@ -24,7 +23,10 @@ from valetkey.authorization.storage.administration.client_search import ClientLi
 from valetkey.kernel.moment import Instant
 
 _SCOPE = Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,100}$")]
-_GRANT_TYPE = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(RULES)})]
+GRANT_TYPES: list[str] = []
+"""The names of all grant types, for the description: `features` adds them."""
+
+_GRANT_TYPE = Annotated[str, msgspec.Meta(extra_json_schema={"enum": GRANT_TYPES})]
 _FIELDS = fields_of(Editor.ADMINISTRATOR)
 
 
@@ -45,7 +47,7 @@ def _type_of(field: Field) -> Any:
         case FieldType.SCOPES:
             return Annotated[list[_SCOPE], msgspec.Meta(max_length=100)]
         case FieldType.GRANT_TYPES:
-            return Annotated[list[_GRANT_TYPE], msgspec.Meta(min_length=1, max_length=len(RULES))]
+            return Annotated[list[_GRANT_TYPE], msgspec.Meta(min_length=1, max_length=20)]
         case FieldType.FLAG:
             return bool
         case FieldType.WHOLE:

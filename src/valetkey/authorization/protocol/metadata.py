@@ -11,7 +11,6 @@ _ENDPOINTS: Mapping[str, str] = MappingProxyType(
     {
         "authorization_endpoint": "/oauth/authorize",
         "token_endpoint": "/oauth/token",
-        "device_authorization_endpoint": "/oauth/device-authorization",
         "userinfo_endpoint": "/oauth/userinfo",
         "jwks_uri": "/oauth/jwks",
         "registration_endpoint": "/oauth/register",
@@ -42,6 +41,7 @@ class ServerFacts(Struct, frozen=True):
     client is registered for unsigned request objects. `languages` are those of the pages.
     `declared_claims` are those that an operator declares for ID tokens and userinfo.
     `issues_assertions` and `accepts_assertions` are about identity assertions (ID-JAG).
+    `of_features` are the members that features add.
     """
 
     issuer: str
@@ -70,6 +70,7 @@ class ServerFacts(Struct, frozen=True):
     declared_claims: Collection[str] = ()
     issues_assertions: bool = False
     accepts_assertions: bool = False
+    of_features: Mapping[str, object] = MappingProxyType({})
 
 
 def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
@@ -77,6 +78,7 @@ def server_metadata(facts: ServerFacts) -> Mapping[str, object]:
     return {
         "issuer": facts.issuer,
         **dict(_endpoints(facts)),
+        **facts.of_features,
         **_about_requests(facts),
         **_about_people(facts),
         **_about_clients(facts),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from valetkey.authorization.feature import CommandGroup, Feature
+from valetkey.authorization.feature import CommandGroup, EndpointParts, Feature
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.signals.doctor import CHECKS
 from valetkey.authorization.signals.jobs import GAUGES, jobs, sweep
@@ -11,7 +11,6 @@ from valetkey.authorization.signals.operations import STREAMS
 from valetkey.authorization.signals.rules.listener import SecurityEvents
 from valetkey.authorization.signals.rules.streams import reseal_all
 from valetkey.authorization.signals.storage import delete_of_client
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Hooks
 from valetkey.web.router import Route
 
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
 
 
-def _endpoints(services: Services, decisions: ClientDecisionQueue) -> tuple[Route, ...]:
+def _endpoints(parts: EndpointParts) -> tuple[Route, ...]:
     from valetkey.authorization.signals.endpoints import routes  # noqa: PLC0415 - see `feature`
 
-    return routes(services, decisions)
+    return routes(parts.services, parts.server.decisions)
 
 
 def _console(services: Services) -> "tuple[AnyPage, ...]":

@@ -72,11 +72,11 @@ from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
 from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
 from valetkey.authorization.storage.tokens.bulk_revocations import BulkRevocations
-from valetkey.authorization.storage.tokens.device_codes import DeviceCodes
 from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
 from valetkey.database.engine import Connection, Engine, T
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 S_co = TypeVar("S_co", covariant=True)
@@ -113,6 +113,8 @@ class Hooks(Struct, frozen=True):
     """They return what operators declare about accounts; the values are part of the user."""
     claims: tuple[Callable[[Connection], Sequence[ExtraClaim]], ...] = ()
     """They return what tokens have beyond the protocol; what changes it bumps the revision."""
+    restored: tuple[Callable[[Connection, Instant], None], ...] = ()
+    """They end what was valid in a database that was restored from a backup."""
 
 
 NO_HOOKS = Hooks()
@@ -174,7 +176,6 @@ class Transaction(Struct, frozen=True):
     grants = _store(Grants)
     scope_uses = _store(ScopeUses)
     access_tokens = _store(AccessTokens)
-    device_codes = _store(DeviceCodes)
     vouchers = _store(Vouchers)
     revocations = _store(Revocations)
     bulk_revocations = _store(BulkRevocations)

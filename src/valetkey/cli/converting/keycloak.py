@@ -13,7 +13,7 @@ from valetkey.authorization.actions.clients import client_id_faults, secret_faul
 from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.authentication.password import hash_prepared, prepare
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.account.scim import NAME
 from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
@@ -470,8 +470,8 @@ class _Conversion:
 
     def _drop_grants(self, what: str, values: dict[str, object]) -> bool:
         grants = cast("tuple[str, ...]", values["grant_types"])
-        kept = [name for name in grants if not RULES[name].needs_redirect_uri]
-        refreshes = any(RULES[name].issues_refresh_tokens for name in kept)
+        kept = [name for name in grants if not GRANT_RULES[name].needs_redirect_uri]
+        refreshes = any(GRANT_RULES[name].issues_refresh_tokens for name in kept)
         if not refreshes:
             kept = [name for name in kept if name != GrantTypeName.REFRESH_TOKEN]
         if not kept:
@@ -617,7 +617,7 @@ _ARGON2_VERSIONS = {"1.0": 16, "1.3": 19}
 _RULES = ClientRules(
     own_origins=(),
     scopes=_SCOPES,
-    grant_types=RULES,
+    grant_types=GRANT_RULES,
     default_profile=ProfileName.CLASSIC,
 )
 

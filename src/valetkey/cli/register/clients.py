@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.register.client import Client, GrantTypeName, ProfileName
 from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
 from valetkey.authorization.model.register.openid import OpenIdRegistration
@@ -188,7 +188,9 @@ def _option(field: Field, text: str) -> Callable[[Command], Command]:
     if field.rule.kind is FieldType.FLAG:
         return click.option(f"{flag}/--no-{flag[2:]}", field.name, default=None, help=text)
     if field.rule.kind in LISTS:
-        word = click.Choice(tuple(RULES)) if field.rule.kind is FieldType.GRANT_TYPES else None
+        word = (
+            click.Choice(tuple(GRANT_RULES)) if field.rule.kind is FieldType.GRANT_TYPES else None
+        )
         flag, text = flag.removesuffix("s"), f"{text} Repeatable."
         return click.option(flag, field.name, multiple=True, type=word, help=text)
     metavar = "DURATION" if field.rule.kind is FieldType.LIFETIME else None

@@ -112,6 +112,8 @@ async def revoke_all_issued(settings: Settings, *, accept: bool) -> Restored:
             tx = Transaction(db, SYSTEM.random, by_cli(operator()))
             at = max(now, tx.restoration.newest())
             tx.restoration.end_everything(Instant(at))
+            for end in store.hooks.restored:
+                end(db, Instant(at))
             restored = _end_again(tx, lost, seen.epoch, now)
             users, clients = len(restored.users), len(restored.clients)
             tx.events.add(DatabaseRestored(seen.epoch, users, clients), now)

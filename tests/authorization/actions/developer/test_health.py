@@ -18,7 +18,7 @@ from valetkey.authorization.actions.developer.usage import (
     grant_used,
     scope_used,
 )
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.model.register.client import Client, ClientSecret, ProfileName
 from valetkey.authorization.protocol.register.client_rules import ClientRules
@@ -46,7 +46,7 @@ LEGACY = replace(
 
 def registrar(it: Harness) -> Registrar:
     keyring = it.server.keyring
-    rules = ClientRules((ISSUER,), tuple(SCOPES), RULES, ProfileName.CLASSIC)
+    rules = ClientRules((ISSUER,), tuple(SCOPES), GRANT_RULES, ProfileName.CLASSIC)
     return Registrar(rules, keyring.fingerprint_key, keyring.sealer, it.server.random, "portal")
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.support.harness import SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.features import SCOPES as OF_FEATURES
-from valetkey.authorization.grant_types import RULES
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import METHODS
@@ -86,7 +86,7 @@ def test_metadata_lists_what_the_registries_hold(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("old", grant_types=("password",))
         said = await _served(it)
-        assert said["grant_types_supported"] == [name for name in RULES if name != "implicit"]
+        assert said["grant_types_supported"] == [name for name in GRANT_RULES if name != "implicit"]
         names = [name for method in METHODS for name in method.metadata_names]
         assert said["token_endpoint_auth_methods_supported"] == names
         algorithms = [*(algorithm.value for algorithm in Algorithm), mac.ALGORITHM]

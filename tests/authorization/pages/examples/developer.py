@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app, presets_of
 from valetkey.authorization.actions.developer.secrets import Overlap
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.register.client import GrantTypeName
@@ -63,14 +63,14 @@ GRANTS = tuple(
         option.label,
         option.hint,
         chosen=name == GrantTypeName.REFRESH_TOKEN,
-        confidential=RULES[name].needs_secret,
+        confidential=GRANT_RULES[name].needs_secret,
     )
-    for name, option in portal_options(RULES).items()
+    for name, option in portal_options(GRANT_RULES).items()
     if name not in {GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.DEVICE_CODE}
 )
 FORM = AppForm(
     replace(
-        new_app(AppKind.SERVER, "modern", RULES),
+        new_app(AppKind.SERVER, "modern", GRANT_RULES),
         name="Notes Printer",
         description="Prints your notes on real paper.",
         openid=OpenIdRegistration(client_uri="https://app.example"),
@@ -166,7 +166,7 @@ def empty(kind: AppKind, *rows: UriRow) -> AppForm:
     """The form of a new app of this kind."""
     scopes = () if kind is AppKind.MACHINE else MANY_SCOPES
     return AppForm(
-        new_app(kind, "modern", RULES), kind, redirect_uris=rows, scopes=scopes, grants=GRANTS
+        new_app(kind, "modern", GRANT_RULES), kind, redirect_uris=rows, scopes=scopes, grants=GRANTS
     )
 
 

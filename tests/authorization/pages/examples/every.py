@@ -14,6 +14,11 @@ from tests.authorization.pages.examples.person import person_examples
 from tests.authorization.pages.examples.security import security_examples
 from tests.authorization.pages.examples.things import things_examples
 from tests.authorization.pages.examples.trial import trial_examples
+from valetkey.authorization.device.pages import (
+    ConfirmDevicePage,
+    DeviceDecidedPage,
+    EnterCodePage,
+)
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.consent.consent import (
@@ -22,11 +27,6 @@ from valetkey.authorization.site.consent.consent import (
     ClaimLine,
     ConsentPage,
     ScopeLine,
-)
-from valetkey.authorization.site.device.device import (
-    ConfirmDevicePage,
-    DeviceDecidedPage,
-    EnterCodePage,
 )
 from valetkey.authorization.site.errors.refuse import (
     ProblemPage,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import (
@@ -23,7 +23,7 @@ _KEYS = KeySet.of(_KEY.public).document().decode()
 _RULES = ClientRules(
     own_origins=("https://auth.example", "https://api.example"),
     scopes=("read", "notes:read", "client:read", "stock:read"),
-    grant_types=RULES,
+    grant_types=GRANT_RULES,
     default_profile=ProfileName.CLASSIC,
     own_scopes=CLIENT_SCOPE | Scope(("stock:read",)),
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from valetkey.authorization.grant_types import RULES
+from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.register.client import ProfileName
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, as_document
@@ -21,7 +21,7 @@ _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode
 _RULES = ClientRules(
     own_origins=("https://auth.example", "https://api.example"),
     scopes=("read",),
-    grant_types=RULES,
+    grant_types=GRANT_RULES,
     default_profile=ProfileName.CLASSIC,
     signing_algorithms=("ES256", "RS256"),
 )

@@ -93,53 +93,6 @@ class CodeSpoiled(ByClient, frozen=True):
     check: str
 
 
-class DeviceCodeIssued(ByClient, frozen=True):
-    """A device asked for authorization and shows a user code."""
-
-    sentence = translatable("The app %(client_id)s requested access on a device.")
-
-    affects_tokens: ClassVar[bool] = False
-    client_id: str
-    grant_id: str
-
-
-class DeviceCodeAllowed(ByUser, frozen=True):
-    """A user entered the code of a device and allowed its client this scope."""
-
-    sentence = translatable("%(uid)s allowed the app %(client_id)s access on a device.")
-
-    affects_tokens: ClassVar[bool] = False
-    uid: int
-    client_id: str
-    grant_id: str
-    scope: str
-
-
-class DeviceCodeRedeemed(ByClient, frozen=True):
-    """A device code was redeemed: the grant began and its first access token was issued."""
-
-    sentence = translatable("The app %(client_id)s got access to the account %(uid)s on a device.")
-
-    issued_by: ClassVar[str] = GrantTypeName.DEVICE_CODE.value
-    affects_tokens: ClassVar[bool] = False
-    uid: int
-    client_id: str
-    grant_id: str
-    token_id: str
-    scope: str
-    audience: str
-
-
-class DeviceCodeSpoiled(ByClient, frozen=True):
-    """An allowed device code was redeemed after what it depends on had ended; the code is void."""
-
-    sentence = translatable("The app %(client_id)s used a device code that is no longer valid.")
-
-    client_id: str
-    grant_id: str
-    check: str
-
-
 class AccessTokenIssued(ByClient, frozen=True):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 

@@ -78,7 +78,6 @@ class Restoration(Struct, frozen=True):
         self.db.send("UPDATE sessions SET ended_at = :now WHERE ended_at IS NULL", now=now)
         # Redeemed and not deleted: a replay must still be recognised.
         self.db.send("UPDATE vouchers SET redeemed_at = :now WHERE redeemed_at IS NULL", now=now)
-        self.db.send("DELETE FROM device_codes")
         self.db.send("UPDATE api_tokens SET ended_at = :now WHERE ended_at IS NULL", now=now)
         self.db.send("DELETE FROM access_tokens")
         self.db.send("DELETE FROM consents")
