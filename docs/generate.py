@@ -390,7 +390,7 @@ def clients() -> Iterator[str]:
 def protect() -> Iterator[str]:
     """Return the code that the console shows for an API, for an example API."""
     yield "# Protect your API"
-    yield "At the end of this page your API accepts only access tokens that were issued for it."
+    yield "Your API accepts only access tokens that were issued for it."
     yield (
         "Declare the API ([how to](several-apis.md)), then paste the code for its framework. The\n"
         "console shows it under **APIs**, on the API's page, with the identifiers of your server:\n"

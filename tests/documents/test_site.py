@@ -165,7 +165,7 @@ def test_second_visit_looks_like_the_first(
 GUIDES = {
     "how do I install it": "operate/install",
     "add a second admin": "operate/run-it-with-a-team",
-    "how to block a user": "people/secure-an-account",
+    "reset a user's password": "people/help-desk",
     "user lost their phone": "people/second-factors",
     "account hacked": "people/secure-an-account",
     "restore from backup": "operate/back-up-and-restore",
@@ -177,7 +177,7 @@ GUIDES = {
     "rotate signing key": "operate/rotate-keys",
     "client secret leaked": "operate/rotate-keys",
     "prometheus alerts": "operate/monitor",
-    "slack notification": "operate/webhooks",
+    "high availability second server": "operate/add-a-node",
     "change logo and colours": "operate/make-it-look-like-yours",
     "rate limit too many requests": "operate/adjust-rate-limits",
     "migrate from keyclok": "operate/migrate/from-keycloak",
@@ -186,7 +186,7 @@ GUIDES = {
     "gdpr export delete user data": "people/leave-and-take-data-along",
     "redirect_uri mismatch": "apps/find-out-why-a-request-failed",
     "invalid_grant": "apps/read-a-refusal",
-    "tv login": "apps/sign-in-on-devices",
+    "go live check list": "operate/production-checklist",
     "validate access token in fastapi": "apis/protect-your-api",
 }
 """What operators and developers type, and the guide that answers it."""
