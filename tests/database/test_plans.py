@@ -19,13 +19,15 @@ from valetkey.database.statement import parameters
 
 _SCHEMA = "valetkey.authorization.storage.schema"
 
-# These stay small: keys by the quarter of a year, what an operator handed out or named by hand, and
-# the imports of a week; and the constant row of a SELECT without FROM.
+# These stay small: keys by the quarter of a year, what an operator handed out or named by hand,
+# streams, of which there are a hundred at most, and the imports of a week; and the constant row of
+# a SELECT without FROM.
 _SMALL = frozenset(
     {
         "CONSTANT",
         "brand",
         "webhooks",
+        "signal_streams",
         "signing_keys",
         "invitations",
         "revision",

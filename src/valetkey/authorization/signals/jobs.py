@@ -112,8 +112,6 @@ class SignalDelivery:
                 log.warning("signals.dropped", stream=each.id, tokens=dropped)
             while await self.store.write(partial(_trim, each.id), done_by=SYSTEM) == _BATCH:
                 pass
-        while await self.store.write(_drop_orphans, done_by=SYSTEM) == _BATCH:
-            pass
 
     async def due(self) -> Sequence[str]:
         """Return the streams that have due tokens."""
@@ -290,7 +288,3 @@ def _bound(stream: SignalStream, now: Instant, tx: Transaction) -> int:
 
 def _trim(stream_id: str, tx: Transaction) -> int:
     return SignalStreams.of(tx).trim(stream_id, MOST_FAILURES, _BATCH)
-
-
-def _drop_orphans(tx: Transaction) -> int:
-    return SignalQueue.of(tx).drop_orphans(_BATCH)

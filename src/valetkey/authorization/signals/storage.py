@@ -7,6 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.signals.model import (
     CONTROL,
     LIFETIME,
+    POLL,
     STREAM_UPDATED,
     SignalFailure,
     SignalMessage,
@@ -143,15 +144,6 @@ class SignalQueue(OrderedQueue[SignalMessage], frozen=True):
             limit=limit,
         )
 
-    def drop_orphans(self, limit: int) -> int:
-        """Delete at most `limit` tokens of streams that are gone."""
-        return self.db.run(
-            "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE queue = 'signal'"
-            " AND NOT EXISTS (SELECT 1 FROM signal_streams"
-            " WHERE signal_streams.id = outbox.webhook_id) LIMIT :limit)",
-            limit=limit,
-        )
-
 
 class SignalStreams(Struct, frozen=True):
     """A row for each stream, each user excluded from one, and each failed delivery."""
@@ -249,8 +241,9 @@ class SignalStreams(Struct, frozen=True):
     def remove(self, stream_id: str) -> bool:
         """Delete a stream. Exactly one concurrent caller gets True.
 
-        What waits for it is never sent; sweeps delete it and the rest, a batch at a time.
+        What waits for it is never sent and expires; sweeps delete its failures.
         """
+        self.db.send("DELETE FROM signal_exclusions WHERE stream_id = :id", id=stream_id)
         return self.db.run("DELETE FROM signal_streams WHERE id = :id", id=stream_id) == 1
 
     def note_verification(self, stream_id: str, now: Instant, after: Instant) -> bool:
@@ -267,12 +260,13 @@ class SignalStreams(Struct, frozen=True):
     def due(self, now: Instant) -> Sequence[str]:
         """Return the streams to enabled clients to which something may be pushed now."""
         rows = self.db.rows(
-            "SELECT id FROM signal_streams WHERE method <> 'urn:ietf:rfc:8936'"
+            "SELECT id FROM signal_streams WHERE method <> :poll"
             " AND retry_at <= :now AND EXISTS (SELECT 1 FROM clients"
             " WHERE clients.id = signal_streams.client_id AND clients.disabled_at IS NULL)"
             " AND EXISTS (SELECT 1 FROM outbox WHERE outbox.webhook_id = signal_streams.id"
             " AND outbox.due_at <= :now"
             " AND (signal_streams.status = 'enabled' OR outbox.kind = :kind))",
+            poll=POLL,
             now=now,
             kind=STREAM_UPDATED,
         )
@@ -357,23 +351,20 @@ class SignalStreams(Struct, frozen=True):
         )
 
     def sweep(self, before: Instant, limit: int) -> int:
-        """Delete at most `limit` failures logged before `before`, and exclusions of no stream."""
-        excluded = self.db.run(
-            "DELETE FROM signal_exclusions WHERE (stream_id, uid) IN"
-            " (SELECT stream_id, uid FROM signal_exclusions WHERE NOT EXISTS"
-            " (SELECT 1 FROM signal_streams WHERE signal_streams.id = signal_exclusions.stream_id)"
-            " LIMIT :limit)",
-            limit=limit,
-        )
-        failures = self.db.run(
+        """Delete at most `limit` failures logged before `before`."""
+        return self.db.run(
             "DELETE FROM signal_failures WHERE id IN"
             " (SELECT id FROM signal_failures WHERE at < :before ORDER BY at LIMIT :limit)",
             before=before,
             limit=limit,
         )
-        return max(excluded, failures)
 
 
 def delete_of_client(db: Connection, client_id: str) -> None:
     """Delete the streams to a client, with it."""
+    db.send(
+        "DELETE FROM signal_exclusions WHERE stream_id IN"
+        " (SELECT id FROM signal_streams WHERE client_id = :id)",
+        id=client_id,
+    )
     db.send("DELETE FROM signal_streams WHERE client_id = :id", id=client_id)

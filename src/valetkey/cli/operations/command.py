@@ -123,7 +123,12 @@ def _name(operation: Operation) -> str:
     plural = operation.path.split("/")[1]
     group = _GROUPS.get(plural, plural.removesuffix("s"))
     nouns = {plural, plural.removesuffix("s"), group}
-    words = [_VERBS.get(word, word) for word in operation.id.split("_") if word not in nouns]
+    said = f"_{operation.id}_"
+    if plural not in _GROUPS:
+        # A name of two words, such as signal-streams.
+        for noun in nouns:
+            said = said.replace(f"_{noun.replace('-', '_')}_", "_")
+    words = [_VERBS.get(word, word) for word in said.split("_") if word and word not in nouns]
     return f"{group} {'-'.join(words)}"
 
 

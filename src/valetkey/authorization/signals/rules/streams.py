@@ -250,6 +250,7 @@ def remove(tx: Transaction, stream: SignalStream, now: Instant) -> bool:
     """Delete a stream with what waits for it. False if it is gone."""
     removed = SignalStreams.of(tx).remove(stream.id)
     if removed:
+        SignalQueue.of(tx).clear(stream.id, _CLEARED)
         tx.events.add(SignalStreamRemoved(stream.id, stream.client_id), now)
     return removed
 
