@@ -19,6 +19,7 @@ from valetkey.authorization.background.maintenance import (
 )
 from valetkey.authorization.device.model import DeviceCode
 from valetkey.authorization.device.storage import DeviceCodes
+from valetkey.authorization.features import FEATURES
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.register.invitations import InitialAccessToken
@@ -63,7 +64,8 @@ async def _counts(it: Harness, tables: Sequence[str] = _TABLES) -> dict[str, int
 
 
 async def _sweep(it: Harness) -> int:
-    return await sweep_all(it.foundation.store, it.clock.now, SWEEPS)
+    sweeps = (*SWEEPS, *(sweep for each in FEATURES for sweep in each.sweeps))
+    return await sweep_all(it.foundation.store, it.clock.now, sweeps)
 
 
 async def _fill(it: Harness) -> None:

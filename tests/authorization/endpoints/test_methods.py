@@ -28,6 +28,7 @@ _OPEN = {
     "/.well-known/jwks.json",
     "/.well-known/oauth-authorization-server",
     "/.well-known/openid-configuration",
+    "/.well-known/ssf-configuration",
     "/oauth/device-authorization",
     "/oauth/jwks",
     "/oauth/register",
