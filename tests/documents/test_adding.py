@@ -188,6 +188,7 @@ def feature(servers, grace):
     servers.write(lambda tx: Announcements.of(tx).add(published))
     page = grace.open(servers.auth_url + "/admin/announcements")
     api = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
+    overview = grace.open(servers.auth_url + "/")
     return {
         "page": text in page.text,
         "navigation": 'href="/admin/announcements"' in page.body,
@@ -195,6 +196,7 @@ def feature(servers, grace):
         "group": group_of("announcement").help == "Publish and list announcements.",
         "event": "announcement.published" in [event.name for event in EVENTS],
         "admin API": "/announcements" in api["paths"],
+        "notice": text in overview.text,
     }
 
 

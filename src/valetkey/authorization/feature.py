@@ -3,7 +3,7 @@
 Commands read it, too: it imports no pages, which load templates.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,15 @@ from valetkey.authorization.background.gauges import Gauges
 from valetkey.authorization.background.maintenance import Sweep
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.grant_types.grant_type import GrantType
+from valetkey.authorization.layout.contexts import AccountNotice
+from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -79,6 +82,11 @@ def _no_pages(services: Services) -> "tuple[AnyPage, ...]":
 
 def _no_site(site: Site) -> tuple[()]:
     del site
+    return ()
+
+
+def _no_notices(tx: Transaction, user: User, now: Instant) -> tuple[()]:
+    del tx, user, now
     return ()
 
 
@@ -145,6 +153,8 @@ class Feature(Struct, frozen=True):
     """
     visitor: "Callable[[Site], tuple[AnyPage, ...]]" = _no_site
     """Its pages outside of the areas; each says itself whether it needs a session."""
+    account_notices: Callable[[Transaction, User, Instant], Sequence[AccountNotice]] = _no_notices
+    """What it tells a user on the overview of the account; a few rows, read at each visit."""
     endpoints: "Callable[[EndpointParts], tuple[Route, ...]]" = _no_endpoints
     """Its routes for programs."""
     metadata: Callable[[str], Mapping[str, object]] = _no_metadata

@@ -269,9 +269,11 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     server, factors, notices = site.server, site.factors, site.foundation.notices
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
     change = site.password_change
+    notices_of_features = tuple(each.account_notices for each in FEATURES)
+    overview = AccountOverview(store, server.sessions, notices_of_features)
     profile = ProfilePages(store, server, server.brands)
     return (
-        *Home(settings.accounts.sign_up, AccountOverview(store, server.sessions)).pages(),
+        *Home(settings.accounts.sign_up, overview).pages(),
         *profile.pages(),
         *ProfilePicture(profile, site.images).pages(),
         *ConnectedAppListPages(store, server.directory, scopes).pages(),

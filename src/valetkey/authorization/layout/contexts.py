@@ -120,6 +120,15 @@ class SessionLine(Struct, frozen=True):
     last_seen_from: str = ""
 
 
+class AccountNotice(Struct, frozen=True):
+    """A notice on the overview of an account: a sentence, and a link to what to do about it."""
+
+    text: str
+    link: str = ""
+    """The text of the link, "" for none. Like `text`, translated if it is `translatable`."""
+    url: str = ""
+
+
 class FormPostPage(Struct, frozen=True):
     """Post `fields` to the app: automatically with scripts, by a button without.
 

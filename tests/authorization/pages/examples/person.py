@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
-from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
+from valetkey.authorization.layout.contexts import AccountNotice, AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.site.account.activity import ActivityLine
 from valetkey.authorization.site.account.overview import (
@@ -64,6 +64,13 @@ def person_examples(person: CurrentUser, *apps: AskingApp) -> Mapping[str, PageC
         "home": new,
         "home_settled": settled,
         "home_apps": replace(settled, apps=can_open),
+        "home_notices": replace(
+            settled,
+            notices=(
+                AccountNotice(f"The cafeteria opens at noon. {_HOSTILE}"),
+                AccountNotice("Verify email", "Verify email", "/account/email"),
+            ),
+        ),
         "home_safe": replace(
             settled,
             password_since=None,

@@ -1,6 +1,6 @@
 """The overview of an account: apps, sessions, security and recent activity at a glance."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import ClassVar
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.connected_apps import MOST_APPS
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
-from valetkey.authorization.layout.contexts import CurrentUser, When
+from valetkey.authorization.layout.contexts import AccountNotice, CurrentUser, When
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
 from valetkey.authorization.site.page import Outcome, Show
@@ -69,6 +69,7 @@ class AccountOverviewPage(Struct, frozen=True):
     #: The apps that can be opened from here.
     apps: tuple[AppLink, ...] = ()
     lines: tuple[ActivityLine, ...] = ()
+    notices: tuple[AccountNotice, ...] = ()
 
 
 class AccountOverview(Struct, frozen=True):
@@ -76,6 +77,7 @@ class AccountOverview(Struct, frozen=True):
 
     store: Store
     sessions: SessionSettings
+    read_notices: Sequence[Callable[[Transaction, User, Instant], Sequence[AccountNotice]]] = ()
 
     async def show(self, signed_in: SignedIn, now: Instant) -> Outcome:
         """Show the overview to a signed-in user."""
@@ -101,6 +103,7 @@ class AccountOverview(Struct, frozen=True):
             next_step=_next(user, second_factor=summary.second_factor or since is None),
             apps=_to_open(apps),
             lines=tuple(lines),
+            notices=tuple(each for read in self.read_notices for each in read(tx, user, now)),
         )
 
 
