@@ -1,1 +1,0 @@
-"""APIs (protected resources): what access tokens are for."""
