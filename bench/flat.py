@@ -23,6 +23,7 @@ from bench.peers.peer import worked
 from bench.peers.postgres import postgres
 from bench.processes import ended_together
 from bench.servers import family
+from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import ApiMetadata
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -102,7 +103,7 @@ def _register(servers: Servers) -> None:
 def _declare(servers: Servers, start: int, stop: int) -> None:
     foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
-    registrar, now = foundation.api_registrar("cli"), servers.clock.now()
+    registrar, now = registrar_of(foundation.services, "cli"), servers.clock.now()
 
     def work(tx: Transaction) -> None:
         for number in range(start, stop):

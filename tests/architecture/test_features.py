@@ -105,6 +105,8 @@ with live_servers(folder) as world:
         answer = person.open(world.auth + path)
         assert answer.status == 200, (path, answer.status)
         found[path] = answer.text
+        if path == "/admin":
+            found["console"] = answer.body
 for arguments in ((), ("apply",), ("doctor",)):
     answer = CliRunner().invoke(main.valetkey, [*arguments, "--help"])
     assert answer.exit_code == 0, answer.output
@@ -191,8 +193,8 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     words |= {group.name for group in feature.commands}
     words |= {grant_type.name for grant_type in feature.grant_types}
     words |= set(feature.metadata(""))
-    assert words
-    document = shown.pop(_OPENAPI)
+    assert own or words
+    document, console = shown.pop(_OPENAPI), shown.pop("console")
     named = {
         (where, word)
         for where, text in shown.items()
@@ -200,6 +202,8 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
         # Not `claims_supported`: the member of a document that all have.
         if re.search(rf"(?<![\w-]){word}(?![\w-])", text.lower())
     }
+    links = {_collection(operation) for operation in feature.operations}
+    named |= {("console", word) for word in links if f'href="/admin/{word}"' in console}
     named |= {(_OPENAPI, each.id) for each in own if f'"{each.id}"' in document}
     named |= {(_OPENAPI, word) for word in words if f'"/{word}' in document}
     assert not named

@@ -5,13 +5,13 @@ from typing import Any, cast
 import click
 import pytest
 
+from valetkey.authorization.apis import pages as apis
 from valetkey.authorization.claims.pages import console_pages as claim_pages
 from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.signals.pages import SignalStreamPages
-from valetkey.authorization.site.admin.apis import api, apis
-from valetkey.authorization.site.admin.apis import roles as api_roles
+from valetkey.authorization.site.admin import api_roles
 from valetkey.authorization.site.admin.clients import client, clients, edit
 from valetkey.authorization.site.admin.events import events
 from valetkey.authorization.site.admin.groups import group, groups
@@ -137,7 +137,6 @@ COMMANDS_BY_HAND = {
 
 def _pages() -> set[str]:
     modules = (
-        api,
         api_roles,
         apis,
         group,

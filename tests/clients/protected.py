@@ -16,11 +16,12 @@ from urllib.parse import urlencode
 
 from bench.ports import free_port
 from tests.clients.presets.site import running
+from valetkey.authorization.apis.operations import registrar_of
+from valetkey.authorization.apis.pages import FRAMEWORKS
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.kernel.secret import Secret
 from valetkey.testing.server import Servers
 
@@ -73,7 +74,7 @@ def issuer(folder: Path) -> Generator[Issuer]:
         # This thread may have the event loop of a browser.
         with ThreadPoolExecutor() as another_thread:
             another_thread.submit(asyncio.run, foundation.store.engine.close()).result()
-        apis, now = foundation.api_registrar("cli"), servers.clock.now()
+        apis, now = registrar_of(foundation.services, "cli"), servers.clock.now()
 
         def declare(identifier: str, api_id: str) -> Api:
             wanted = ApiMetadata(

@@ -33,6 +33,7 @@ from tests.fetch.canary import LOOPBACK, certificate
 from tests.support.live import PASSWORD
 from tests.support.pages import Page, pages
 from tests.support.wait import CEILING, wait_until
+from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.config.sections.serving import FetchSettings
@@ -117,7 +118,7 @@ def _framework(servers: Servers, title: str) -> Generator[str]:
 
 def _declare(servers: Servers, url: str, name: str) -> None:
     foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
-    registrar = foundation.api_registrar("test")
+    registrar = registrar_of(foundation.services, "test")
     asyncio.run(foundation.store.engine.close())
     wanted = ApiMetadata(url, name, scopes={SCOPE: "see your calendar"}, shares_scopes=True)
     api = servers.write(

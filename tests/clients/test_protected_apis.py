@@ -16,7 +16,7 @@ from tests.clients.presets.site import running
 from tests.clients.protected import SECRET, Issuer, issuer, protected, with_ports
 from tests.deploy.nginx import AROUND
 from tests.deploy.nginx import running as proxy
-from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
+from valetkey.authorization.apis.pages import FRAMEWORKS
 
 _BIN = Path(sys.executable).parent
 

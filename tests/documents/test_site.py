@@ -14,8 +14,8 @@ from docs import site
 from tests.authorization.pages.shown import AREAS
 from tests.support.harness import Harness
 from tests.support.visitors import run
+from valetkey.authorization.apis.pages import FRAMEWORKS
 from valetkey.authorization.site import documentation
-from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
 from valetkey.authorization.site.documentation import DocumentationFile, address_of, read
 from valetkey.testing.server import Servers
 

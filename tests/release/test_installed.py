@@ -27,7 +27,7 @@ from tests.release.environment import UV, alone, installed, output, packages_of
 from tests.support.otlp import otlp_receiver
 from tests.support.pages import Page, pages
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS
+from valetkey.authorization.apis.pages import FRAMEWORKS
 
 _REFERENCE, _MCP = "docs/reference/sdk.md", "docs/how-to/apis/protect-an-mcp-server.md"
 _UVICORN = ("-m", "uvicorn", "app:app", "--port", "8080")

@@ -12,7 +12,8 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.agreement import Problem
 from valetkey.config.rules import quoted
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, parse_lifetime
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 
 
@@ -110,6 +111,14 @@ def read_boolean(value: object) -> bool:
     return value
 
 
+def read_lifetime(value: object) -> int:
+    """Return a lifetime in seconds."""
+    try:
+        return parse_lifetime(read_text(value))
+    except OperatorError as error:
+        raise InvalidDeclaredValue(error.message) from None
+
+
 def read_table(value: object) -> object:
     """Return a table of values that JSON can represent."""
     if not isinstance(value, dict):
@@ -149,13 +158,17 @@ class DeclaredKind(Struct, frozen=True):
     """Draws random values outside the transaction; what it returns raises InvalidEntry."""
     exported: Callable[[Transaction], Iterator[Mapping[str, object]]]
     """Return all as tables that, applied, change nothing."""
-    switch: Callable[[Transaction, str, Instant | None, Instant], str | None] | None = None
+    switch: Callable[[Services, Transaction, str, Instant | None, Instant], str | None] | None = (
+        None
+    )
     """Disables an enabled object by id, or enables one that pruning disabled at that time.
 
     Returns its name, None if nothing changed. None if pruning deletes the objects.
     """
     remove: Callable[[Transaction, str, Instant], bool] | None = None
     """Deletes an object by id; False if there is none. None if pruning disables the objects."""
+    spelled: Callable[[str], str] = str
+    """Returns the form in which two values of the key are compared."""
     before_users: bool = False
     """Whether users of the file depend on it; others are applied after all objects of the core."""
 

@@ -17,6 +17,7 @@ from valetkey.authorization.storage.transaction import Hooks
 
 NAMES = (
     # Each imports only the core and those above it.
+    "apis",
     "claims",
     "webhooks",
     "signals",

@@ -6,8 +6,9 @@ from base64 import urlsafe_b64decode
 from urllib.parse import urlencode
 
 from tests.support.live import CALLBACK, PASSWORD, LiveServers, secret_of
-from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import metadata_of as client_metadata_of
+from valetkey.authorization.apis.operations import registrar_of
+from valetkey.authorization.apis.rules import ApiRegistrar
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
@@ -69,7 +70,7 @@ class Apis:
         servers = self.world.servers
         foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
         asyncio.run(foundation.store.engine.close())
-        return foundation.api_registrar("cli")
+        return registrar_of(foundation.services, "cli")
 
     def declare(self, metadata: ApiMetadata) -> str:
         registrar, now = self.registrar, self.world.servers.clock.now()

@@ -2,9 +2,8 @@
 
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
+from valetkey.authorization.apis.operations import APIS, ApiChange, ApiWanted
 from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.operations.api_records import ApiChange, ApiWanted
-from valetkey.authorization.operations.apis import APIS
 from valetkey.kernel.moment import seconds
 
 _DEVICE_CODE = GrantTypeName.DEVICE_CODE.value

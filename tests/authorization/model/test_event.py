@@ -28,11 +28,12 @@ from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedTo
 from valetkey.authorization.actions.admin.events import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.server import change_brand
-from valetkey.authorization.actions.apis import assign, assign_group, withdraw_group
-from valetkey.authorization.actions.apis import withdraw as withdraw_role
+from valetkey.authorization.actions.api_roles import assign, assign_group, withdraw_group
+from valetkey.authorization.actions.api_roles import withdraw as withdraw_role
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import adopt, invite, withdraw
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.claims.model import DeclaredClaim
@@ -276,7 +277,7 @@ async def _roles(it: Harness) -> None:
 
     def work(tx: Transaction) -> None:
         wanted = ApiMetadata("https://roles.example", "Roles", roles=("editor",))
-        api = it.foundation.api_registrar("test").register(tx, wanted, now, api_id="roles")
+        api = registrar_of(it.foundation.services, "test").register(tx, wanted, now, api_id="roles")
         user = tx.users.find_to_change(ADA)
         group = groups.create(tx, Group("gr_roles", "editors", "", "", now), now)
         assert isinstance(api, Api)

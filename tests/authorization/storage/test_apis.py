@@ -8,6 +8,7 @@ import pytest
 
 from valetkey.authorization.actions import bulk_revocation
 from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_all_of_api
+from valetkey.authorization.apis.storage import ApiSearch
 from valetkey.authorization.model.event.event import by_cli
 from valetkey.authorization.model.register.api import Api, generations
 from valetkey.authorization.model.register.client import AccessTokenFormat
@@ -96,19 +97,21 @@ def test_apis_are_searched_and_paged_in_every_order(memory: Memory) -> None:
         assert found == [f"api_{number}" for number in expected], order
         parts = memory.read(partial(_named_calendar, order))
         assert sorted(parts) == ["api_1", "api_2"], order
-    assert memory.read(lambda tx: tx.api_search.page("", 9, "mcp.example.com")) == ["api_1"]
-    assert memory.read(lambda tx: tx.api_search.count("calendar", 9)) == 2
-    assert memory.read(lambda tx: tx.api_search.count("", 4)) == 4
-    again = memory.read(lambda tx: tx.api_search.page("api_gone", 9, "", ListOrder.NAME_DESCENDING))
+    assert memory.read(lambda tx: ApiSearch(tx.db).page("", 9, "mcp.example.com")) == ["api_1"]
+    assert memory.read(lambda tx: ApiSearch(tx.db).count("calendar", 9)) == 2
+    assert memory.read(lambda tx: ApiSearch(tx.db).count("", 4)) == 4
+    again = memory.read(
+        lambda tx: ApiSearch(tx.db).page("api_gone", 9, "", ListOrder.NAME_DESCENDING)
+    )
     assert len(again) == 5
 
 
 def _page(after: str, order: ListOrder | None, tx: Transaction) -> Sequence[str]:
-    return tx.api_search.page(after, 2, "", order)
+    return ApiSearch(tx.db).page(after, 2, "", order)
 
 
 def _named_calendar(order: ListOrder | None, tx: Transaction) -> Sequence[str]:
-    return tx.api_search.page("", 9, "CALENDAR", order)
+    return ApiSearch(tx.db).page("", 9, "CALENDAR", order)
 
 
 def _find(api_id: str, tx: Transaction) -> Api:

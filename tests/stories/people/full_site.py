@@ -15,6 +15,7 @@ from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
 from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.claims.model import DeclaredClaim
@@ -194,7 +195,7 @@ async def _people_and_apps(it: Harness) -> None:
         Declarations.of(tx).save_claim(claim, now)
         directory, key = ScimCredential("sc_okta", "Okta", now), it.foundation.services.fingerprints
         assert not scim.issue(tx, key, directory, Secret("token of Okta"))
-        registrar = it.foundation.api_registrar("test")
+        registrar = registrar_of(it.foundation.services, "test")
         declared = ApiMetadata(
             CALENDAR.identifier,
             CALENDAR.name,

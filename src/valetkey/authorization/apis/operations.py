@@ -1,10 +1,15 @@
 """Operations on APIs (protected resources): find, declare, change, disable, delete, secrets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Faults
+from valetkey.authorization.apis.rules import ApiRegistrar
+from valetkey.authorization.apis.storage import ApiSearch
 from valetkey.authorization.model.event.clients import (
     ApiChanged,
     ApiDisabled,
@@ -14,19 +19,10 @@ from valetkey.authorization.model.event.clients import (
     ClientSecretEnded,
     ClientSecretIssued,
 )
-from valetkey.authorization.model.register.api import API_FIELDS, Api, ApiMetadata
-from valetkey.authorization.operations.api_records import (
-    ApiChange,
-    ApiList,
-    ApiRead,
-    ApiShown,
-    ApiWanted,
-    changed_metadata,
-    secrets_shown,
-    shown,
-)
+from valetkey.authorization.model.register.api import API_FIELDS, Api, ApiField, ApiMetadata
+from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
 from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
-from valetkey.authorization.operations.client_records import NewSecret, SecretWanted
+from valetkey.authorization.operations.client_records import NewSecret, SecretShown, SecretWanted
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
@@ -38,19 +34,178 @@ from valetkey.authorization.operations.operation import (
     QueryParameter,
     Result,
     Run,
+    Services,
     limit_of,
     on,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.records import Done, Moment, tag_of
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
+
+ANY: Final = "any"
+"""The text with which interfaces state that every client may request an API."""
+
+
+def _type_of(field: ApiField) -> Any:
+    """Return the type of a field in a body, with its bounds."""
+    rule = field.rule
+    line: Any = Annotated[
+        str,
+        msgspec.Meta(
+            pattern=NO_CONTROLS, min_length=rule.shortest or None, max_length=rule.longest
+        ),
+    ]
+    name: Any = Annotated[str, msgspec.Meta(pattern=f"^{rule.pattern}$")]
+    described = {"description": rule.description} if rule.description else None
+    listed = msgspec.Meta(max_length=rule.most, extra_json_schema=described)
+    if field.type is str:
+        return line
+    if field.type == Mapping[str, str]:
+        return Annotated[dict[name, line], listed]
+    if field.type in (tuple[str, ...], frozenset[str] | None):
+        return Annotated[list[name], listed]
+    if field.type == Lifetime | None:
+        seconds: Any = Annotated[int, msgspec.Meta(ge=1, le=rule.longest)]
+        return seconds | None
+    return AccessTokenFormat if field.type == AccessTokenFormat | None else field.type
+
+
+def _shown_type(field: ApiField) -> Any:
+    """Return the type of a field in a response."""
+    if field.type == Lifetime | None:
+        return int | None
+    if field.type == Mapping[str, str]:
+        return dict[str, str]
+    if field.type in (tuple[str, ...], frozenset[str] | None):
+        return list[str]
+    return AccessTokenFormat if field.type == AccessTokenFormat | None else field.type
+
+
+def _wanted(field: ApiField) -> tuple[str, object] | tuple[str, object, object]:
+    """Return a field of a new API with its default."""
+    kind = _type_of(field)
+    if field.rule.shortest and field.type is str:
+        return field.name, kind
+    if field.type == frozenset[str] | None:
+        return field.name, kind | UnsetType, UNSET
+    is_list = field.type == tuple[str, ...]
+    return field.name, kind, list[str]() if is_list else field.default
+
+
+class ApiState(msgspec.Struct, frozen=True):
+    """The state of an API, apart from what is declared."""
+
+    api_id: str
+    created_at: Moment
+    changed_at: Moment
+    disabled_at: Moment | None
+
+
+ApiShown = msgspec.defstruct(
+    "ApiShown",
+    [(field.name, _shown_type(field)) for field in API_FIELDS.values()],
+    bases=(ApiState,),
+    namespace={"__doc__": "An API: everything about it but its secrets."},
+    frozen=True,
+)
+
+ApiRead = msgspec.defstruct(
+    "ApiRead",
+    [("record", ApiShown), ("secrets", list[SecretShown])],
+    namespace={
+        "__doc__": "An API and its secrets for introspection, without the secrets themselves."
+    },
+    frozen=True,
+)
+
+_Items: Any = list[ApiShown]  # type: ignore[valid-type]
+ApiList = msgspec.defstruct(
+    "ApiList",
+    [("items", _Items), ("next", str | None)],
+    namespace={"__doc__": "APIs by identifier."},
+    frozen=True,
+)
+
+ApiWanted = msgspec.defstruct(
+    "ApiWanted",
+    [_wanted(field) for field in API_FIELDS.values()],
+    namespace={
+        "__doc__": "An API to be declared. Without a lifetime its tokens live as long as others."
+    },
+    frozen=True,
+    forbid_unknown_fields=True,
+)
+
+ApiChange = msgspec.defstruct(
+    "ApiChange",
+    [
+        (field.name, _type_of(field) | UnsetType, UNSET)
+        for field in API_FIELDS.values()
+        if not field.rule.is_fixed
+    ],
+    namespace={"__doc__": "Changes of an API; omitted fields stay as they are."},
+    frozen=True,
+    forbid_unknown_fields=True,
+)
+
+
+def shown(api: Api) -> msgspec.Struct:
+    """Return the API as interfaces show it, an `ApiShown`."""
+    state = {
+        "api_id": api.id,
+        "created_at": api.created_at,
+        "changed_at": api.changed_at,
+        "disabled_at": api.disabled_at,
+    }
+    return ApiShown(**state, **{name: _plain(getattr(api, name), name) for name in API_FIELDS})
+
+
+def _plain(value: object, name: str) -> object:
+    """Return a value as members have it; a list without an end is `any`."""
+    match value:
+        case tuple():
+            return list(cast("tuple[str, ...]", value))
+        case frozenset():
+            return sorted(cast("frozenset[str]", value))
+        case Mapping():
+            return dict(cast("Mapping[str, str]", value))
+        case None if API_FIELDS[name].type == frozenset[str] | None:
+            return [ANY]
+        case _:
+            return value
+
+
+def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
+    """Return the secrets of the API's credential."""
+    secrets = () if credential is None else credential.secrets
+    return [SecretShown(each.id, each.expires_at, each.is_live(now)) for each in secrets]
+
+
+def changed_metadata(before: ApiMetadata, change: object) -> ApiMetadata:
+    """Return `before` with the values of an `ApiWanted` or an `ApiChange`."""
+    body = cast("msgspec.Struct", change)
+    given = {name: getattr(body, name) for name in body.__struct_fields__}
+    values = {name: _declared(each, name) for name, each in given.items() if each is not UNSET}
+    return replace(before, **values)
+
+
+def _declared(value: object, name: str) -> Any:
+    if not isinstance(value, list):
+        return value
+    texts = cast("list[str]", value)
+    if API_FIELDS[name].type == frozenset[str] | None:
+        return None if ANY in texts else frozenset(texts)
+    return tuple(texts)
+
 
 ONE = "/apis/{api_id}"
 _OPTIONS = tuple(
@@ -72,16 +227,27 @@ _QUERY = (
 )
 
 
+def registrar_of(services: Services, channel: str) -> ApiRegistrar:
+    """Return the registrar of APIs for changes through this channel."""
+    settings, own = services.settings, services.claims.default
+    return ApiRegistrar(
+        own_identifiers=(settings.audience, settings.authorization.url),
+        own_scopes=frozenset((*own.scopes, *own.machine_scopes, *CLIENT_SCOPE)),
+        algorithms=settings.tokens.signing_algorithms,
+        credentials=services.registrar(channel),
+    )
+
+
 def registrar(call: Call) -> ApiRegistrar:
-    """Return the keeper of APIs for changes by this actor."""
-    return call.services.api_registrar("cli" if isinstance(call.actor, CommandLine) else "admin")
+    """Return the registrar of APIs for changes by this actor."""
+    return registrar_of(call.services, "cli" if isinstance(call.actor, CommandLine) else "admin")
 
 
 def list_apis(tx: Transaction, call: Call) -> Result:
     """List APIs by identifier, or in another order."""
     limit, after = limit_of(call.query), call.query.get("cursor", "")
     order = ListOrder(call.query["sort"]) if "sort" in call.query else None
-    ids = tx.api_search.page(after, limit + 1, call.query.get("q", ""), order)
+    ids = ApiSearch(tx.db).page(after, limit + 1, call.query.get("q", ""), order)
     found = [api for api_id in ids[:limit] if (api := tx.apis.find(api_id)) is not None]
     # As the list is sorted: with its slash it comes after others that belong behind it.
     last = (found[-1].id if order else canonical(found[-1].identifier)) if found else ""

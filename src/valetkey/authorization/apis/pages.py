@@ -1,40 +1,66 @@
-"""/admin/apis: list APIs by identifier, and declare one."""
+"""/admin/apis: list APIs, declare, show, change and protect one, and the operations on it."""
 
+import json
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from types import MappingProxyType
 from typing import ClassVar
-from urllib.parse import quote
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.api import API_FIELDS
-from valetkey.authorization.operations.api_records import (
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.developer.presets import ConfigurationFile, fill
+from valetkey.authorization.apis.operations import (
     ANY,
+    CHANGE_API,
+    DECLARE_API,
+    DELETE_API,
+    LIST_APIS,
+    ONE,
     ApiList,
     ApiShown,
     ApiWanted,
+    no_such_api,
+    shown,
 )
-from valetkey.authorization.operations.apis import DECLARE_API, LIST_APIS, ONE
+from valetkey.authorization.apis.operations import APIS as OPERATIONS
+from valetkey.authorization.apis.storage import ApiSearch
+from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.register.api import API_FIELDS, Api
+from valetkey.authorization.model.register.client import AccessTokenFormat, ClientSecret
+from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.operation import Services, call_of, value_of
+from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
     actor_of,
     administrator,
+    page_not_found,
 )
-from valetkey.authorization.site.admin.confirm import Buttons
-from valetkey.authorization.site.admin.input_fields import Choices, Words, in_lines
+from valetkey.authorization.site.admin.api_roles import api_address
+from valetkey.authorization.site.admin.clients.client import (
+    ClientSecretLine,
+    secret_lines,
+    secret_page,
+)
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmed,
+    Impact,
+    Offer,
+    Subject,
+    confirmation,
+)
+from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text, in_lines
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.admin.saved_filters import (
-    NOTHING_SAVED,
-    SavedPart,
-    saved_part,
-)
-from valetkey.authorization.site.admin.selected import SelectedEntry, Selection
-from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.saved_filters import NOTHING_SAVED, SavedPart, saved_part
+from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPages, Selection
+from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import (
     ONE_PAGE,
     TIME,
@@ -45,9 +71,12 @@ from valetkey.authorization.site.paging import (
     sort_headings,
 )
 from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
+from valetkey.authorization.storage.register.apis import ApiUsage
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
+from valetkey.web.form import Form
 
 APIS = ADDRESSES["admin_apis"]
 NEW = "/admin/apis/new"
@@ -92,7 +121,7 @@ class ApiRow(Struct, frozen=True):
 class ApisPage(Struct, frozen=True):
     """A page of the list of APIs; the form uses GET with `q`."""
 
-    template: ClassVar[str] = "admin/apis/apis.html"
+    template: ClassVar[str] = "apis/apis.html"
 
     action: str
     text: str
@@ -154,7 +183,7 @@ class Apis(Struct, frozen=True):
         found = asdict(await value_of(call, ApiList))
         count, saved = await self.services.store.scan(
             lambda tx: (
-                tx.api_search.count(text, MOST_COUNTED + 1),
+                ApiSearch(tx.db).count(text, MOST_COUNTED + 1),
                 saved_part(tx, request, "apis", said),
             )
         )
@@ -179,12 +208,6 @@ class Apis(Struct, frozen=True):
 
     async def _made(self, _request: AdminRequest, made: Struct) -> Outcome:
         return SeeOther(f"{api_address(asdict(made)['api_id'])}?done=new")
-
-
-def api_address(api_id: str, act: str = "") -> str:
-    """Return the URL of the page about an API, or about one operation on it."""
-    place = f"{APIS}/{quote(api_id, safe='')}"
-    return f"{place}/{act}" if act else place
 
 
 def row_of(api: Struct, now: Instant) -> ApiRow:
@@ -216,7 +239,319 @@ SELECTED_APIS = Selection(
     _TITLE,
     "api",
     "api_id",
-    Buttons.below(ONE, ("disable", "enable", "delete")),
+    Buttons.below(ONE, ("disable", "enable", "delete"), of=OPERATIONS),
     _selected,
 )
 """What is offered for several APIs at once."""
+
+
+API = "/admin/apis/{api_id}"
+EDIT = "/admin/apis/{api_id}/edit"
+ACT = "/admin/apis/{api_id}/{act}"
+
+_BUTTONS = Buttons.below(ONE, of=OPERATIONS)
+_DONE = {
+    "new": translatable("The API is created. Issue a secret if it introspects tokens."),
+    "edit": translatable("The API is changed."),
+}
+_CHANGE_WORDS = {name: words for name, words in API_WORDS.items() if name != "identifier"}
+_SHOWN_APART = frozenset(
+    (
+        *("identifier", "name", "scopes", "machine_scopes", "shares_scopes", "roles"),
+        *("clients", "required_groups", "access_token_lifetime"),
+    )
+)
+"""The fields that the template presents; others are shown as their label and value."""
+
+_IN_A_DAY = "86400"
+_LONGEST_ID = 100
+_BAD_REQUEST = 400
+
+
+class ApiPage(Struct, frozen=True):
+    """The declaration of an API, without its secrets."""
+
+    template: ClassVar[str] = "apis/api.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    api: Api
+    #: Label and value of the fields that have no presentation of their own.
+    facts: tuple[tuple[str, str], ...]
+    #: True if every client may ask for it.
+    open: bool
+    since: When
+    changed: When
+    disabled_since: When | None
+    apps: int
+    authorizations: int
+    secrets: tuple[ClientSecretLine, ...]
+    ways: tuple[Offer, ...]
+    #: "" where the role may not.
+    edit_url: str
+    protect_url: str
+    #: The operation that was just run; "" for none.
+    done: str = ""
+
+
+class _ApiState(Struct, frozen=True):
+    api: Api
+    secrets: Sequence[ClientSecret]
+    reach: ApiUsage
+
+
+class ApiPages(Struct, frozen=True):
+    """Show one API, its form, and the operations on it."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """One API, its form, and the confirmation before an operation."""
+        return (
+            Page(API, administrator(), self.show),
+            InputForm(
+                EDIT,
+                administrator(Permission.CLIENTS),
+                actor_of,
+                self.services,
+                CHANGE_API,
+                ApiShown,
+                _CHANGE_WORDS,
+                translatable("Edit API"),
+                self._edited,
+                self._changed,
+                opaque=LINES,
+                choices=API_CHOICES,
+                groups=API_GROUPS,
+            ).page(),
+            confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Show the API without its secrets."""
+        done = _BUTTONS.done(request.query.get("done"), _DONE)
+        return Show(_page(await self._look(request), request, done))
+
+    async def _edited(self, request: AdminRequest) -> FormSubject:
+        api = (await self._look(request)).api
+        record = shown(api)
+        values = {name: as_text(getattr(record, name)) for name in _CHANGE_WORDS}
+        return FormSubject(api_address(api.id), api.name, values, tag_of(record))
+
+    async def _changed(self, _request: AdminRequest, api: Struct) -> Outcome:
+        return SeeOther(f"{api_address(asdict(api)['api_id'])}?done=edit")
+
+    async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
+        if isinstance(result, NewSecret):
+            return await self._issued(request, result)
+        if confirmed.operation is DELETE_API:
+            return SeeOther(f"{APIS}?deleted=1")
+        return SeeOther(f"{api_address(named(request))}?done={confirmed.button.slug}")
+
+    async def _issued(self, request: AdminRequest, made: NewSecret) -> Outcome:
+        seen = await self._look(request)
+        page = secret_page(
+            api_address(seen.api.id),
+            seen.api.name,
+            seen.api.id,
+            made.client_secret,
+            others_end=bool(request.form.get("others_live")) and len(seen.secrets) > 1,
+        )
+        return Show(page)
+
+    async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
+        seen, carries = await self._look(request), confirmed.button.carries
+        facts = [seen.api.identifier]
+        if carries is not None:
+            wanted = form.get(carries[0]) or ""
+            if all(each.id != wanted for each in seen.secrets):
+                raise page_not_found()
+            facts.append(wanted)
+        return Subject(
+            api_address(seen.api.id),
+            seen.api.name,
+            tuple(facts),
+            Impact(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
+            {"others_live": _IN_A_DAY},
+        )
+
+    async def _look(self, request: AdminRequest) -> _ApiState:
+        api_id, actor, now = named(request), request.actor, request.now
+
+        def read_state(tx: Transaction) -> _ApiState:
+            require(tx, actor, Permission.READ)
+            api = tx.apis.find(api_id)
+            if api is None:
+                raise no_such_api()
+            credential = tx.clients.find(api.id)
+            secrets = () if credential is None else credential.live_secrets(now)
+            return _ApiState(api, secrets, tx.apis.usage_of(api.id, now))
+
+        return await self.services.store.scan(read_state)
+
+
+def named(request: AdminRequest) -> str:
+    """Return the API id in the path. Raises Refused if no API can have it."""
+    name = request.arguments["api_id"]
+    if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
+        raise no_such_api()
+    return name
+
+
+def _page(seen: _ApiState, request: AdminRequest, done: str) -> ApiPage:
+    api, now = seen.api, request.now
+    may = request.permissions.allow(Permission.CLIENTS)
+    end_url = api_address(api.id, "end-secret") if may else ""
+    return ApiPage(
+        api=api,
+        facts=tuple(
+            (field.rule.label, text)
+            for name, field in API_FIELDS.items()
+            if name not in _SHOWN_APART and (text := as_text(getattr(api, name)))
+        ),
+        open=api.clients is None,
+        since=When(api.created_at, now),
+        changed=When(api.changed_at, now),
+        disabled_since=None if api.disabled_at is None else When(api.disabled_at, now),
+        apps=seen.reach.apps,
+        authorizations=seen.reach.authorizations,
+        secrets=secret_lines(seen.secrets, end_url, now),
+        ways=_BUTTONS.offers(api, request.permissions, api_address(api.id)),
+        edit_url=api_address(api.id, "edit") if may else "",
+        protect_url=api_address(api.id, "protect"),
+        done=done,
+    )
+
+
+PROTECT = f"{API}/protect"
+
+
+class Framework(Struct, frozen=True):
+    """Code for one framework that accepts only tokens for the API.
+
+    `install` and `run` are commands or, for Maven, a dependency. Only tokens of the formats and
+    algorithms listed are verified; with `secret`, the environment variable API_SECRET is needed.
+    """
+
+    label: str
+    install: str
+    run: str
+    files: Mapping[str, str]
+    secret: bool = False
+    formats: tuple[AccessTokenFormat, ...] = tuple(AccessTokenFormat)
+    algorithms: tuple[Algorithm, ...] = tuple(Algorithm)
+
+    def verifies(self, api: Api) -> bool:
+        """Return whether the code verifies tokens of this API."""
+        return api.access_token_format in self.formats and (
+            api.signing_algorithm in self.algorithms
+        )
+
+    def code(self, api: Api, issuer: str) -> tuple[ConfigurationFile, ...]:
+        """Return the files for this API. They require its first scope, if it declares any.
+
+        Values are filled into double-quoted strings; a line with `{scope}` is left out without one.
+        """
+        scope = next(iter((*api.scopes, *api.machine_scopes)), "")
+        places = {
+            "issuer": _inside(issuer),
+            "identifier": _inside(api.identifier),
+            "api_id": _inside(api.id),
+            "algorithm": api.signing_algorithm.value,
+            "scope": _inside(scope),
+            "scopes": json.dumps(scope) if scope else "",
+        }
+        return tuple(
+            ConfigurationFile(name, fill(_lines(text, scope).lstrip("\n"), places))
+            for name, text in self.files.items()
+        )
+
+
+def _inside(value: str) -> str:
+    return json.dumps(value)[1:-1]
+
+
+def _lines(text: str, scope: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if scope or "{scope}" not in line)
+
+
+def _read() -> Mapping[str, Framework]:
+    folder = files("valetkey.authorization.apis").joinpath("frameworks")
+    texts = {name: folder.joinpath(f"{name}.toml").read_text() for name in _ORDER}
+    return MappingProxyType(
+        {name: msgspec.convert(tomllib.loads(text), Framework) for name, text in texts.items()}
+    )
+
+
+_ORDER = ("fastapi", "flask", "django", "express", "spring", "go", "nginx")
+
+FRAMEWORKS: Mapping[str, Framework] = _read()
+"""Every framework by its name, in the order in which they are shown."""
+
+
+class ProtectPage(Struct, frozen=True):
+    """The code for one framework. `tabs` has the address and label of each, and which is shown."""
+
+    template: ClassVar[str] = "apis/protect.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    name: str
+    back: str
+    tabs: tuple[tuple[str, str, bool], ...]
+    framework: Framework
+    files: tuple[ConfigurationFile, ...]
+    #: Frameworks whose code does not verify tokens of this API.
+    others: tuple[str, ...] = ()
+
+
+class ProtectApi(Struct, frozen=True):
+    """Show the code that protects an API."""
+
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """Return the page of this feature."""
+        title = translatable("Protect this API")
+        return (Page(PROTECT, administrator(), self.show, title=title),)
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Show the code for the framework `in`, or for the first one."""
+        api_id, actor = named(request), request.actor
+
+        def read_state(tx: Transaction) -> Api | None:
+            require(tx, actor, Permission.READ)
+            return tx.apis.find(api_id)
+
+        api = await self.services.store.read(read_state)
+        if api is None:
+            raise no_such_api()
+        return Show(
+            protect_page(api, self.services.settings.authorization.url, request.query.get("in"))
+        )
+
+
+def protect_page(api: Api, issuer: str, asked: str | None) -> ProtectPage:
+    """Return the page for the requested framework, or for the first that fits."""
+    fitting = {name: each for name, each in FRAMEWORKS.items() if each.verifies(api)}
+    chosen = asked if asked in fitting else next(iter(fitting))
+    place = api_address(api.id, "protect")
+    return ProtectPage(
+        name=api.name,
+        back=api_address(api.id),
+        tabs=tuple(
+            (f"{place}?in={name}", each.label, name == chosen) for name, each in fitting.items()
+        ),
+        framework=fitting[chosen],
+        files=fitting[chosen].code(api, issuer),
+        others=tuple(each.label for name, each in FRAMEWORKS.items() if name not in fitting),
+    )
+
+
+def console_pages(services: Services) -> tuple[AnyPage, ...]:
+    """Return the pages about declared APIs."""
+    return (
+        *Apis(services).pages(),
+        *ProtectApi(services).pages(),
+        *SelectedPages(services, SELECTED_APIS).pages(),
+        *ApiPages(services).pages(),
+    )

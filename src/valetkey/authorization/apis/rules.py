@@ -9,20 +9,12 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import end_all_of_api
 from valetkey.authorization.actions.clients import Faults, Registrar
-from valetkey.authorization.model.account.scim import Group
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import (
     ApiChanged,
     ApiDisabled,
     ApiEnabled,
     ApiRegistered,
     ApiRemoved,
-)
-from valetkey.authorization.model.event.groups import (
-    ApiRoleAssigned,
-    ApiRoleWithdrawn,
-    GroupApiRoleAssigned,
-    GroupApiRoleWithdrawn,
 )
 from valetkey.authorization.model.register.api import (
     API_FIELDS,
@@ -41,7 +33,6 @@ from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.url import canonical
 
@@ -211,51 +202,3 @@ def _credential(api: Api) -> Client:
         name=api.name,
         description=f"Introspects tokens for {api.identifier}",
     )
-
-
-def assign(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
-    """Assign the role to a user. False if they have it.
-
-    Raises Refused if the API does not declare it.
-    """
-    require_role(api, role)
-    if not tx.api_roles.assign(user.uid, api.id, role):
-        return False
-    tx.events.add(ApiRoleAssigned(user.uid, api.id, role), now)
-    return True
-
-
-def withdraw(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
-    """Remove the role from a user, declared or not. False unless it was assigned to the user."""
-    if not tx.api_roles.withdraw(user.uid, api.id, role):
-        return False
-    tx.events.add(ApiRoleWithdrawn(user.uid, api.id, role), now)
-    return True
-
-
-def assign_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
-    """Assign the role to a group, its members and its subgroups. False if the group has it.
-
-    Raises Refused if the API does not declare it.
-    """
-    require_role(api, role)
-    if not tx.api_roles.assign_group(group, api.id, role):
-        return False
-    tx.events.add(GroupApiRoleAssigned(group.name, api.id, role), now)
-    return True
-
-
-def withdraw_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
-    """Remove the role from a group. False if the group does not have it."""
-    if not tx.api_roles.withdraw_group(group, api.id, role):
-        return False
-    tx.events.add(GroupApiRoleWithdrawn(group.name, api.id, role), now)
-    return True
-
-
-def require_role(api: Api, role: str) -> None:
-    """Raise Refused (not found) if the API does not declare the role."""
-    if role not in api.roles:
-        raise Refused.because(
-            ErrorCode.NOT_FOUND, "the API declares no such role", "api.role.unknown"
-        )

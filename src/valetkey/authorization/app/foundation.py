@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.roles import Roles
-from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.developer.portal import CHANNEL as PORTAL_CHANNEL
 from valetkey.authorization.actions.developer.portal import Portal
@@ -151,15 +150,6 @@ class Foundation(Struct, frozen=True):
             channel,
         )
 
-    def api_registrar(self, channel: str) -> ApiRegistrar:
-        """Return the registrar of APIs for changes through this channel."""
-        return ApiRegistrar(
-            own_identifiers=(self.settings.audience, self.issuer),
-            own_scopes=frozenset(self.scopes) | frozenset(CLIENT_SCOPE),
-            algorithms=self.settings.tokens.signing_algorithms,
-            credentials=self.registrar(channel),
-        )
-
     @property
     def shared_secrets(self) -> SharedSecrets:
         """The secrets of clients that sign with them."""
@@ -238,7 +228,6 @@ class Foundation(Struct, frozen=True):
             self.keys,
             self.token_claims(),
             self.registrar,
-            self.api_registrar,
             Sectors(self.outgoing),
             self.accounts(),
             self.removal,

@@ -48,10 +48,7 @@ from valetkey.authorization.site.account.security.passkeys import PasskeyPages
 from valetkey.authorization.site.account.security.password import Password
 from valetkey.authorization.site.account.security.required_factor import RequiredFactor
 from valetkey.authorization.site.account.sessions import SessionPages
-from valetkey.authorization.site.admin.apis.api import ApiPages
-from valetkey.authorization.site.admin.apis.apis import SELECTED_APIS, Apis
-from valetkey.authorization.site.admin.apis.protect import ProtectApi
-from valetkey.authorization.site.admin.apis.roles import ApiRoleForms
+from valetkey.authorization.site.admin.api_roles import ApiRoleForms
 from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import (
     SELECTED_APPS,
@@ -353,10 +350,6 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *SelectedPages(services, SELECTED_APPS).pages(),
         *ClientForms(services).pages(),
         *ClientPages(services, links).pages(),
-        *Apis(services).pages(),
-        *ProtectApi(services).pages(),
-        *SelectedPages(services, SELECTED_APIS).pages(),
-        *ApiPages(services).pages(),
         *Registration(services).pages(),
         *EventPages(services).pages(),
         *SavedFilterForms(services.store).pages(),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.apis import (
+from valetkey.authorization.actions.api_roles import (
     assign,
     assign_group,
     require_role,

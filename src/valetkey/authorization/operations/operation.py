@@ -18,7 +18,6 @@ from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.roles import Roles, user_to_change
-from valetkey.authorization.actions.apis import ApiRegistrar
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
@@ -94,7 +93,6 @@ class Services(Struct, frozen=True):
     keys: SigningKeyRing
     claims: TokenClaims
     registrar: Callable[[str], Registrar]
-    api_registrar: Callable[[str], ApiRegistrar]
     sectors: Sectors
     accounts: Accounts
     removal: Removal

@@ -7,7 +7,6 @@ from valetkey.authorization.operations.accounts.imports import IMPORTS
 from valetkey.authorization.operations.accounts.providers import PROVIDERS
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.api_roles import API_ROLES
-from valetkey.authorization.operations.apis import APIS
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
 from valetkey.authorization.operations.client_state import CLIENT_STATE
 from valetkey.authorization.operations.clients import CLIENTS
@@ -25,7 +24,7 @@ from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 CORE: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
-    "apis": (*APIS, *API_ROLES),
+    "apis": API_ROLES,
     "providers": PROVIDERS,
     "server": (*SERVER, *SETTINGS, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),

@@ -10,8 +10,6 @@ from msgspec import Struct, field
 from valetkey.authorization.model.account.user import Attribute
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy, Event
 from valetkey.authorization.model.register.claim import ExtraClaim
-from valetkey.authorization.storage.administration.api_roles import ApiRoles
-from valetkey.authorization.storage.administration.api_search import ApiSearch
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
 from valetkey.authorization.storage.administration.audit_chain import AuditChain, AuditExports
 from valetkey.authorization.storage.administration.client_search import ClientSearch
@@ -45,7 +43,7 @@ from valetkey.authorization.storage.records import (
     RequestOrigin,
     count,
 )
-from valetkey.authorization.storage.register.apis import Apis
+from valetkey.authorization.storage.register.apis import ApiRoles, Apis
 from valetkey.authorization.storage.register.applied import Applied
 from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.register.connected import Connected
@@ -160,7 +158,6 @@ class Transaction(Struct, frozen=True):
     providers = _store(StoredProviders)
     api_tokens = _store(ApiTokens)
     client_search = _store(ClientSearch)
-    api_search = _store(ApiSearch)
     audit_chain = _store(AuditChain)
     audit_exports = _store(AuditExports)
     event_search = _store(EventSearch)

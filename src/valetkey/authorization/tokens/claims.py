@@ -26,7 +26,7 @@ from valetkey.authorization.protocol.claims import (
     GROUPS,
     ROLES,
 )
-from valetkey.authorization.storage.administration.api_roles import Memberships
+from valetkey.authorization.storage.register.apis import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims_file import ClaimsFile

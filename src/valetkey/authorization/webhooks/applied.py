@@ -68,7 +68,7 @@ def _apply(
 
 
 def _switch(
-    tx: Transaction, webhook_id: str, pruned_at: Instant | None, now: Instant
+    _services: Services, tx: Transaction, webhook_id: str, pruned_at: Instant | None, now: Instant
 ) -> str | None:
     """Disable an enabled webhook, or enable one that pruning disabled at this time.
 

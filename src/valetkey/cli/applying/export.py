@@ -7,8 +7,6 @@ themselves.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from msgspec.structs import asdict
-
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.scim import Group
@@ -47,7 +45,6 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     for kind in DECLARED_KINDS:
         if kind.before_users:
             yield from ((kind.table, each) for each in kind.exported(tx))
-    yield from (("apis", _api(each)) for each in apis)
     if users:
         declared = tx.attributes()
         kept = (each for each in every_user(tx) if not tx.account_removals.is_done(each.uid))
@@ -63,16 +60,6 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     for kind in DECLARED_KINDS:
         if not kind.before_users:
             yield from ((kind.table, each) for each in kind.exported(tx))
-
-
-def _api(api: Api) -> Table:
-    declared = asdict(api.metadata)
-    return {
-        **declared,
-        "access_token_lifetime": _duration(api.access_token_lifetime),
-        "clients": "any" if api.clients is None else sorted(api.clients),
-        **_disabled(api.disabled_at),
-    }
 
 
 def _user(user: User, declared: Sequence[Attribute]) -> Table:

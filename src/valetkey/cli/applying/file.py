@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from enum import StrEnum
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import cast
@@ -18,24 +16,19 @@ from valetkey.authorization.applying import (
     Reader,
     read_boolean,
     read_json,
+    read_lifetime,
     read_table,
     read_text,
     read_texts,
 )
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, fold
-from valetkey.authorization.model.register.api import API_FIELDS
-from valetkey.authorization.model.register.client import AccessTokenFormat
 from valetkey.authorization.model.register.fields import Editor, FieldType
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
-from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.moment import Lifetime, parse_lifetime
-from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.url import canonical
 
 MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
@@ -46,7 +39,6 @@ class DeclaredObjects(Struct, frozen=True):
 
     users: tuple[DeclaredEntry, ...]
     clients: tuple[DeclaredEntry, ...]
-    apis: tuple[DeclaredEntry, ...] = ()
     groups: tuple[DeclaredEntry, ...] = ()
     roles: tuple[DeclaredEntry, ...] = ()
     name: str = ""
@@ -62,7 +54,7 @@ def read_site(path: Path) -> DeclaredObjects:
     """
     document = read_toml(path, MEGABYTES)
     known = (
-        *("users", "groups", "clients", "apis", "roles"),
+        *("users", "groups", "clients", "roles"),
         *(each.table for each in DECLARED_KINDS),
     )
     problems = [
@@ -76,25 +68,22 @@ def read_site(path: Path) -> DeclaredObjects:
         problems.append(Problem("name", f"{quoted(name)} is not valid", right))
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
-    apis = tuple(_wanted("apis", document, _API, "", problems))
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
     roles = tuple(_wanted("roles", document, _ROLE, "", problems))
     of_features = {
         each.name: tuple(_wanted(each.table, document, each.readers, each.secret_key, problems))
         for each in DECLARED_KINDS
     }
-    problems += _repeated(apis, "identifier", canonical)
     problems += _repeated(groups, "name", str)
     problems += _lacking(groups, "name", "…")
     for key in ("api", "role"):
         problems += _lacking(roles, key, "…")
-    problems += _lacking(apis, "identifier", "https://…")
     problems += _repeated(users, "username", fold)
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
     problems += _lacking(users, "username", "…")
     for each in DECLARED_KINDS:
-        problems += _repeated(of_features[each.name], each.key, str)
+        problems += _repeated(of_features[each.name], each.key, each.spelled)
         problems += _lacking(of_features[each.name], each.key, each.example)
     problems += [
         Problem(client.place, "it has no name", 'write name = "…"')
@@ -103,7 +92,7 @@ def read_site(path: Path) -> DeclaredObjects:
     ]
     if problems:
         raise OperatorErrors(str(path), problems)
-    return DeclaredObjects(users, clients, apis, groups, roles, str(name), of_features)
+    return DeclaredObjects(users, clients, groups, roles, str(name), of_features)
 
 
 def holds_secrets(site: DeclaredObjects) -> bool:
@@ -182,13 +171,6 @@ def _number(value: object) -> int:
     return value
 
 
-def _lifetime(value: object) -> int:
-    try:
-        return parse_lifetime(read_text(value))
-    except OperatorError as error:
-        raise InvalidDeclaredValue(error.message) from None
-
-
 def _address(value: object) -> Mapping[str, str]:
     known = Address.__struct_fields__
     if not isinstance(value, dict):
@@ -198,28 +180,6 @@ def _address(value: object) -> Mapping[str, str]:
         if part not in known:
             raise InvalidDeclaredValue(f"its parts are {', '.join(known)}")
     return {part: read_text(each) for part, each in said.items()}
-
-
-def _sentences(value: object) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        raise InvalidDeclaredValue('write a table, such as { "files:read" = "see your files" }')
-    return {name: read_text(said) for name, said in cast("dict[str, object]", value).items()}
-
-
-def _choice(choices: type[StrEnum], value: object) -> StrEnum:
-    text = read_text(value)
-    if text not in set(choices):
-        raise InvalidDeclaredValue(f"one of: {', '.join(choices)}")
-    return choices(text)
-
-
-def _any_or_texts(value: object) -> frozenset[str] | None:
-    if value == "any":
-        return None
-    try:
-        return frozenset(read_texts(value))
-    except InvalidDeclaredValue:
-        raise InvalidDeclaredValue('write "any", or a list of client ids') from None
 
 
 def _keys(value: object) -> str:
@@ -248,21 +208,6 @@ _ROLE: Mapping[str, Reader] = {
     "groups": read_texts,
 }
 
-_READERS: Mapping[object, Reader] = {
-    str: read_text,
-    bool: read_boolean,
-    Lifetime | None: _lifetime,
-    tuple[str, ...]: read_texts,
-    frozenset[str] | None: _any_or_texts,
-    Mapping[str, str]: _sentences,
-    AccessTokenFormat | None: partial(_choice, AccessTokenFormat),
-    Algorithm: partial(_choice, Algorithm),
-}
-_API: Mapping[str, Reader] = {
-    **{name: _READERS[each.type] for name, each in API_FIELDS.items()},
-    "disabled": read_boolean,
-}
-
 _USER: Mapping[str, Reader] = {
     "uid": _number,
     "username": read_text,
@@ -283,7 +228,7 @@ _KINDS: Mapping[FieldType, Reader] = {
     FieldType.GRANT_TYPES: read_texts,
     FieldType.FLAG: read_boolean,
     FieldType.WHOLE: _number,
-    FieldType.LIFETIME: _lifetime,
+    FieldType.LIFETIME: read_lifetime,
     FieldType.KEY_SET: _keys,
 }
 _KEYS = "jwks"

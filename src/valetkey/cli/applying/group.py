@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from valetkey.authorization.actions import groups
-from valetkey.authorization.actions.apis import assign, assign_group
+from valetkey.authorization.actions.api_roles import assign, assign_group
 from valetkey.authorization.applying import (
     Action,
     Declared,

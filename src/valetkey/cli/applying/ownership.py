@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from valetkey.authorization.actions import groups
-from valetkey.authorization.actions.apis import withdraw, withdraw_group
+from valetkey.authorization.actions.api_roles import withdraw, withdraw_group
 from valetkey.authorization.applying import Action, Declared, DeclaredEntry, InvalidEntry, Step
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.account.user import Uid
@@ -23,12 +23,19 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 
 _OF_FEATURES = {each.name: each for each in DECLARED_KINDS}
-_SWITCHED = tuple(each.name for each in DECLARED_KINDS if each.switch is not None)
+_SWITCHED, _SWITCHED_LATE = (
+    tuple(
+        each.name
+        for each in DECLARED_KINDS
+        if each.switch is not None and each.before_users is is_early
+    )
+    for is_early in (False, True)
+)
 _REMOVED = tuple(each.name for each in reversed(DECLARED_KINDS) if each.remove is not None)
-_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, AppliedKind.API, *_SWITCHED})
+_DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, *_SWITCHED, *_SWITCHED_LATE})
 """Kinds that are disabled, and enabled when the file declares them again. Others are deleted."""
 _DELETED = (AppliedKind.ROLE, AppliedKind.MEMBER, *_REMOVED, AppliedKind.GROUP)
-_ORDER = (*_DELETED, *_SWITCHED, AppliedKind.CLIENT, AppliedKind.API, AppliedKind.USER)
+_ORDER = (*_DELETED, *_SWITCHED, AppliedKind.CLIENT, *_SWITCHED_LATE, AppliedKind.USER)
 """The order in which kinds are pruned. What a feature that was taken out left is kept."""
 
 _Key = tuple[str, str, str]
@@ -131,16 +138,12 @@ class Ownership(Struct, frozen=True):
                 clients = registrar(self.opened)
                 done = (clients.enable if on else clients.disable)(tx, client, now)
                 return client.id if done else None
-            case AppliedKind.API:
-                api = tx.apis.find_to_change(object_id)
-                if api is None or api.disabled_at != pruned_at:
-                    return None
-                apis = self.opened.foundation.api_registrar("cli")
-                done = (apis.enable if on else apis.disable)(tx, api, now)
-                return api.identifier if done else None
             case _:
                 switch = _OF_FEATURES[kind].switch
-                return None if switch is None else switch(tx, object_id, pruned_at, now)
+                if switch is None:
+                    return None
+                services = self.opened.foundation.services
+                return switch(services, tx, object_id, pruned_at, now)
 
     def _role(self, each: AppliedObject) -> Step | None:
         tx, now = self.tx, self.opened.now

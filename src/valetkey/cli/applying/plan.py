@@ -26,7 +26,7 @@ from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying import api, client, group, user
+from valetkey.cli.applying import client, group, user
 from valetkey.cli.applying.file import DeclaredObjects
 from valetkey.cli.applying.ownership import Ownership, affected_users, ownership
 from valetkey.cli.register.services import accounts, registrar
@@ -44,7 +44,6 @@ class Prepared(Struct, frozen=True):
     source: Path
     users: tuple[user.WantedUser, ...]
     clients: tuple[client.WantedClient, ...]
-    apis: tuple[api.WantedApi, ...]
     groups: tuple[tuple[DeclaredEntry, str], ...]
     """Each group with the id to use if it is new."""
     of_features: tuple[
@@ -99,7 +98,6 @@ async def prepare(
         raise OperatorErrors(str(source), problems)
     clients = tuple(client.prepared(opened, wanted) for wanted in site.clients)
     random = opened.runtime.random
-    apis = tuple(api.WantedApi(wanted, fresh_id("api", random)) for wanted in site.apis)
     groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
     of_features = tuple(
         (kind, wanted, kind.prepare(opened.foundation.services, wanted))
@@ -107,7 +105,7 @@ async def prepare(
         for wanted in site.of_features[kind.name]
     )
     return Prepared(
-        source, tuple(users), clients, apis, groups, of_features, site, adopts=adopts, prunes=prunes
+        source, tuple(users), clients, groups, of_features, site, adopts=adopts, prunes=prunes
     )
 
 
@@ -169,7 +167,7 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
     site = prepared.site
-    if site.name or any((site.apis, site.groups, site.clients, site.roles)):
+    if site.name or any((site.groups, site.clients, site.roles)):
         tx.apis.hold_all()
     owner = ownership(tx, opened, site.name)
     owned = {each.kind for each in owner.owned.values()}
@@ -177,7 +175,7 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
         if site.of_features[kind.name] or kind.name in owned:
             kind.hold(tx)
     _hold_users(tx, prepared, owner)
-    keeper, now = opened.foundation.api_registrar("cli"), opened.now
+    now = opened.now
     early, late = (
         [
             (wanted, partial(apply_object, tx, now))
@@ -188,7 +186,6 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
     )
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
         *early,
-        *((x.wanted, partial(api.apply_api, tx, keeper, x, now)) for x in prepared.apis),
         *((x.wanted, partial(user.apply_user, tx, users, x, now)) for x in prepared.users),
         *((x, partial(group.apply_group, tx, x, fresh, now)) for x, fresh in prepared.groups),
         *((x.wanted, partial(client.apply_client, tx, clients, x, now)) for x in prepared.clients),

@@ -4,23 +4,24 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import HEADINGS
 from valetkey.authorization.actions.admin.permissions import permissions_of
+from valetkey.authorization.apis.operations import ApiChange, ApiWanted, shown
+from valetkey.authorization.apis.pages import (
+    API_CHOICES,
+    API_GROUPS,
+    API_WORDS,
+    FRAMEWORKS,
+    SELECTED_APIS,
+    ApiPage,
+    ApisPage,
+    protect_page,
+    row_of,
+)
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.operations.api_records import ApiChange, ApiWanted, shown
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.site.admin.apis.api import ApiPage
-from valetkey.authorization.site.admin.apis.apis import (
-    API_CHOICES,
-    API_GROUPS,
-    API_WORDS,
-    SELECTED_APIS,
-    ApisPage,
-    row_of,
-)
-from valetkey.authorization.site.admin.apis.protect import FRAMEWORKS, protect_page
 from valetkey.authorization.site.admin.clients.client import ClientSecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.input_fields import input_fields

@@ -9,7 +9,7 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP
 from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
-from valetkey.authorization.site.admin.apis.roles import NO_ROLES, RoleLine, RolesPart
+from valetkey.authorization.site.admin.api_roles import NO_ROLES, RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Impact, Offer
 from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
 from valetkey.authorization.site.admin.groups.groups import (

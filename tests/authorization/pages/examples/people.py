@@ -19,7 +19,7 @@ from valetkey.authorization.model.event.users import RoleChanged
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.users import USERS
-from valetkey.authorization.site.admin.apis.roles import RoleLine, RolesPart
+from valetkey.authorization.site.admin.api_roles import RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.events.lines import ActorShown, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link, group_link

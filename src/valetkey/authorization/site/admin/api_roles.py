@@ -6,6 +6,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.account.user import uid_of
 from valetkey.authorization.operations.api_roles import (
     ASSIGN_GROUP_ROLE,
@@ -19,11 +20,10 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.apis.apis import api_address
 from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther
-from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.register.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 
 MOST_SHOWN = 500
@@ -50,6 +50,12 @@ class RolesPart(Struct, frozen=True):
 
 
 NO_ROLES = RolesPart((), (), "")
+
+
+def api_address(api_id: str, act: str = "") -> str:
+    """Return the URL of the page about an API, or about one operation on it."""
+    place = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
+    return f"{place}/{act}" if act else place
 
 
 def declared_roles(tx: Transaction) -> Sequence[ApiWithRoles]:

@@ -17,7 +17,6 @@ class AppliedKind(StrEnum):
     MEMBER = "member"
     GROUP = "group"
     CLIENT = "client"
-    API = "api"
     USER = "user"
 
 

@@ -20,11 +20,11 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.admin.apis.apis import api_address
-from valetkey.authorization.site.admin.apis.roles import (
+from valetkey.authorization.site.admin.api_roles import (
     MOST_SHOWN,
     NO_ROLES,
     RolesPart,
+    api_address,
     declared_roles,
     roles_part,
 )
@@ -47,7 +47,7 @@ from valetkey.authorization.site.admin.groups.groups import (
 from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
-from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.register.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

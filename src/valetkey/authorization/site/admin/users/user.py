@@ -26,7 +26,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.apis.roles import (
+from valetkey.authorization.site.admin.api_roles import (
     MOST_SHOWN,
     NO_ROLES,
     RolesPart,
@@ -52,7 +52,7 @@ from valetkey.authorization.site.admin.users.users import (
     user_address,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.storage.administration.api_roles import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.register.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes

@@ -1,0 +1,1 @@
+"""APIs beyond the first: declared, changed, disabled, and their credentials."""
