@@ -133,7 +133,7 @@ def api_field(servers, grace):
     return {
         "command": made[name] == text,
         "storage": getattr(stored, name) == text,
-        "export": read_site(file).apis[0].given[name] == text,
+        "export": read_site(file).of_features["api"][0].given[name] == text,
         "admin API": all(name in each["properties"] for each in schemas),
         "console": "Contact" in page.text and text in page.text,
         "form": f'name="{name}"' in form.body and text in form.body,
