@@ -44,6 +44,12 @@ _REFUSING = (
     "authorization/site",
     "authorization/protocol/csrf.py",
     "web/router.py",
+    # Those of features, each a file or a folder.
+    *(
+        pages.relative_to(SOURCE).as_posix()
+        for pages in sorted(SOURCE.glob("authorization/*/pages*"))
+        if pages.parent.joinpath("feature.py").exists()
+    ),
 )
 _NEVER = datetime(2026, 1, 1, tzinfo=UTC)
 

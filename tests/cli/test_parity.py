@@ -10,6 +10,7 @@ from valetkey.authorization.claims.pages import console_pages as claim_pages
 from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL
+from valetkey.authorization.providers.pages import console as provider_console
 from valetkey.authorization.signals.pages import SignalStreamPages
 from valetkey.authorization.site.admin import api_roles
 from valetkey.authorization.site.admin.clients import client, clients, edit
@@ -17,8 +18,6 @@ from valetkey.authorization.site.admin.events import events
 from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import (
     keys,
-    provider_form,
-    providers,
     registration,
     scim,
     setting_form,
@@ -148,8 +147,7 @@ def _pages() -> set[str]:
         events,
         forms,
         keys,
-        provider_form,
-        providers,
+        provider_console,
         registration,
         roles,
         scim,

@@ -5,7 +5,7 @@ Commands read it, too: it imports no pages, which load templates.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -20,7 +20,9 @@ from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
+from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
+from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
@@ -32,10 +34,14 @@ if TYPE_CHECKING:
         ClientRefusal,
         ClientRequestAuthentication,
     )
+    from valetkey.authorization.site.account.security.overview import SecuritySections
     from valetkey.authorization.site.page import AnyPage
     from valetkey.authorization.site.sign_in.flow import SignInFlow
+    from valetkey.authorization.site.sign_in.sign_in import SignInLinks
     from valetkey.web.exchange import Refuse
     from valetkey.web.router import Route
+
+M = TypeVar("M")
 
 Job = Callable[[], Coroutine[object, object, None]]
 """Runs in the background of every worker until it is cancelled."""
@@ -44,8 +50,20 @@ Reseal = Callable[[str, str, str], str]
 """Seals again what was sealed, in this context; the third is what to call it in a message."""
 
 
+class Memory(Protocol):
+    """What a feature keeps in memory of the database, such as a `Followed`."""
+
+    async def refresh(self, store: Store) -> None:
+        """Read it if something changed."""
+        ...
+
+    async def follow_changes(self, store: Store) -> None:
+        """Follow changes by other processes, for as long as the server runs."""
+        ...
+
+
 class Parts(Struct, frozen=True):
-    """What jobs are built from."""
+    """What a running server has."""
 
     store: Store
     keyring: Keyring
@@ -53,11 +71,21 @@ class Parts(Struct, frozen=True):
     runtime: Runtime
     notices: Notices
     keys: SigningKeyRing
+    memory: tuple[Memory, ...] = ()
+    """What features keep in memory, see `Feature.memory`."""
+
+    def kept(self, kind: type[M]) -> M:
+        """Return what is kept in memory of this kind. Raises LookupError if nothing is."""
+        for kept in self.memory:
+            if isinstance(kept, kind):
+                return kept
+        raise LookupError(f"this server keeps no {kind.__name__}")
 
 
 class Site(Struct, frozen=True):
     """What pages for visitors and users are built from."""
 
+    parts: Parts
     services: Services
     server: "Server"
     flow: "SignInFlow"
@@ -73,6 +101,19 @@ class EndpointParts(Struct, frozen=True):
     """Answers with JSON."""
     refuse_with_page: "Refuse"
     """Answers people."""
+
+
+class NeededServer(Struct, frozen=True):
+    """Another server that this one sends requests to: `valetkey doctor` sends a HEAD request."""
+
+    name: str
+    """What it is called in the finding."""
+    address: str
+    path: str
+    advice: str
+    """What it means that it cannot be reached, and what to do."""
+    guide: str
+    """The page of the documentation, without its ending."""
 
 
 def _no_pages(services: Services) -> "tuple[AnyPage, ...]":
@@ -98,6 +139,21 @@ def _no_endpoints(parts: EndpointParts) -> tuple[()]:
 def _no_metadata(issuer: str) -> Mapping[str, object]:
     del issuer
     return {}
+
+
+def _no_memory(services: Services) -> tuple[()]:
+    del services
+    return ()
+
+
+def _trusts_nobody(parts: Parts) -> Mapping[str, TrustedIssuer]:
+    del parts
+    return {}
+
+
+def _needs_no_server(settings: Settings) -> tuple[NeededServer, ...]:
+    del settings
+    return ()
 
 
 def _no_jobs(parts: Parts) -> tuple[Job, ...]:
@@ -155,6 +211,21 @@ class Feature(Struct, frozen=True):
     """Its pages outside of the areas; each says itself whether it needs a session."""
     account_notices: Callable[[Transaction, User, Instant], Sequence[AccountNotice]] = _no_notices
     """What it tells a user on the overview of the account; a few rows, read at each visit."""
+    account: "Callable[[Site], tuple[AnyPage, ...]]" = _no_site
+    """Its pages of the account area."""
+    sign_in_links: "Callable[[Site], tuple[SignInLinks, ...]]" = _no_site
+    """Other ways to sign in, offered by the sign-in page."""
+    security: "Callable[[Site], tuple[SecuritySections, ...]]" = _no_site
+    """Sections of the page about the security of an account."""
+    memory: Callable[[Services], tuple[Memory, ...]] = _no_memory
+    """What it keeps in memory: read before the server starts, and again after each change.
+
+    Raises OperatorError for settings with which the server cannot start.
+    """
+    trusted_issuers: Callable[[Parts], Mapping[str, TrustedIssuer]] = _trusts_nobody
+    """Servers whose identity assertions are accepted, by issuer."""
+    needed_servers: Callable[[Settings], tuple[NeededServer, ...]] = _needs_no_server
+    """Other servers that it needs; `valetkey doctor` looks whether they respond."""
     endpoints: "Callable[[EndpointParts], tuple[Route, ...]]" = _no_endpoints
     """Its routes for programs."""
     metadata: Callable[[str], Mapping[str, object]] = _no_metadata

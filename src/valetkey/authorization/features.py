@@ -22,6 +22,7 @@ NAMES = (
     "webhooks",
     "signals",
     "device",
+    "providers",
 )
 """The packages of the features, beside this module."""
 

@@ -77,7 +77,7 @@ GUIDES = (
     Guide(f"{_USERS}/import-users", ("user import",)),
     Guide(f"{_USERS}/provision-by-scim", ("scim",), ("scim",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
-    Guide(f"{_USERS}/sign-in-from-elsewhere", ("provider",), ("federation",)),
+    Guide(f"{_USERS}/sign-in-from-elsewhere", (), ("federation",)),
     *(Guide(each.guide, (name,)) for name, each in feature_groups()),
 )
 """The guide with the longest match is used; the setting of the error comes before the command."""

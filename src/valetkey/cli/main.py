@@ -61,7 +61,6 @@ CORE_COMMANDS = (
     ListedCommand("user", "create, change, import and disable users", "Manage", derived=True),
     ListedCommand("group", "manage groups and their members", "Manage", derived=True),
     ListedCommand("settings", "change settings while the servers run", "Manage", derived=True),
-    ListedCommand("provider", "let users sign in with other servers", "Manage", derived=True),
     ListedCommand("owner", "a link that makes you the owner, once", "Manage"),
     ListedCommand("brand", "name, color, logo and links of the pages", "Manage"),
     ListedCommand(

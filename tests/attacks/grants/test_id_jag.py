@@ -26,6 +26,7 @@ from tests.support.operations import run_operation
 from tests.support.wait import CEILING
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
+from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.tokens.identity_assertion import LIFETIME
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -328,7 +329,7 @@ def test_unlinked_account_gets_nothing(chain: Chain) -> None:
     chain.link(chain.rogue.url, "bob-there")
     chain.present(assertion).ok()
     uid = chain.alice(chain.api)
-    chain.api.servers.write(lambda tx: tx.identities.unlink(uid, chain.rogue.url, "bob-there"))
+    chain.api.servers.write(lambda tx: Identities.of(tx).unlink(uid, chain.rogue.url, "bob-there"))
     chain.present(chain.forge({"sub": "bob-there"})).refused(400, "invalid_grant")
 
 

@@ -13,11 +13,11 @@ from tests.cli.site import configure
 from tests.support.harness import ADA, Harness
 from tests.support.visitors import ALICE, BOB
 from tests.support.visitors import run as run_visitors
-from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.app.foundation import SCHEMA, build_foundation
-from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import USUAL_ACTOR
+from valetkey.authorization.providers.rules.connection import ClaimedIdentity
+from valetkey.authorization.providers.rules.identities import FederatedAccounts
 from valetkey.config.load import load
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM

@@ -1,18 +1,16 @@
 """A sign-in provider from its creation to its end, and a changed setting."""
 
 from tests.support.harness import Harness
-from valetkey.authorization.operations.accounts.provider_records import (
-    ProviderChange,
-    ProviderWanted,
-)
-from valetkey.authorization.operations.accounts.providers import (
+from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
+from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
     DELETE_PROVIDER,
     DISABLE_PROVIDER,
     ENABLE_PROVIDER,
+    ProviderChange,
+    ProviderWanted,
 )
-from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
 
 
 async def providers(it: Harness, told: set[str]) -> None:

@@ -20,7 +20,7 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation, Viewer
-from valetkey.authorization.site.federation.connections import Connections
+from valetkey.authorization.providers.pages.account import Connections
 from valetkey.authorization.site.page import AnyPage
 from valetkey.kernel.replace import replace
 

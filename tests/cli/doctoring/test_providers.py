@@ -13,7 +13,7 @@ from time import time
 from bench.ports import free_port
 from tests.cli.serving.test_tls import certify
 from valetkey.cli.doctoring.finding import CheckResult
-from valetkey.cli.doctoring.reach import providers
+from valetkey.cli.doctoring.reach import needed_servers
 from valetkey.config.load import load
 
 
@@ -60,7 +60,7 @@ def _found(folder: Path, port: int) -> list[tuple[str, str, str]]:
     )
 
     async def look() -> list[CheckResult]:
-        return [each async for each in providers(load(file, {}))]
+        return [each async for each in needed_servers(load(file, {}))]
 
     return [(each.level.value, each.about, each.found) for each in asyncio.run(look())]
 

@@ -17,8 +17,8 @@ from tests.cli.running import valetkey
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.account.identities import connect
-from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
+from valetkey.authorization.providers.rules.connection import ClaimedIdentity
+from valetkey.authorization.providers.rules.identities import connect
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.federation import (
     FederationSettings,

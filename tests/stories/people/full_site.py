@@ -22,7 +22,7 @@ from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.account.scim import ScimCredential
-from valetkey.authorization.model.account.user import Attribute, Identity, Role, Uid, User
+from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
 from valetkey.authorization.model.account.user_import import (
     ImportKind,
     ImportRow,
@@ -39,8 +39,9 @@ from valetkey.authorization.model.register.client import (
     Membership,
     TeamRole,
 )
-from valetkey.authorization.operations.accounts.provider_records import ProviderWanted
-from valetkey.authorization.operations.accounts.providers import CREATE_PROVIDER
+from valetkey.authorization.providers.model import Identity
+from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
+from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
@@ -183,7 +184,7 @@ async def _people_and_apps(it: Harness) -> None:
         tx.members.add(Membership("foreign", BOB, TeamRole.OWNER, now))
         tx.members.add(Membership("club", BOB, TeamRole.OWNER, now))
         tx.members.add(Membership("foreign", ADA, TeamRole.MEMBER, now))
-        tx.identities.link(Identity(GITHUB, "42", ADA, "ada-l", now))
+        Identities.of(tx).link(Identity(GITHUB, "42", ADA, "ada-l", now))
         dave = tx.users.find(Uid(1004))
         assert dave is not None
         tx.users.change(replace(dave, disabled_at=now))

@@ -17,6 +17,7 @@ from tests.support.pages import pages
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.providers.storage import Identities
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.federation import (
     FederationSettings,
@@ -141,7 +142,7 @@ def test_kept_claims_follow_sign_up_link_and_sign_in(tmp_path: Path, database_ur
         def kept() -> dict[str, object]:
             user = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
             assert user is not None
-            return dict(it.ours.write(lambda tx: tx.identities.claims_of(user.uid)))
+            return dict(it.ours.write(lambda tx: Identities.of(tx).claims_of(user.uid)))
 
         said = {"preferred_username": "ada", "name": "Ada Lovelace"}
         assert kept() == {it.other.auth_url: said}

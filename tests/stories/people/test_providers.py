@@ -9,6 +9,7 @@ from time import monotonic, sleep
 from tests.stories.people.test_federation import SECRET, WORD, Two
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.providers.storage import Identities
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
@@ -125,7 +126,7 @@ def test_provider_is_added_tested_and_changed_in_the_console(
         it.signs_up()
         ada = it.ours.write(lambda tx: tx.users.find_by_name("ada"))
         assert ada is not None
-        claims = it.ours.write(lambda tx: tx.identities.claims_of(ada.uid))
+        claims = it.ours.write(lambda tx: Identities.of(tx).claims_of(ada.uid))
         assert claims == {it.other.auth_url: {"name": "Ada Lovelace"}}
         told = it.ours.write(lambda tx: tx.events.newest(200))
         assert not any(SECRET in each.data or "not the secret" in each.data for each in told)

@@ -98,6 +98,8 @@ def end_consents_of_user(tx: Transaction, uid: Uid, now: Instant, because: str) 
 def empty_account(tx: Transaction, uid: Uid, now: Instant, because: str) -> None:
     """Delete all data of a removed user except the uid."""
     tx.account_removals.empty(uid, now)
+    for delete_rows in tx.hooks.user_deleted:
+        delete_rows(tx.db, uid)
     ending = BulkRevocation(
         BulkRevocationKind.USER_REMOVED, str(uid), because, tx.done_by or SYSTEM
     )

@@ -36,7 +36,6 @@ from valetkey.authorization.app.parts import (
 )
 from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditJob
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
@@ -119,13 +118,22 @@ async def build(
         foundation.samples,
     )
     logout_delivery = make_logout_delivery(foundation)
-    parts = Parts(store, keyring, foundation.outgoing, runtime, foundation.notices, foundation.keys)
     answer_clock = ResponseTimeCounter()
     try:
         foundation.outgoing.prepare()
-        elsewhere = Providers(foundation.providers)
-        await elsewhere.refresh(store)
-        assertions = make_assertions(foundation, elsewhere)
+        memory = tuple(kept for each in FEATURES for kept in each.memory(foundation.services))
+        for kept in memory:
+            await kept.refresh(store)
+        parts = Parts(
+            store,
+            keyring,
+            foundation.outgoing,
+            runtime,
+            foundation.notices,
+            foundation.keys,
+            memory,
+        )
+        assertions = make_assertions(foundation, parts)
         await foundation.keep_keys(runtime.now())
     except BaseException:
         offload.close()
@@ -170,7 +178,7 @@ async def build(
     )
     userinfo = userinfo_route(foundation, directory, claims, reader, minter, refuse)
     site = PageDependencies(
-        foundation, server, passwords, sign_out, portal, elsewhere, refuse_with_page, images
+        foundation, server, passwords, sign_out, portal, parts, refuse_with_page, images
     )
     routes = (
         *browser_routes(server, minter, refuse_with_page),
@@ -211,7 +219,7 @@ async def build(
             maintenance.sweep,
             maintenance.keep_keys,
             partial(server.brands.follow_changes, store),
-            partial(elsewhere.follow_changes, store),
+            *(partial(kept.follow_changes, store) for kept in memory),
             logout_delivery.deliver,
             *(job for each in FEATURES for job in each.jobs(parts)),
             make_logo_fetcher(foundation, images).fetch,

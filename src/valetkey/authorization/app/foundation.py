@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Mapping
-from functools import partial
 
 from msgspec import Struct, field
 
@@ -17,7 +16,6 @@ from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
-from valetkey.authorization.authentication.federation.registry import ProviderFactory
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.email.outbox import MailOutbox
@@ -35,7 +33,6 @@ from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.claims_file import ClaimsFile
-from valetkey.authorization.tokens.client_assertion import sign_client_assertion
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.authorization.tokens.signed import default_id_token_algorithm
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
@@ -207,17 +204,6 @@ class Foundation(Struct, frozen=True):
         )
 
     @property
-    def providers(self) -> ProviderFactory:
-        """Return the factory of upstream providers."""
-        return ProviderFactory(
-            self.settings,
-            self.outgoing,
-            self.keyring.sealer,
-            self.runtime.now,
-            partial(sign_client_assertion, self.keys, self.runtime),
-        )
-
-    @property
     def services(self) -> Services:
         """Return the services with which operations run."""
         return Services(
@@ -234,7 +220,9 @@ class Foundation(Struct, frozen=True):
             self.roles,
             self.links,
             self.outbox,
-            self.providers,
+            self.keyring,
+            self.outgoing,
+            self.runtime,
             self.base,
             self.check,
             KINDS,

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailAddresses
-from valetkey.authorization.actions.account.identities import FederatedAccounts
 from valetkey.authorization.actions.account.password_change import PasswordChange
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
@@ -18,10 +17,8 @@ from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.federation.registry import Providers
-from valetkey.authorization.authentication.federation.upstream_sign_in import UpstreamSignIns
 from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.feature import Site
+from valetkey.authorization.feature import Parts, Site
 from valetkey.authorization.features import CHECKS, FEATURES
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
@@ -63,8 +60,6 @@ from valetkey.authorization.site.admin.overview import ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.selected import SelectedPages
 from valetkey.authorization.site.admin.server.keys import SigningKeyPages
-from valetkey.authorization.site.admin.server.provider_form import ProviderForms
-from valetkey.authorization.site.admin.server.providers import ProviderPages
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.setting_form import SettingForms
@@ -102,10 +97,6 @@ from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
 from valetkey.authorization.site.errors.refuse import ErrorPages
-from valetkey.authorization.site.federation.arrived import UpstreamSignUp
-from valetkey.authorization.site.federation.callback import ProviderCallback, ProviderRedirect
-from valetkey.authorization.site.federation.connections import Connections
-from valetkey.authorization.site.federation.federation import Federation
 from valetkey.authorization.site.home import Home
 from valetkey.authorization.site.mailbox.mailbox import Mailbox
 from valetkey.authorization.site.page import AnyPage, PageServer
@@ -116,7 +107,6 @@ from valetkey.authorization.site.sign_in.second_factor import SecondFactor
 from valetkey.authorization.site.sign_in.sign_in import SignInPages
 from valetkey.authorization.site.sign_out.sign_out import Logout, SignOutPages
 from valetkey.authorization.site.sign_up.sign_up import CreateAccount
-from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response
@@ -132,7 +122,7 @@ class PageDependencies(Struct, frozen=True):
     passwords: PasswordSignIn
     sign_out: SignOut
     portal: Portal
-    providers: Providers
+    parts: Parts
     refuse: Refuse
     images: Offload
 
@@ -179,24 +169,8 @@ class PageDependencies(Struct, frozen=True):
 
     @property
     def of_features(self) -> Site:
-        """What features build pages for visitors and users from."""
-        return Site(self.foundation.services, self.server, self.flow)
-
-    @property
-    def federation(self) -> Federation:
-        """The parts that pages of upstream providers share."""
-        keyring, settings = self.foundation.keyring, self.foundation.settings
-        return Federation(
-            self.server,
-            self.flow,
-            self.foundation.notices,
-            self.providers,
-            UpstreamSignIns(
-                keyring.fingerprint_key, keyring.sealer, self.foundation.runtime.random
-            ),
-            FederatedAccounts(self.foundation.accounts(), settings.brand.name),
-            sign_up=settings.accounts.sign_up is SignUpMode.OPEN,
-        )
+        """What features build pages of users from."""
+        return Site(self.parts, self.foundation.services, self.server, self.flow)
 
 
 def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[Route, ...]:
@@ -230,27 +204,23 @@ def documentation_routes(site: PageDependencies) -> tuple[Route, ...]:
 
 def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     """Return the pages that need no session."""
-    foundation, server, federation = site.foundation, site.server, site.federation
+    foundation, server = site.foundation, site.server
     links, outbox, accounts = foundation.links, foundation.outbox, foundation.accounts()
     mode, name = foundation.settings.accounts.sign_up, foundation.settings.brand.name
     by_link = site.passwords_at("mailed")
     sign_up = SignUp(mode, links, outbox, accounts, by_link, name)
     leave = SignOutPages(server.cookies, site.sign_out)
     owner = OwnerLinks(server, accounts, site.passwords_at("account"))
-    upstream = (
-        *ProviderRedirect(federation).pages(),
-        *ProviderCallback(federation).pages(),
-        *UpstreamSignUp(federation).pages(),
-    )
+    of_features = site.of_features
+    sign_in_links = tuple(link for each in FEATURES for link in each.sign_in_links(of_features))
     return (
-        *SignInPages(site.flow, site.passwords, mode, federation.sign_in_buttons).pages(),
+        *SignInPages(site.flow, site.passwords, mode, sign_in_links).pages(),
         *SecondFactor(site.flow).pages(),
         *ConsentPages(server).pages(),
-        *(page for each in FEATURES for page in each.visitor(site.of_features)),
+        *(page for each in FEATURES for page in each.visitor(of_features)),
         *leave.pages(),
         *Logout(server, leave).pages(),
         *ErrorPages(server.issuer).pages(),
-        *upstream,
         *CreateAccount(site.flow, sign_up, foundation.people_invitations).pages(),
         *ResetPassword(PasswordReset(links, outbox, accounts, by_link), server.brands).pages(),
         *EmailLink(site.email_change, server.cookies, VoucherKind.EMAIL_CHANGE).pages(),
@@ -265,7 +235,8 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     """Return the pages of the account area, in the order of the navigation."""
     server, factors, notices = site.server, site.factors, site.foundation.notices
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
-    change = site.password_change
+    change, of_features = site.password_change, site.of_features
+    sections = tuple(section for each in FEATURES for section in each.security(of_features))
     notices_of_features = tuple(each.account_notices for each in FEATURES)
     overview = AccountOverview(store, server.sessions, notices_of_features)
     profile = ProfilePages(store, server, server.brands)
@@ -276,7 +247,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *ConnectedAppListPages(store, server.directory, scopes).pages(),
         *ConnectedAppPages(store, scopes).pages(),
         *SessionPages(store, server.sessions, site.sign_out).pages(),
-        *Security(store, server, factors, site.providers).pages(),
+        *Security(store, server, factors, sections).pages(),
         *Password(store, server, change).pages(),
         *PasskeyPages(store, server, factors, notices).pages(),
         *AuthenticatorApp(store, server, factors, notices).pages(),
@@ -287,7 +258,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *Data(store, server, server.brands, site.foundation.settings.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *EmailAddressPages(site.email_change).pages(),
-        *Connections(site.federation).pages(),
+        *(page for each in FEATURES for page in each.account(of_features)),
     )
 
 
@@ -354,8 +325,6 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *EventPages(services).pages(),
         *SavedFilterForms(services.store).pages(),
         *Mail(services).pages(),
-        *ProviderForms(services).pages(),
-        *ProviderPages(services).pages(),
         *SigningKeyPages(services).pages(),
         *ApiTokens(services).pages(),
         *SettingsPages(services).pages(),

@@ -8,8 +8,6 @@ from pathlib import Path
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.developer.trial import callback_of
 from valetkey.authorization.app.foundation import Foundation
-from valetkey.authorization.authentication.federation.openid import OpenIdProvider
-from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.background.audit import AuditExport
 from valetkey.authorization.background.audit_destinations import destination
 from valetkey.authorization.background.logos import LogoFetcher
@@ -26,6 +24,8 @@ from valetkey.authorization.email.smtp import MailServer
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
+from valetkey.authorization.feature import Parts
+from valetkey.authorization.features import FEATURES
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import own_path
@@ -103,17 +103,15 @@ def make_token_responses(foundation: Foundation) -> TokenResponses:
     return TokenResponses(foundation.issuer, foundation.keys, id_tokens)
 
 
-def make_assertions(foundation: Foundation, providers: Providers) -> IdentityAssertions:
+def make_assertions(foundation: Foundation, parts: Parts) -> IdentityAssertions:
     """Build the reader of identity assertions; it trusts no issuer unless the settings say so."""
     on = foundation.settings.tokens.identity_assertions
     trusted = {
-        each.settings.issuer: each
-        for each in providers
+        issuer: server
+        for feature in FEATURES
+        for issuer, server in feature.trusted_issuers(parts).items()
         # The draft, section 9.5: a server takes no assertion that it issued itself.
-        if on
-        and isinstance(each, OpenIdProvider)
-        and each.settings.identity_assertions
-        and each.settings.issuer != foundation.issuer
+        if on and issuer != foundation.issuer
     }
     return IdentityAssertions(foundation.issuer, foundation.keys, on, trusted)
 

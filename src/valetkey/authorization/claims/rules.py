@@ -96,7 +96,8 @@ def declare_claim(
     """
     store = Declarations.of(tx)
     store.hold_all()
-    kept = {*kept, *tx.providers.kept_claims()}
+    added = tx.upstream_providers().items()
+    kept = {*kept, *(f"{at}:{name}" for at, each in added for name in each.keep_claims)}
     declared = {each.name: each for each in store.claims()}
     if faults := (*_claim_faults(claim), *_unknown(tx, claim, default_api, kept)):
         return faults

@@ -46,13 +46,6 @@ class AppChange(StrEnum):
     MEMBER_REMOVED = "member_removed"
 
 
-_PLACES = {
-    SignInMethod.PASSKEY: SECURITY,
-    SignInMethod.AUTHENTICATOR: SECURITY,
-    SignInMethod.ELSEWHERE: ADDRESSES["connections"],
-}
-
-
 class Notices(Struct, frozen=True):
     """Notifies users of changes of their account, at a verified address."""
 
@@ -118,10 +111,10 @@ class Notices(Struct, frozen=True):
         self.notify(tx, user, EmailKind.RECOVERY_CODE_USED, values, now)
 
     def sign_in_method_added(
-        self, tx: Transaction, user: User, way: SignInMethod, now: Instant
+        self, tx: Transaction, user: User, way: SignInMethod, now: Instant, page: str = SECURITY
     ) -> None:
-        """Notify the user that a sign-in method was added."""
-        values = {"way": way.value, "look": f"{self.issuer}{_PLACES[way]}"}
+        """Notify the user that a sign-in method was added, which `page` can remove."""
+        values = {"way": way.value, "look": f"{self.issuer}{page}"}
         self.notify(tx, user, EmailKind.WAY_IN_ADDED, values, now)
 
     def app_changed(

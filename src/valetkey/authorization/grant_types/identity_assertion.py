@@ -196,13 +196,13 @@ def accept(
     refresh token: the other server decides again each time. The assertion can be used once.
     """
     client, now = request.client, request.now
-    identity = tx.identities.find(assertion.issuer, assertion.subject)
-    if identity is not None:
-        tx.users.hold(identity.uid)
+    assertions = request.assertions
+    uid = None if assertions is None else assertions.linked_account(tx, assertion)
+    if assertions is not None and uid is not None:
+        tx.users.hold(uid)
         # Read again under the lock: it may have been unlinked or linked to another account.
-        again = tx.identities.find(assertion.issuer, assertion.subject)
-        identity = again if again is not None and again.uid == identity.uid else None
-    user = None if identity is None else tx.users.find(identity.uid)
+        uid = uid if assertions.linked_account(tx, assertion) == uid else None
+    user = None if uid is None else tx.users.find(uid)
     if user is None:
         return not_accepted("account", "a linked account of that user", "none")
     if problem := require_live(liveness_of(client, user), now):

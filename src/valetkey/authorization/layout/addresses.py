@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 AUTHORIZE = "/oauth/authorize"
 SIGN_IN = "/oauth/sign-in"
-WITH = "/oauth/sign-in/with"
 CONSENT = "/oauth/consent"
 SECOND_FACTOR = "/oauth/second-factor"
 SWITCH_ACCOUNT = "/oauth/switch-account"
@@ -41,7 +40,6 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "sessions": SESSIONS,
         "activity": ACTIVITY,
         "security": SECURITY,
-        "connections": "/account/connections",
         "email": "/account/email",
         "password": "/account/security/password",
         "remove_password": "/account/security/password/remove",

@@ -21,7 +21,6 @@ from valetkey.authorization.actions.admin.roles import Roles, user_to_change
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.authentication.federation.registry import ProviderFactory
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.model.account.user import Uid, User, uid_of
@@ -36,9 +35,12 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.config.settings import Settings
+from valetkey.fetch.outbound import OutboundHttp
+from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Response
@@ -99,7 +101,9 @@ class Services(Struct, frozen=True):
     roles: Roles
     links: Links
     outbox: MailOutbox
-    providers: ProviderFactory
+    keyring: Keyring
+    outgoing: OutboundHttp
+    runtime: Runtime
     base: Settings
     check: Callable[[Settings], None]
     kinds: Mapping[str, type[Event]]

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from valetkey.authorization.operations.accounts.imports import IMPORTS
-from valetkey.authorization.operations.accounts.providers import PROVIDERS
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.api_roles import API_ROLES
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
@@ -25,7 +24,6 @@ CORE: dict[str, tuple[Operation, ...]] = {
     "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": API_ROLES,
-    "providers": PROVIDERS,
     "server": (*SERVER, *SETTINGS, *REGISTRATION),
     "tokens": (*TOKENS, *SCIM),
 }

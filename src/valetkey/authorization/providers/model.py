@@ -1,13 +1,16 @@
-"""Sign-in providers that administrators added, beside those of the configuration file."""
+"""Sign-in providers, accounts there that are linked with accounts here, and their events."""
 
 from msgspec import Struct
 
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.event import ByUser, Event
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
 
 
 class StoredProvider(Struct, frozen=True):
-    """A sign-in provider; `sealed` is the encrypted client secret.
+    """A sign-in provider that an administrator added; `sealed` is the encrypted client secret.
 
     `id`, `kind` and `issuer` never change, because linked accounts belong to them.
     """
@@ -42,3 +45,93 @@ class StoredProvider(Struct, frozen=True):
 def secret_place(provider_id: str) -> str:
     """Return the context in which the client secret is encrypted."""
     return f"providers.sealed:{provider_id}"
+
+
+class Identity(Struct, frozen=True):
+    """One account at an issuer, linked to one account here.
+
+    `shown` is displayed to the user: an address or a username at the issuer. It is never used for a
+    lookup. `claims` are the kept ones as JSON; "" for none.
+    """
+
+    issuer: str
+    subject: str
+    uid: Uid
+    shown: str
+    linked_at: Instant
+    last_used_at: Instant | None = None
+    claims: str = ""
+
+
+class IdentityLinked(ByUser, frozen=True):
+    """An account at an upstream provider was linked."""
+
+    sentence = translatable("An account at %(issuer)s was linked to %(uid)s.")
+
+    uid: int
+    issuer: str
+
+
+class IdentityUnlinked(ByUser, frozen=True):
+    """An account at an upstream provider was unlinked; `because` says why."""
+
+    sentence = translatable("An account at %(issuer)s was unlinked from %(uid)s.")
+
+    uid: int
+    issuer: str
+    because: str
+
+
+class ProviderCreated(Event, frozen=True):
+    """A sign-in provider was added."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was added.")
+
+    provider_id: str
+    issuer: str
+
+
+class ProviderChanged(Event, frozen=True):
+    """These properties of a sign-in provider were changed; a new client secret is never shown."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was changed: %(fields)s.")
+
+    provider_id: str
+    fields: tuple[str, ...]
+
+
+class ProviderDisabled(Event, frozen=True):
+    """A sign-in provider was disabled: users cannot sign in with it until it is enabled."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was disabled.")
+
+    provider_id: str
+
+
+class ProviderEnabled(Event, frozen=True):
+    """A sign-in provider was enabled again."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was enabled.")
+
+    provider_id: str
+
+
+class ProviderRemoved(Event, frozen=True):
+    """A sign-in provider was deleted; so many accounts were linked with it."""
+
+    sentence = translatable("The sign-in provider %(provider_id)s was deleted.")
+
+    provider_id: str
+    issuer: str
+    linked: int
+
+
+EVENTS = (
+    ProviderCreated,
+    ProviderChanged,
+    ProviderDisabled,
+    ProviderEnabled,
+    ProviderRemoved,
+    IdentityLinked,
+    IdentityUnlinked,
+)

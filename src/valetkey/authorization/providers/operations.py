@@ -1,37 +1,12 @@
 """Operations on sign-in providers: those of the configuration file are only shown."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.actions.admin import providers
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.providers import (
-    ChosenProvider,
-    Faults,
-    ProviderChanges,
-    from_settings,
-    no_such_provider,
-)
-from valetkey.authorization.authentication.federation.provider import UpstreamState
-from valetkey.authorization.layout.addresses import WITH
-from valetkey.authorization.model.account.provider import StoredProvider
-from valetkey.authorization.model.event.administration import (
-    ProviderChanged,
-    ProviderCreated,
-    ProviderDisabled,
-    ProviderEnabled,
-    ProviderRemoved,
-)
-from valetkey.authorization.operations.accounts.provider_records import (
-    ProviderChange,
-    ProviderList,
-    ProviderShown,
-    ProviderTested,
-    ProviderWanted,
-)
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
@@ -43,12 +18,129 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.records import Done, Moment, tag_of
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.providers.model import (
+    ProviderChanged,
+    ProviderCreated,
+    ProviderDisabled,
+    ProviderEnabled,
+    ProviderRemoved,
+    StoredProvider,
+)
+from valetkey.authorization.providers.rules.connection import UpstreamState, redirect_uri
+from valetkey.authorization.providers.rules.registry import (
+    LONGEST_SECRET,
+    ChosenProvider,
+    Faults,
+    ProviderChanges,
+    ProviderFactory,
+    disable,
+    enable,
+    from_settings,
+    no_such_provider,
+    remove,
+)
+from valetkey.authorization.providers.storage import StoredProviders
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.federation import ProviderSettings
+from valetkey.config.sections.federation import LONGEST, MOST_KEPT, ProviderKind, ProviderSettings
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.words import translatable
+
+
+def _text(longest: int, description: str) -> msgspec.Meta:
+    return msgspec.Meta(pattern=NO_CONTROLS, max_length=longest, description=description)
+
+
+_Id = Annotated[str, _text(31, "Part of the redirect URI: lower-case letters, digits and hyphens.")]
+_Label = Annotated[str, _text(60, "The label of the button.")]
+_Issuer = Annotated[
+    str, _text(LONGEST, "The issuer of an OpenID provider; the address of GitHub Enterprise.")
+]
+_ClientId = Annotated[str, _text(LONGEST, "The client ID that the provider issued.")]
+_Secret = Annotated[str, _text(LONGEST_SECRET, "The client secret that the provider issued.")]
+_Names = Annotated[
+    list[Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]],
+    msgspec.Meta(max_length=MOST_KEPT),
+]
+_Scopes = Annotated[
+    _Names, msgspec.Meta(extra_json_schema={"description": "Scopes beyond those for identity."})
+]
+_KeepClaims = Annotated[
+    _Names,
+    msgspec.Meta(
+        extra_json_schema={"description": "Claims of the provider to store, for declared claims."}
+    ),
+]
+_SignUp = Annotated[
+    bool,
+    msgspec.Meta(
+        extra_json_schema={"description": "Whether new users may sign up with it, where allowed."}
+    ),
+]
+
+
+class ProviderWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Input for a sign-in provider."""
+
+    id: _Id
+    name: _Label
+    client_id: _ClientId
+    client_secret: _Secret
+    issuer: _Issuer = ""
+    kind: ProviderKind = ProviderKind.OPENID
+    scopes: _Scopes = []
+    keep_claims: _KeepClaims = []
+    sign_up: _SignUp = True
+
+
+class ProviderChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of a sign-in provider; an empty client secret keeps the stored one."""
+
+    name: _Label | UnsetType = UNSET
+    client_id: _ClientId | UnsetType = UNSET
+    client_secret: _Secret | UnsetType = UNSET
+    scopes: _Scopes | UnsetType = UNSET
+    keep_claims: _KeepClaims | UnsetType = UNSET
+    sign_up: _SignUp | UnsetType = UNSET
+
+
+class ProviderShown(msgspec.Struct, frozen=True):
+    """A sign-in provider, without its client secret.
+
+    `origin` is `file` for one of the configuration file, which is changed there. `state` is
+    `hidden` if the configuration file has one with the same id or issuer, which is used instead.
+    """
+
+    id: str
+    name: str
+    kind: ProviderKind
+    issuer: str
+    client_id: str
+    redirect_uri: str
+    scopes: list[str]
+    keep_claims: list[str]
+    sign_up: bool
+    origin: Literal["file", "stored"]
+    state: Literal["enabled", "disabled", "hidden"]
+    created_at: Moment | None = None
+
+
+class ProviderList(msgspec.Struct, frozen=True):
+    """Sign-in providers: those of the configuration file, then the others, oldest first."""
+
+    items: list[ProviderShown]
+    next: str | None = None
+
+
+class ProviderTested(msgspec.Struct, frozen=True):
+    """The result of a test; `check` is the check that failed, `received` what came back."""
+
+    works: bool
+    check: str
+    received: str
+
 
 _ALL = "/providers"
 ONE = "/providers/{provider}"
@@ -57,7 +149,9 @@ ONE = "/providers/{provider}"
 def list_providers(tx: Transaction, call: Call) -> Result:
     """List the providers of the configuration file, then the others."""
     of_file = [_of_file(call, each) for each in call.services.settings.federation.providers]
-    return Result(ProviderList([*of_file, *(_stored(call, each) for each in tx.providers.all())]))
+    return Result(
+        ProviderList([*of_file, *(_stored(call, each) for each in StoredProviders.of(tx).all())])
+    )
 
 
 def read_provider(tx: Transaction, call: Call) -> Result:
@@ -71,7 +165,7 @@ def find_provider(tx: Transaction, call: Call) -> ProviderShown:
     for each in call.services.settings.federation.providers:
         if each.id == name:
             return _of_file(call, each)
-    stored = tx.providers.find(name)
+    stored = StoredProviders.of(tx).find(name)
     if stored is None:
         raise no_such_provider()
     return _stored(call, stored)
@@ -80,7 +174,7 @@ def find_provider(tx: Transaction, call: Call) -> ProviderShown:
 def create(tx: Transaction, call: Call) -> Result | Faults:
     """Add a provider."""
     # First: the role is checked with the actor's own account locked.
-    tx.providers.take_turn()
+    StoredProviders.of(tx).take_turn()
     require(tx, call.actor, call.operation.permission)
     wanted = call.input(ProviderWanted)
     chosen = ChosenProvider(
@@ -113,11 +207,11 @@ def change(tx: Transaction, call: Call, provider: StoredProvider) -> Result | Fa
 
 async def run_test(call: Call) -> Result:
     """Do what a sign-in does, without a user and with a code that was never issued."""
-    factory, name = call.services.providers, call.named("provider")
+    factory, name = ProviderFactory.of(call.services), call.named("provider")
 
     def find(tx: Transaction) -> StoredProvider | None:
         require(tx, call.actor, call.operation.permission)
-        return tx.providers.find(name)
+        return StoredProviders.of(tx).find(name)
 
     stored = await call.services.store.scan(find)
     provider = next((each for each in factory.of_settings() if each.settings.id == name), None)
@@ -144,10 +238,10 @@ async def run_test(call: Call) -> Result:
 def _on_provider(function: Callable[[Transaction, Call, StoredProvider], object]) -> Run:
     def checked(tx: Transaction, call: Call) -> object:
         # First: the role is checked with the actor's own account locked.
-        tx.providers.take_turn()
+        StoredProviders.of(tx).take_turn()
         require(tx, call.actor, call.operation.permission)
         name = call.named("provider")
-        provider = tx.providers.find(name)
+        provider = StoredProviders.of(tx).find(name)
         if provider is not None:
             return function(tx, call, provider)
         if any(each.id == name for each in call.services.settings.federation.providers):
@@ -158,11 +252,11 @@ def _on_provider(function: Callable[[Transaction, Call, StoredProvider], object]
 
 
 def _changes(call: Call) -> ProviderChanges:
-    return ProviderChanges(call.services.providers, call.services.random)
+    return ProviderChanges(ProviderFactory.of(call.services), call.services.random)
 
 
 def _callback(call: Call, provider_id: str) -> str:
-    return f"{call.services.settings.authorization.url}{WITH}/{provider_id}/callback"
+    return redirect_uri(call.services.settings.authorization.url, provider_id)
 
 
 def _of_file(call: Call, settings: ProviderSettings) -> ProviderShown:
@@ -183,7 +277,7 @@ def _of_file(call: Call, settings: ProviderSettings) -> ProviderShown:
 
 def _stored(call: Call, provider: StoredProvider) -> ProviderShown:
     state: Literal["enabled", "disabled", "hidden"] = "enabled"
-    if call.services.providers.is_hidden(provider):
+    if ProviderFactory.of(call.services).is_hidden(provider):
         state = "hidden"
     elif provider.disabled_at is not None:
         state = "disabled"
@@ -287,7 +381,7 @@ DISABLE_PROVIDER = Operation(
     f"{ONE}/disable",
     Permission.SETTINGS,
     "Disable a sign-in provider",
-    _on_provider(lambda tx, call, it: providers.disable(tx, it, call.now)),
+    _on_provider(lambda tx, call, it: disable(tx, it, call.now)),
     output=Done,
     error_statuses=(409,),
     event=ProviderDisabled,
@@ -318,7 +412,7 @@ ENABLE_PROVIDER = Operation(
     f"{ONE}/enable",
     Permission.SETTINGS,
     "Enable a disabled sign-in provider",
-    _on_provider(lambda tx, call, it: providers.enable(tx, it, call.now)),
+    _on_provider(lambda tx, call, it: enable(tx, it, call.now)),
     output=Done,
     error_statuses=(409,),
     event=ProviderEnabled,
@@ -340,7 +434,7 @@ DELETE_PROVIDER = Operation(
     ONE,
     Permission.SETTINGS,
     "Delete a sign-in provider",
-    _on_provider(lambda tx, call, it: providers.remove(tx, it, call.now)),
+    _on_provider(lambda tx, call, it: remove(tx, it, call.now)),
     description="Linked accounts stay: they work again with a provider of the same issuer.",
     output=Done,
     error_statuses=(409,),
@@ -380,7 +474,7 @@ TEST_PROVIDER = Operation(
     error_statuses=(409,),
 )
 
-PROVIDERS = (
+PROVIDER_OPERATIONS = (
     LIST_PROVIDERS,
     CREATE_PROVIDER,
     READ_PROVIDER,

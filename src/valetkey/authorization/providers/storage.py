@@ -1,17 +1,22 @@
-"""Store of the sign-in providers that administrators added."""
+"""Stores of the sign-in providers that administrators added, and of linked accounts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.provider import StoredProvider
-from valetkey.authorization.storage.revision import touch
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.providers.model import Identity, StoredProvider
+from valetkey.authorization.storage.revision import change_memberships, change_token_state, touch
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
 
 _PROVIDERS = Record(StoredProvider, "providers")
+_IDENTITIES = Record(Identity, "identities")
+_Claims = dict[str, object]
 
 
 class LinkedAccounts(Struct, frozen=True):
@@ -25,6 +30,11 @@ class StoredProviders(Struct, frozen=True):
     """A row for each provider."""
 
     db: Connection
+
+    @staticmethod
+    def of(tx: Transaction) -> "StoredProviders":
+        """Return the store in this transaction."""
+        return StoredProviders(tx.db)
 
     def take_turn(self) -> None:
         """Lock the providers against other changes, and make every process read them again."""
@@ -72,11 +82,6 @@ class StoredProviders(Struct, frozen=True):
         """Return the enabled providers by id, as settings."""
         return {each.id: each.settings for each in self.all() if each.disabled_at is None}
 
-    def kept_claims(self) -> frozenset[str]:
-        """Return the claims that enabled providers keep, as `google:hd`."""
-        found = self.enabled().values()
-        return frozenset(f"{each.id}:{name}" for each in found for name in each.keep_claims)
-
     def linked(self, issuer: str, most: int) -> LinkedAccounts:
         """Count the accounts that are linked with a provider, at most `most`."""
         row = self.db.row(
@@ -100,3 +105,101 @@ class StoredProviders(Struct, frozen=True):
             sealed=sealed,
         )
         return resealed == 1
+
+
+class Identities(Struct, frozen=True):
+    """Store linked accounts, one row each; an identity belongs to one user."""
+
+    db: Connection
+    random: Callable[[int], bytes]
+
+    @staticmethod
+    def of(tx: Transaction) -> "Identities":
+        """Return the store in this transaction."""
+        return Identities(tx.db, tx.random)
+
+    def link(self, identity: Identity) -> bool:
+        """Link it. False if it is linked already; exactly one concurrent caller gets True."""
+        linked = _IDENTITIES.run(
+            self.db,
+            "INSERT INTO identities (*) VALUES (*) ON CONFLICT (issuer, subject) DO NOTHING",
+            identity,
+        )
+        return linked == 1
+
+    def find(self, issuer: str, subject: str) -> Identity | None:
+        """Return the identity if it is linked."""
+        return _IDENTITIES.find(
+            self.db,
+            "SELECT * FROM identities WHERE issuer = :issuer AND subject = :subject",
+            issuer=issuer,
+            subject=subject,
+        )
+
+    def of_user(self, uid: Uid) -> Sequence[Identity]:
+        """Return all of one user, oldest first."""
+        return _IDENTITIES.all(
+            self.db,
+            "SELECT * FROM identities WHERE uid = :uid ORDER BY linked_at, issuer, subject",
+            uid=uid,
+        )
+
+    def touch(self, identity: Identity, now: Instant) -> bool:
+        """Record that it was used now. False if it is no longer this user's."""
+        touched = self.db.run(
+            "UPDATE identities SET last_used_at = :now"
+            " WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
+            now=now,
+            issuer=identity.issuer,
+            subject=identity.subject,
+            uid=identity.uid,
+        )
+        return touched == 1
+
+    def keep_claims(self, identity: Identity) -> None:
+        """Replace what the provider said about the user, who is held alone, by these claims.
+
+        Those of the user's other accounts at this provider are deleted.
+        """
+        changed = self.db.run(
+            "UPDATE identities SET claims = CASE WHEN subject = :subject THEN :claims ELSE '' END"
+            " WHERE uid = :uid AND issuer = :issuer"
+            " AND claims <> CASE WHEN subject = :subject THEN :claims ELSE '' END",
+            subject=identity.subject,
+            claims=identity.claims,
+            uid=identity.uid,
+            issuer=identity.issuer,
+        )
+        if changed:
+            self._change_claims(identity.uid)
+
+    def claims_of(self, uid: Uid) -> Mapping[str, Mapping[str, object]]:
+        """Return the kept claims of a user by issuer.
+
+        The result can be kept while `User.membership_number` is the same.
+        """
+        rows = self.db.rows(
+            "SELECT issuer, claims FROM identities WHERE uid = :uid AND claims <> ''", uid=uid
+        )
+        return {issuer: msgspec.json.decode(claims, type=_Claims) for issuer, claims in rows}
+
+    def unlink(self, uid: Uid, issuer: str, subject: str) -> bool:
+        """Unlink it, with its kept claims. False if it was not this user's, who is held alone."""
+        gone = self.db.run(
+            "DELETE FROM identities WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
+            issuer=issuer,
+            subject=subject,
+            uid=uid,
+        )
+        if gone:
+            self._change_claims(uid)
+        return gone == 1
+
+    def _change_claims(self, uid: Uid) -> None:
+        change_memberships(self.db, uid, self.random)
+        change_token_state(self.db)
+
+
+def delete_of_user(db: Connection, uid: Uid) -> None:
+    """Unlink all accounts of a user whose account is deleted."""
+    db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)

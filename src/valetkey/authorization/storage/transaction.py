@@ -1,13 +1,13 @@
 """Transaction and Store: every store of the authorization server under one name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import Attribute
+from valetkey.authorization.model.account.user import Attribute, Uid
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy, Event
 from valetkey.authorization.model.register.claim import ExtraClaim
 from valetkey.authorization.storage.administration.api_tokens import ApiTokens
@@ -57,9 +57,8 @@ from valetkey.authorization.storage.register.secrets import Secrets
 from valetkey.authorization.storage.register.usage import ScopeUses, UsageCounters
 from valetkey.authorization.storage.revision import change_token_state
 from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
-from valetkey.authorization.storage.sign_in.credentials import Credentials, Identities
+from valetkey.authorization.storage.sign_in.credentials import Credentials
 from valetkey.authorization.storage.sign_in.devices import RememberedDevices
-from valetkey.authorization.storage.sign_in.providers import StoredProviders
 from valetkey.authorization.storage.sign_in.sessions import (
     Administrations,
     Participants,
@@ -73,6 +72,7 @@ from valetkey.authorization.storage.tokens.bulk_revocations import BulkRevocatio
 from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
+from valetkey.config.sections.federation import ProviderSettings
 from valetkey.database.engine import Connection, Engine, T
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -100,6 +100,25 @@ def _random_store(
     return cast("Opened[S_co]", property(lambda tx: of(tx.db, tx.random)))
 
 
+class SignInMethods(Struct, frozen=True):
+    """What users can sign in with that a feature keeps, beside passwords and passkeys."""
+
+    exist: Callable[["Transaction", Uid], bool]
+    """Return whether the user has one, so that another one is not the last."""
+    remove_added: Callable[["Transaction", Uid, Instant, str, Instant], None]
+    """Remove those added at the first time or later, for this reason, with an event each."""
+
+
+class UpstreamClaims(Struct, frozen=True):
+    """What other servers said about users, as far as it is kept for claims of tokens."""
+
+    providers: Callable[["Transaction"], Mapping[str, ProviderSettings]]
+    """Return the servers that administrators added, by id; the settings have others."""
+    of_user: Callable[["Transaction", Uid], Mapping[str, Mapping[str, object]]]
+    """Return the kept claims of a user by issuer, as long as `User.membership_number` is the same.
+    """
+
+
 class Hooks(Struct, frozen=True):
     """What features do in transactions of the core."""
 
@@ -113,6 +132,12 @@ class Hooks(Struct, frozen=True):
     """They return what tokens have beyond the protocol; what changes it bumps the revision."""
     restored: tuple[Callable[[Connection, Instant], None], ...] = ()
     """They end what was valid in a database that was restored from a backup."""
+    user_deleted: tuple[Callable[[Connection, Uid], None], ...] = ()
+    """They delete their rows of a user with the account."""
+    user_exported: tuple[Callable[["Transaction", Uid], Mapping[str, object]], ...] = ()
+    """They return what they keep of a user, as members of the export of the account."""
+    sign_in_methods: tuple[SignInMethods, ...] = ()
+    upstream_claims: tuple[UpstreamClaims, ...] = ()
 
 
 NO_HOOKS = Hooks()
@@ -154,8 +179,6 @@ class Transaction(Struct, frozen=True):
     sessions = _store(Sessions)
     presences = _store(SignedInRows)
     administrations = _store(Administrations)
-    identities = _random_store(Identities)
-    providers = _store(StoredProviders)
     api_tokens = _store(ApiTokens)
     client_search = _store(ClientSearch)
     audit_chain = _store(AuditChain)
@@ -186,6 +209,25 @@ class Transaction(Struct, frozen=True):
     def acting(self, done_by: DoneBy) -> "Transaction":
         """Return this transaction with an actor that is only known inside of it."""
         return replace(self, done_by=done_by)
+
+    def has_other_sign_in_method(self, uid: Uid) -> bool:
+        """Return whether the user can sign in with something that a feature keeps."""
+        return any(methods.exist(self, uid) for methods in self.hooks.sign_in_methods)
+
+    def upstream_providers(self) -> Mapping[str, ProviderSettings]:
+        """Return the enabled providers that administrators added, by id."""
+        return {
+            name: provider
+            for kept in self.hooks.upstream_claims
+            for name, provider in kept.providers(self).items()
+        }
+
+    def upstream_claims(self, uid: Uid) -> Mapping[str, Mapping[str, object]]:
+        """Return what other servers said about the user as far as it is kept, by issuer."""
+        claims = self.hooks.upstream_claims
+        return {
+            issuer: values for kept in claims for issuer, values in kept.of_user(self, uid).items()
+        }
 
     def scim_users(self, credential: str) -> ScimUsers:
         """Users as this SCIM credential names them."""

@@ -145,7 +145,7 @@ class TokenClaims:
             claims = tuple(tx.claims())
             providers = self._of_settings
             if any(each.reads is ReadsFor.UPSTREAM for each in claims):
-                providers = {**tx.providers.enabled(), **providers}
+                providers = {**tx.upstream_providers(), **providers}
             known = self._known = _CachedClaims(number, failures, claims, providers)
         return known
 
@@ -279,7 +279,7 @@ class _CachedClaims(Struct, frozen=True):
         key = (user.uid, user.membership_number)
         found = self.upstream.get(key)
         if found is None:
-            found = tx.identities.claims_of(user.uid)
+            found = tx.upstream_claims(user.uid)
             _keep(self.upstream, _MOST_UPSTREAM, key, found)
         return found.get(settings.issuer, NO_CLAIMS).get(name)
 

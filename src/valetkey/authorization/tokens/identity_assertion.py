@@ -11,8 +11,10 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -42,13 +44,17 @@ _NOT_UNDERSTOOD = ("tenant", "cnf", "act")
 _ID_TOKEN_TYPES = ("jwt", "")
 
 
-class AssertionVerifier(Protocol):
+class TrustedIssuer(Protocol):
     """A server whose assertions are trusted."""
 
     async def verify_assertion(
         self, token: str, *, typ: str, audience: str, now: Instant
     ) -> jwt.Claims:
         """Return the claims of a live JWT of this type that the server signed. Raises Refused."""
+        ...
+
+    def linked_account(self, tx: Transaction, subject: str) -> Uid | None:
+        """Return the account here that is linked with this user of the server."""
         ...
 
 
@@ -103,7 +109,7 @@ class IdentityAssertions(Struct, frozen=True):
     issuer: str
     keys: SigningKeyRing
     issues: bool = False
-    trusted: Mapping[str, AssertionVerifier] = field(default_factory=lambda: MappingProxyType({}))
+    trusted: Mapping[str, TrustedIssuer] = field(default_factory=lambda: MappingProxyType({}))
 
     async def read_id_token(self, text: str, client: Client, now: Instant) -> SubjectIdToken:
         """Return the sign-in of an ID token of this server for `client` that has not expired.
@@ -132,6 +138,11 @@ class IdentityAssertions(Struct, frozen=True):
             raise Refused(not_accepted("id_token", "an ID token", "another JWT"))
         sign_in: dict[str, object] = {n: claims[n] for n in ("acr", "amr") if n in claims}
         return SubjectIdToken(str(claims.get("sub")), Instant(auth_time), sign_in)
+
+    def linked_account(self, tx: Transaction, assertion: IdentityAssertion) -> Uid | None:
+        """Return the account here that is linked with the user whom an assertion names."""
+        trusted = self.trusted.get(assertion.issuer)
+        return None if trusted is None else trusted.linked_account(tx, assertion.subject)
 
     async def read(self, text: str, client: Client, now: Instant) -> IdentityAssertion:
         """Return the assertion of a trusted server for `client` here.

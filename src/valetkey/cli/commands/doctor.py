@@ -16,7 +16,7 @@ from valetkey.cli.doctoring.canary import canary_in
 from valetkey.cli.doctoring.configuration import problems_of
 from valetkey.cli.doctoring.databases import databases
 from valetkey.cli.doctoring.finding import CheckResult, error, from_shared, ok, warning
-from valetkey.cli.doctoring.reach import check_reachability, providers
+from valetkey.cli.doctoring.reach import check_reachability, needed_servers
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors
@@ -43,13 +43,13 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     """Check the installation for common problems, and print how to fix each.
 
     Checks the configuration, disk, open files, file modes, databases and standbys, clocks, keys,
-    certificates, the mail server, sign-in providers, clients with risky settings, and whether a
+    certificates, the mail server, other servers in use, clients with risky settings, and whether a
     secret in a query string appears in a log. Changes nothing except one row that tests whether
     the database accepts writes.
 
     The console's overview shows the same findings, in the same sentences. Only this command checks
-    the configuration, usernames, the resource server's database, public URLs, proxies, sign-in
-    providers and logs: these findings have "console": false in JSON.
+    the configuration, usernames, the resource server's database, public URLs, proxies, other
+    servers in use and logs: these findings have "console": false in JSON.
 
     Exit code 1 if there is an error.
 
@@ -102,7 +102,7 @@ async def _everything(
         yield from_shared(each)
     async for finding in check_reachability(settings):
         yield finding
-    async for finding in providers(settings):
+    async for finding in needed_servers(settings):
         yield finding
     async for finding in canary_in(settings, logs):
         yield finding

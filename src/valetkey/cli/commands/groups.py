@@ -97,13 +97,6 @@ _HELP = {
 
     Example: valetkey settings set tokens.access_token_lifetime 30m
     """,
-    "provider": """
-    Manage the servers at which users may sign in: Google, GitHub, any OpenID provider.
-
-    Those in the configuration file are listed, and changed there.
-
-    Example: valetkey provider test google
-    """,
     "admin-token": """
     Manage tokens of the admin API, for programs. None allows more than the role of its user.
 

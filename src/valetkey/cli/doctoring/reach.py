@@ -1,4 +1,4 @@
-"""Check that the servers, at their public URLs, and the sign-in providers respond."""
+"""Check that the servers, at their public URLs, and the servers that features need respond."""
 
 import asyncio
 import http.client
@@ -14,10 +14,11 @@ from msgspec import Struct
 from valetkey.authorization.actions.inspection.certificates import judged_certificate
 from valetkey.authorization.actions.inspection.check import Finding
 from valetkey.authorization.actions.inspection.databases import judged_clock
+from valetkey.authorization.feature import NeededServer
+from valetkey.authorization.features import FEATURES
 from valetkey.cli.doctoring.finding import CheckResult, error, from_shared, ok, warning
 from valetkey.config.agreement import servers
 from valetkey.config.paths import certificate_files
-from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
@@ -211,27 +212,21 @@ def trust(settings: Settings) -> ssl.SSLContext:
     return context
 
 
-_PAGE = "how-to/people/sign-in-from-elsewhere"
-_METADATA = "/.well-known/openid-configuration"
-
-
-async def providers(settings: Settings) -> AsyncIterator[CheckResult]:
-    """Request the metadata of each provider, as the server does; of GitHub its front page."""
+async def needed_servers(settings: Settings) -> AsyncIterator[CheckResult]:
+    """Send a request to each server that features need."""
     context = trust(settings)
-    for each in settings.federation.providers:
-        for finding in await asyncio.to_thread(_look, each, context):
+    for server in (server for feature in FEATURES for server in feature.needed_servers(settings)):
+        for finding in await asyncio.to_thread(_look, server, context):
             yield finding
 
 
-def _look(provider: ProviderSettings, context: ssl.SSLContext) -> tuple[CheckResult, ...]:
-    about = f"sign-in provider {provider.id}"
-    target = urlsplit(provider.issuer).path.rstrip("/")
-    target += _METADATA if provider.kind is ProviderKind.OPENID else "/"
+def _look(server: NeededServer, context: ssl.SSLContext) -> tuple[CheckResult, ...]:
+    about, address = server.name, server.address
     try:
-        answer = send_request("HEAD", provider.issuer, target, context)
+        answer = send_request("HEAD", address, server.path, context)
     except (OSError, http.client.HTTPException) as reason:
-        advice = "Users cannot sign in with it now: check the network and its issuer."
-        return (warning(about, f"{provider.issuer} cannot be reached: {reason}", advice, _PAGE),)
-    responds = ok(about, f"{provider.issuer} responds")
+        found = f"{address} cannot be reached: {reason}"
+        return (warning(about, found, server.advice, server.guide),)
+    responds = ok(about, f"{address} responds")
     judged = clock_of(about, answer)
     return (responds,) if judged is None else (responds, from_shared(judged, console=False))

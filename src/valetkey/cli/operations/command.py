@@ -53,7 +53,6 @@ _EXAMPLES = {
     "role": "editor",
     "group": "engineering",
     "setting": "tokens.access_token_lifetime",
-    "provider": "google",
     "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
     "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
     "credential_id": "sc_aLK10lrmv1k2fsuxsIlNQs",

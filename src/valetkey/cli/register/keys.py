@@ -10,7 +10,6 @@ from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.authentication.factors.proof import authenticator_place
 from valetkey.authorization.feature import Reseal
 from valetkey.authorization.features import FEATURES
-from valetkey.authorization.model.account.provider import secret_place as provider_place
 from valetkey.authorization.model.event.administration import KeyringRotated
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
@@ -98,9 +97,6 @@ async def rotate_sealing_key(opened: OpenedStore) -> int:
             for last, before in found:
                 sealed = reseal(before, authenticator_place(last), f"authenticator {last}")
                 tx.credentials.reseal(last, before, sealed)
-        for provider in tx.providers.all():
-            where, what = provider_place(provider.id), f"sign-in provider {provider.id}"
-            tx.providers.reseal(provider.id, provider.sealed, reseal(provider.sealed, where, what))
         _reseal_features(tx, reseal)
         tx.events.add(KeyringRotated(version), opened.now)
 

@@ -15,8 +15,10 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.email_change import BEFORE_THE_CHANGE
 from valetkey.authorization.model.account.factors import Authenticator, Passkey
-from valetkey.authorization.model.account.user import ApiToken, Identity, Role
+from valetkey.authorization.model.account.user import ApiToken, Role
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.providers.model import Identity
+from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Fingerprint
@@ -35,7 +37,7 @@ async def connected(it: Harness, name: str) -> None:
     """One more account elsewhere, connected now."""
     now = it.clock.now
     one = Identity("https://elsewhere.example", name, ADA, name, now, now)
-    await it.write(lambda tx: tx.identities.link(one))
+    await it.write(lambda tx: Identities.of(tx).link(one))
 
 
 async def ways_in(it: Harness) -> tuple[list[str], list[str], bool, int, int]:
@@ -44,7 +46,7 @@ async def ways_in(it: Harness) -> tuple[list[str], list[str], bool, int, int]:
     def work(tx: Transaction) -> tuple[list[str], list[str], bool, int, int]:
         return (
             [each.name for each in tx.credentials.passkeys_of(ADA)],
-            [each.subject for each in tx.identities.of_user(ADA)],
+            [each.subject for each in Identities.of(tx).of_user(ADA)],
             tx.credentials.authenticator_of(ADA) is not None,
             tx.credentials.recovery_codes_of(ADA).left,
             tx.api_tokens.count_live(ADA, it.clock.now),

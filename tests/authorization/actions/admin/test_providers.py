@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.harness import Harness, run
-from valetkey.authorization.authentication.federation.registry import Providers
-from valetkey.authorization.model.account.provider import StoredProvider
-from valetkey.authorization.operations.accounts.provider_records import (
-    ProviderChange,
-    ProviderList,
-    ProviderShown,
-    ProviderTested,
-    ProviderWanted,
-)
-from valetkey.authorization.operations.accounts.providers import (
+from valetkey.authorization.operations.operation import InvalidInput
+from valetkey.authorization.providers.model import StoredProvider
+from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
     DELETE_PROVIDER,
@@ -25,8 +18,14 @@ from valetkey.authorization.operations.accounts.providers import (
     LIST_PROVIDERS,
     READ_PROVIDER,
     TEST_PROVIDER,
+    ProviderChange,
+    ProviderList,
+    ProviderShown,
+    ProviderTested,
+    ProviderWanted,
 )
-from valetkey.authorization.operations.operation import InvalidInput
+from valetkey.authorization.providers.rules.registry import ProviderFactory, Providers
+from valetkey.authorization.providers.storage import StoredProviders
 from valetkey.config.sections.federation import (
     MOST,
     FederationSettings,
@@ -63,7 +62,7 @@ async def probe(it: Harness, name: str) -> ProviderTested:
 
 
 async def stored(it: Harness) -> list[StoredProvider]:
-    return list(await it.read(lambda tx: tx.providers.all()))
+    return list(await it.read(lambda tx: StoredProviders.of(tx).all()))
 
 
 def test_one_of_64_parallel_requests_adds_the_provider(tmp_path: Path, database_url: str) -> None:
@@ -94,11 +93,14 @@ def test_client_secret_is_stored_sealed_and_shown_nowhere(tmp_path: Path) -> Non
         events = [each.data for each in await it.event_records()]
         for said in (shown, changed, listed, read, kept, events):
             assert SECRET not in repr(said)
-        provider = it.foundation.providers.of_stored(kept)
+        factory = ProviderFactory.of(it.foundation.services)
+        provider = factory.of_stored(kept)
         assert provider is not None
         assert SECRET not in repr(provider)
         # Moved to another row it does not open.
-        assert it.foundation.providers.of_stored(replace(kept, id="other")) is None
+        assert (
+            ProviderFactory.of(it.foundation.services).of_stored(replace(kept, id="other")) is None
+        )
         assert any('"client_secret"' in each for each in events)
 
     run(tmp_path, story)
@@ -165,13 +167,13 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
         settings = replace(
             it.settings, federation=FederationSettings((same,), Secret("other=secret"))
         )
-        factory = replace(it.foundation.providers, settings=settings)
+        factory = replace(ProviderFactory.of(it.foundation.services), settings=settings)
         current = Providers(factory)
         await current.refresh(it.foundation.store)
         assert [each.settings.id for each in current] == ["other"]
-        services = replace(it.foundation.services, settings=settings, providers=factory)
+
         it.foundation = replace(it.foundation, settings=settings)
-        assert services.providers.is_hidden((await stored(it))[0])
+        assert factory.is_hidden((await stored(it))[0])
         listed = await it.perform(LIST_PROVIDERS, {})
         assert isinstance(listed, ProviderList)
         assert [(each.id, each.origin, each.state) for each in listed.items] == [
@@ -210,8 +212,8 @@ def test_provider_whose_secret_does_not_open_is_left_out(tmp_path: Path) -> None
         await created(it)
         (kept,) = await stored(it)
         broken = replace(kept, sealed=f"{kept.sealed[:-4]}AAAA")
-        assert await it.write(lambda tx: tx.providers.change(broken))
-        current = Providers(it.foundation.providers)
+        assert await it.write(lambda tx: StoredProviders.of(tx).change(broken))
+        current = Providers(ProviderFactory.of(it.foundation.services))
         await current.refresh(it.foundation.store)
         assert current.all == ()
         with pytest.raises(Refused) as refused:

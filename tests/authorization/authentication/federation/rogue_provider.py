@@ -11,7 +11,7 @@ from joserfc import jwt as jose
 from joserfc.jwk import ECKey, OctKey
 
 from tests.support.pages import Page, Pages
-from valetkey.authorization.authentication.federation.provider import (
+from valetkey.authorization.providers.rules.connection import (
     ProviderConnection,
     UpstreamState,
 )

@@ -25,14 +25,14 @@ from tests.authorization.authentication.federation.rogue_provider import (
     signed,
 )
 from tests.support.pages import Page, Pages, pages
-from valetkey.authorization.authentication.federation.openid import OpenIdProvider
-from valetkey.authorization.authentication.federation.provider import (
+from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.providers.rules.connection import (
     ClaimedIdentity,
     ProviderConnection,
     UpstreamState,
 )
-from valetkey.authorization.protocol.pkce import challenge_of
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
+from valetkey.authorization.providers.rules.openid import OpenIdProvider
 from valetkey.config.sections.federation import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant

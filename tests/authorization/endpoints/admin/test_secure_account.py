@@ -17,10 +17,12 @@ from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
 from valetkey.authorization.actions.users import UserRecord, end_everything
 from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.account.user import Identity, Role, User
+from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.grant import Consent
+from valetkey.authorization.providers.model import Identity
+from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.replace import replace
@@ -40,7 +42,7 @@ async def infiltrated(it: Harness) -> None:
         assert tx.users.change(replace(BOB, email_verified_at=now, changed_at=now))
         app = Authenticator("cr_thief", BOB.uid, "sealed", now)
         assert tx.credentials.add_authenticator(app, 0)
-        assert tx.identities.link(Identity("https://evil.example", "7", BOB.uid, "thief", now))
+        assert Identities.of(tx).link(Identity("https://evil.example", "7", BOB.uid, "thief", now))
         tx.consents.save(Consent(BOB.uid, WEB.id, NOTES, "", now))
         tx.account_removals.plan(BOB.uid, later(now, days(7)), now)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.export import ExportOrigin, export
-from valetkey.authorization.actions.account.identities import (
+from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.register.claim import Claims
+from valetkey.authorization.providers.rules.connection import ClaimedIdentity
+from valetkey.authorization.providers.rules.identities import (
     connect,
     disconnect,
     user_of_identity,
 )
-from valetkey.authorization.authentication.federation.provider import ClaimedIdentity
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.claim import Claims
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.config.sections.federation import (

@@ -6,35 +6,34 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.settings.stored import SettingShown
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.site.admin.confirm import Offer
-from valetkey.authorization.site.admin.server import provider_form
-from valetkey.authorization.site.admin.server.providers import (
+from valetkey.authorization.providers.pages import console
+from valetkey.authorization.providers.pages.account import (
+    Connection,
+    ConnectionsPage,
+)
+from valetkey.authorization.providers.pages.console import (
     FAULTS,
     ProviderPage,
     ProviderRow,
     ProvidersPage,
 )
+from valetkey.authorization.providers.pages.visitor import FailedPage, UnlinkedIdentityPage
+from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.server.setting_form import form_page
 from valetkey.authorization.site.admin.server.settings import (
     ServerSettingsPage,
     SettingLine,
     SettingSection,
 )
-from valetkey.authorization.site.federation.arrived import UnlinkedIdentityPage
-from valetkey.authorization.site.federation.callback import FailedPage
-from valetkey.authorization.site.federation.connections import (
-    Connection,
-    ConnectionsPage,
-)
-from valetkey.authorization.site.sign_in.sign_in import ProviderButton, SignInPage
+from valetkey.authorization.site.sign_in.sign_in import SignInLink, SignInPage
 from valetkey.config.catalogue import catalogue, reasons
 from valetkey.config.effect import Effect
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 NOW = Instant(1_800_000_000)
-GOOGLE = ProviderButton("google", "Google", "/oauth/sign-in/with/google?csrf=c")
-GITHUB = ProviderButton("github", "GitHub", "/oauth/sign-in/with/github?csrf=c")
+GOOGLE = SignInLink("google", "Google", "/oauth/sign-in/with/google?csrf=c")
+GITHUB = SignInLink("github", "GitHub", "/oauth/sign-in/with/github?csrf=c")
 
 
 def federation_examples() -> Mapping[str, PageContext]:
@@ -58,7 +57,7 @@ def federation_examples() -> Mapping[str, PageContext]:
     )
     only = Connection("key2", "GitHub", "ada", When(NOW, NOW), None, can_end=False)
     return {
-        "sign_in_elsewhere": SignInPage("/oauth/sign-in", providers=(GOOGLE, GITHUB)),
+        "sign_in_elsewhere": SignInPage("/oauth/sign-in", links=(GOOGLE, GITHUB)),
         "arrived": arrived,
         "arrived_wrong": replace(
             arrived,
@@ -174,10 +173,10 @@ def _console() -> Mapping[str, PageContext]:
         since=None,
         linked=10_000,
     )
-    google, microsoft = provider_form.PRESETS[:2]
+    google, microsoft = console.PRESETS[:2]
     typed = {"id": "google", "name": "Google", "issuer": google.issuer}
-    choice = provider_form.form_page("https://auth.example", None, {})
-    form = provider_form.form_page("https://auth.example", google, typed)
+    choice = console.form_page("https://auth.example", None, {})
+    form = console.form_page("https://auth.example", google, typed)
     faults = (
         MetadataError("issuer", "an https address"),
         MetadataError("client_secret", "the client secret from the provider"),
@@ -196,8 +195,6 @@ def _console() -> Mapping[str, PageContext]:
         "admin_provider_hidden": replace(page, state="hidden"),
         "admin_provider_new": choice,
         "admin_provider_google": form,
-        "admin_provider_wrong": provider_form.form_page(
-            "https://auth.example", microsoft, wrong, faults
-        ),
+        "admin_provider_wrong": console.form_page("https://auth.example", microsoft, wrong, faults),
         "admin_provider_edit": replace(form, preset=None, etag='"1"', stale=True),
     }

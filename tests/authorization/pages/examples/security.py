@@ -7,6 +7,7 @@ from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.drawing import qr_code
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.providers.pages.account import LinkedAccountsSection
 from valetkey.authorization.site.account.security.authenticator import (
     NewAuthenticatorPage,
     RecoveryCodesPage,
@@ -52,7 +53,7 @@ def security_examples(person: CurrentUser, app: AskingApp) -> Mapping[str, PageC
         authenticator_since=ago(90_000),
         recovery_left=9,
         devices=(_HERE, _ELSEWHERE),
-        elsewhere=2,
+        sections=(LinkedAccountsSection(2),),
     )
     second = SecondFactorPage(_SECOND, _SIGN_IN, "ada", has_code=True, has_recovery=True, days=30)
     confirm = ConfirmFactorPage(_CONFIRM, person, "ada", by_password=False)

@@ -30,7 +30,6 @@ from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.sessions import AuthenticatorRemoved, PasskeyRemoved
 from valetkey.authorization.model.event.users import (
     EmailRestored,
-    IdentityUnlinked,
     RemovalCancelled,
     UserChanged,
 )
@@ -68,10 +67,8 @@ def remove_sign_in_methods(
     made_at = tx.credentials.recovery_codes_of(uid).made_at
     if not tx.users.has_second_factor(uid) or (made_at is not None and made_at >= since):
         tx.credentials.remove_recovery_codes(uid)
-    for identity in tx.identities.of_user(uid):
-        if identity.linked_at >= since:
-            tx.identities.unlink(uid, identity.issuer, identity.subject)
-            tx.events.add(IdentityUnlinked(uid, identity.issuer, because), now)
+    for methods in tx.hooks.sign_in_methods:
+        methods.remove_added(tx, uid, since, because, now)
     forget_devices(tx, uid, now)
     end_issued(tx, uid, now)
 

@@ -50,7 +50,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
             "format": FORMAT,
             "service": origin.service,
             "issuer": origin.issuer,
-            "made_at": _moment(now),
+            "made_at": moment(now),
             "elsewhere": (
                 f"What the API at {origin.api} keeps for you is not in this file, and neither is "
                 "what apps have read. Ask those who run them."
@@ -61,16 +61,11 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
         "profile": _profile(user),
         "picture": _picture(tx, user),
         "credentials": list(_credentials(tx, user)),
-        "accounts_elsewhere": [
-            {
-                "issuer": each.issuer,
-                "shown_as": each.shown,
-                "linked_at": _moment(each.linked_at),
-                "last_used_at": _moment(each.last_used_at),
-                "kept_claims": msgspec.json.decode(each.claims or "{}"),
-            }
-            for each in tx.identities.of_user(user.uid)
-        ],
+        **{
+            name: member
+            for exported in tx.hooks.user_exported
+            for name, member in exported(tx, user.uid).items()
+        },
         "sessions": [
             {
                 "browser": " ".join(filter(None, browser_of(each.user_agent))),
@@ -78,17 +73,17 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
                 "signed_in_by": list(each.methods),
                 "signed_in_from": each.signed_in_from,
                 "last_seen_from": each.last_seen_from,
-                "created_at": _moment(each.created_at),
-                "last_seen_at": _moment(each.last_seen_at),
-                "expires_at": _moment(each.expires_at),
+                "created_at": moment(each.created_at),
+                "last_seen_at": moment(each.last_seen_at),
+                "expires_at": moment(each.expires_at),
             }
             for each in tx.sessions.live_of(user.uid, now)
         ],
         "remembered_devices": [
             {
                 "user_agent": each.user_agent,
-                "created_at": _moment(each.created_at),
-                "expires_at": _moment(each.expires_at),
+                "created_at": moment(each.created_at),
+                "expires_at": moment(each.expires_at),
             }
             for each in tx.devices.of(user.uid, now)
         ],
@@ -98,7 +93,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
                 "app": _name(tx, each.client_id),
                 **scope_record(each.scope, tx.apis.of_scopes(each.scope)),
                 "claims": sorted(each.claims),
-                "given_at": _moment(each.given_at),
+                "given_at": moment(each.given_at),
             }
             for each in tx.consents.of_user(user.uid, MOST_GRANTS)
         ],
@@ -114,7 +109,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
                 "client_id": each.client.id,
                 "name": each.client.name,
                 "role": each.membership.role.value,
-                "since": _moment(each.membership.since),
+                "since": moment(each.membership.since),
             }
             for each in own_apps(tx, user.uid)
         ],
@@ -129,14 +124,14 @@ def _profile(user: User) -> Said:
         "username": user.username,
         "name": user.name,
         "email": user.email,
-        "email_verified_at": _moment(user.email_verified_at),
+        "email_verified_at": moment(user.email_verified_at),
         **{name: getattr(user.claims, name) for name in TEXT_CLAIMS},
         "phone_number_verified": user.claims.phone_number_verified,
         "address": asdict(user.claims.address),
         "role": user.role,
-        "created_at": _moment(user.created_at),
-        "changed_at": _moment(user.changed_at),
-        "factor_required_at": _moment(user.factor_required_at),
+        "created_at": moment(user.created_at),
+        "changed_at": moment(user.changed_at),
+        "factor_required_at": moment(user.factor_required_at),
     }
 
 
@@ -152,15 +147,15 @@ def _credentials(tx: Transaction, user: User) -> Iterable[Said]:
         yield {
             "kind": kind,
             "name": name,
-            "created_at": _moment(created_at),
-            "last_used_at": _moment(last_used_at),
+            "created_at": moment(created_at),
+            "last_used_at": moment(last_used_at),
         }
 
 
 def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
     for grant in tx.grants.live_of_user(user.uid, now, MOST_GRANTS):
         apis, uses = tx.apis.of_scopes(grant.scope), tx.scope_uses.of_grant(grant.id)
-        last = {use.scope: _moment(use.last_used_at) for use in uses}
+        last = {use.scope: moment(use.last_used_at) for use in uses}
         yield {
             "client_id": grant.client_id,
             "app": _name(tx, grant.client_id),
@@ -174,9 +169,9 @@ def _grants(tx: Transaction, user: User, now: Instant) -> Iterable[Said]:
                 }
                 for api in apis
             },
-            "created_at": _moment(grant.created_at),
-            "last_active_at": _moment(grant.last_used_at),
-            "expires_at": _moment(grant.expires_at),
+            "created_at": moment(grant.created_at),
+            "last_active_at": moment(grant.last_used_at),
+            "expires_at": moment(grant.expires_at),
         }
 
 
@@ -189,7 +184,7 @@ def _event(event: EventRecord) -> Said:
         {} if origin is None else {"ip_address": origin.address, "browser": origin.shown_browser}
     )
     return {
-        "at": _moment(event.at),
+        "at": moment(event.at),
         "name": event.name,
         "by_somebody_else": by_others,
         **known,
@@ -202,5 +197,6 @@ def _name(tx: Transaction, client_id: str) -> str:
     return client_id if client is None else client.name or client_id
 
 
-def _moment(at: Instant | None) -> str | None:
+def moment(at: Instant | None) -> str | None:
+    """Return a time in UTC (RFC 3339)."""
     return None if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -113,7 +113,7 @@ def remove_passkey(tx: Transaction, user: User, passkey_id: str, now: Instant) -
 
 def is_only_sign_in_method(tx: Transaction, user: User) -> bool:
     """Return whether the user can sign in with one passkey and in no other way."""
-    if tx.users.password_hash(user.uid) is not None or tx.identities.of_user(user.uid):
+    if tx.users.password_hash(user.uid) is not None or tx.has_other_sign_in_method(user.uid):
         return False
     return len(tx.credentials.passkeys_of(user.uid)) <= 1
 

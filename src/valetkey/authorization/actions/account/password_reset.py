@@ -187,7 +187,7 @@ def issue_reset(
 
 def has_sign_in_method(tx: Transaction, uid: Uid) -> bool:
     """Return whether someone can sign in to the account: a first password would take it over."""
-    return bool(tx.user_directory.factors_of(uid) or tx.identities.of_user(uid))
+    return bool(tx.user_directory.factors_of(uid)) or tx.has_other_sign_in_method(uid)
 
 
 def issue_first_password(

@@ -200,22 +200,6 @@ def fold_letters(text: str) -> str:
     return unicodedata.normalize("NFKC", plain.casefold())
 
 
-class Identity(Struct, frozen=True):
-    """One account at an issuer, linked to one account here.
-
-    `shown` is displayed to the user: an address or a username at the issuer. It is never used for a
-    lookup. `claims` are the kept ones as JSON; "" for none.
-    """
-
-    issuer: str
-    subject: str
-    uid: Uid
-    shown: str
-    linked_at: Instant
-    last_used_at: Instant | None = None
-    claims: str = ""
-
-
 class ApiToken(Struct, frozen=True):
     """An admin API token, without the token itself.
 

@@ -141,25 +141,6 @@ class PasswordChanged(ByUser, frozen=True):
     uid: int
 
 
-class IdentityLinked(ByUser, frozen=True):
-    """An account at an upstream provider was linked."""
-
-    sentence = translatable("An account at %(issuer)s was linked to %(uid)s.")
-
-    uid: int
-    issuer: str
-
-
-class IdentityUnlinked(ByUser, frozen=True):
-    """An account at an upstream provider was unlinked; `because` says why."""
-
-    sentence = translatable("An account at %(issuer)s was unlinked from %(uid)s.")
-
-    uid: int
-    issuer: str
-    because: str
-
-
 class MailDispatched(BySystem, frozen=True):
     """The mail server accepted an email; `kind` is its purpose."""
 

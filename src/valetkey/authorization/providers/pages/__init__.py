@@ -1,1 +1,1 @@
-"""Sign in with an upstream identity provider, and link its accounts."""
+"""Pages of sign-in providers: for visitors, in the account area and in the console."""

@@ -1,1 +1,1 @@
-"""Upstream sign-in: authenticate users at other servers."""
+"""Sign in at other servers, and link accounts there."""

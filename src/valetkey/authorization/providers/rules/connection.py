@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
@@ -17,6 +18,9 @@ from valetkey.kernel.strict_json import read_object
 
 FEDERATED = "fed"
 """The authentication method of upstream sign-ins; RFC 8176 defines none."""
+
+WITH = f"{SIGN_IN}/with"
+"""The path of the page that redirects to a provider, without the id of the provider."""
 
 LONGEST_CODE = 2_000
 NEVER_ISSUED = "test"
@@ -129,6 +133,11 @@ def unusable(
         expected or f"an answer of {provider.id}",
         "".join(c if c.isprintable() else "?" for c in received[:_LONGEST_RECEIVED]),
     )
+
+
+def redirect_uri(issuer: str, provider_id: str) -> str:
+    """Return the URL to which a provider redirects."""
+    return f"{issuer}{WITH}/{provider_id}/callback"
 
 
 def code_of(answer: Mapping[str, str], provider: ProviderSettings) -> str:

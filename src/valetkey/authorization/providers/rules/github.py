@@ -7,7 +7,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.authentication.federation.provider import (
+from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.providers.rules.connection import (
     NEVER_ISSUED,
     ClaimedIdentity,
     ProviderConnection,
@@ -21,7 +22,6 @@ from valetkey.authorization.authentication.federation.provider import (
     plain,
     unusable,
 )
-from valetkey.authorization.protocol.pkce import challenge_of
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant

@@ -10,7 +10,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.authorization.authentication.federation.provider import (
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.providers.rules.connection import (
     LONGEST_SUBJECT,
     NEVER_ISSUED,
     ClaimedIdentity,
@@ -25,7 +27,8 @@ from valetkey.authorization.authentication.federation.provider import (
     plain,
     unusable,
 )
-from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.providers.storage import Identities
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import ANYTHING, JSON, Fetched
 from valetkey.kernel.jose import foreign, jwt, mac
@@ -338,6 +341,11 @@ class OpenIdProvider:
         return await self.line.http.post_form(
             metadata.token_endpoint, fields, accept=JSON, authorization=authorization
         )
+
+    def linked_account(self, tx: Transaction, subject: str) -> Uid | None:
+        """Return the account here that is linked with this user of the provider."""
+        identity = Identities.of(tx).find(self.settings.issuer, subject)
+        return None if identity is None else identity.uid
 
     async def verify_assertion(
         self, token: str, *, typ: str, audience: str, now: Instant

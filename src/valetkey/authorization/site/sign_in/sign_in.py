@@ -34,8 +34,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.words import translatable
 
 
-class ProviderButton(Struct, frozen=True):
-    """The name of a provider, and this server's URL that starts its sign-in."""
+class SignInLink(Struct, frozen=True):
+    """A link to another way to sign in: its name, and this server's URL that begins it."""
 
     id: str
     name: str
@@ -68,8 +68,8 @@ class SignInPage(Struct, frozen=True):
     #: The options for using a passkey, as JSON; "" if passkeys cannot be used.
     passkey: str = ""
     passkey_failed: bool = False
-    #: Other servers at which the visitor may sign in.
-    providers: tuple[ProviderButton, ...] = ()
+    #: Other ways to sign in.
+    links: tuple[SignInLink, ...] = ()
 
 
 PURPOSE = "sign-in"
@@ -81,14 +81,9 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 
 
-Buttons = Callable[[str, str, str, str], tuple[ProviderButton, ...]]
-"""Links to other servers, for a browser, what its page is about, and where it was going: a sealed
+SignInLinks = Callable[[str, str, str, str], tuple[SignInLink, ...]]
+"""Links of a feature, for a browser, what its page is about, and where it was going: a sealed
 request, or a page of this server."""
-
-
-def no_buttons(browser: str, about: str, sealed: str, to: str) -> tuple[ProviderButton, ...]:
-    """Return no links: there are no upstream providers."""
-    return ()
 
 
 class SignInPages(Struct, frozen=True):
@@ -97,7 +92,7 @@ class SignInPages(Struct, frozen=True):
     flow: SignInFlow
     password: PasswordSignIn
     sign_up: SignUpMode
-    buttons: Buttons = no_buttons
+    links: tuple[SignInLinks, ...] = ()
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
@@ -183,7 +178,11 @@ class SignInPages(Struct, frozen=True):
             wait=wait,
             forgotten_url=FORGOTTEN,
             sign_up_url=target.address_of(SIGN_UP) if self.sign_up is SignUpMode.OPEN else "",
-            providers=self.buttons(browser, target.about, target.sealed, target.to),
+            links=tuple(
+                link
+                for links in self.links
+                for link in links(browser, target.about, target.sealed, target.to)
+            ),
         )
         status = 200 if refusal is None else _TOO_MANY if wait else _UNAUTHORIZED
         return Show(page, status, retry_after(wait), request.returns_to)

@@ -84,7 +84,6 @@ class AccountRemovals(Struct, frozen=True):
         """
         db = self.db
         db.run("DELETE FROM credentials WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM identities WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM scim_users WHERE uid = :uid", uid=uid)

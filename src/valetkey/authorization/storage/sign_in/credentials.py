@@ -1,9 +1,9 @@
-"""Store of passkeys, authenticator apps, recovery codes and linked accounts.
+"""Store of passkeys, authenticator apps and recovery codes.
 
 Passwords are in `Users`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
@@ -14,8 +14,7 @@ from valetkey.authorization.model.account.factors import (
     Passkey,
     RecoveryCodes,
 )
-from valetkey.authorization.model.account.user import Identity, Uid
-from valetkey.authorization.storage.revision import change_memberships, change_token_state
+from valetkey.authorization.model.account.user import Uid
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
@@ -239,95 +238,3 @@ def _passkey(
 
 
 _PASSKEYS = Record(_passkey, "credentials")
-
-
-class Identities(Struct, frozen=True):
-    """Store linked accounts, one row each; an identity belongs to one user."""
-
-    db: Connection
-    random: Callable[[int], bytes]
-
-    def link(self, identity: Identity) -> bool:
-        """Link it. False if it is linked already; exactly one concurrent caller gets True."""
-        linked = _IDENTITIES.run(
-            self.db,
-            "INSERT INTO identities (*) VALUES (*) ON CONFLICT (issuer, subject) DO NOTHING",
-            identity,
-        )
-        return linked == 1
-
-    def find(self, issuer: str, subject: str) -> Identity | None:
-        """Return the identity if it is linked."""
-        return _IDENTITIES.find(
-            self.db,
-            "SELECT * FROM identities WHERE issuer = :issuer AND subject = :subject",
-            issuer=issuer,
-            subject=subject,
-        )
-
-    def of_user(self, uid: Uid) -> Sequence[Identity]:
-        """Return all of one user, oldest first."""
-        return _IDENTITIES.all(
-            self.db,
-            "SELECT * FROM identities WHERE uid = :uid ORDER BY linked_at, issuer, subject",
-            uid=uid,
-        )
-
-    def touch(self, identity: Identity, now: Instant) -> bool:
-        """Record that it was used now. False if it is no longer this user's."""
-        touched = self.db.run(
-            "UPDATE identities SET last_used_at = :now"
-            " WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
-            now=now,
-            issuer=identity.issuer,
-            subject=identity.subject,
-            uid=identity.uid,
-        )
-        return touched == 1
-
-    def keep_claims(self, identity: Identity) -> None:
-        """Replace what the provider said about the user, who is held alone, by these claims.
-
-        Those of the user's other accounts at this provider are deleted.
-        """
-        changed = self.db.run(
-            "UPDATE identities SET claims = CASE WHEN subject = :subject THEN :claims ELSE '' END"
-            " WHERE uid = :uid AND issuer = :issuer"
-            " AND claims <> CASE WHEN subject = :subject THEN :claims ELSE '' END",
-            subject=identity.subject,
-            claims=identity.claims,
-            uid=identity.uid,
-            issuer=identity.issuer,
-        )
-        if changed:
-            self._change_claims(identity.uid)
-
-    def claims_of(self, uid: Uid) -> Mapping[str, Mapping[str, object]]:
-        """Return the kept claims of a user by issuer.
-
-        The result can be kept while `User.membership_number` is the same.
-        """
-        rows = self.db.rows(
-            "SELECT issuer, claims FROM identities WHERE uid = :uid AND claims <> ''", uid=uid
-        )
-        return {issuer: msgspec.json.decode(claims, type=_Claims) for issuer, claims in rows}
-
-    def unlink(self, uid: Uid, issuer: str, subject: str) -> bool:
-        """Unlink it, with its kept claims. False if it was not this user's, who is held alone."""
-        gone = self.db.run(
-            "DELETE FROM identities WHERE issuer = :issuer AND subject = :subject AND uid = :uid",
-            issuer=issuer,
-            subject=subject,
-            uid=uid,
-        )
-        if gone:
-            self._change_claims(uid)
-        return gone == 1
-
-    def _change_claims(self, uid: Uid) -> None:
-        change_memberships(self.db, uid, self.random)
-        change_token_state(self.db)
-
-
-_Claims = dict[str, object]
-_IDENTITIES = Record(Identity, "identities")

@@ -7,7 +7,8 @@ from tests.authorization.endpoints.account.people import FIREFOX, grant_of, know
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.model.account.user import Identity
+from valetkey.authorization.providers.model import Identity
+from valetkey.authorization.providers.storage import Identities
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.scope import Scope
 
@@ -23,7 +24,7 @@ def test_the_file_says_everything_and_no_secret(tmp_path: Path, database_url: st
         await grant_of(it, "web1", Scope.of("notes:read"))
         theirs = await grant_of(it, "nat1", Scope.of("read"), user=BOB)
         link = Identity("https://id.example", "s1", ALICE.uid, "alice at work", it.clock.now)
-        await it.store.write(lambda tx: tx.identities.link(link))
+        await it.store.write(lambda tx: Identities.of(tx).link(link))
         browser = await signed_in(it)
         answer = await download(browser)
         assert answer.status == 200

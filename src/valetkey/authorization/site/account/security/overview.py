@@ -1,16 +1,17 @@
 """/account/security: password, passkeys, authenticator app, recovery codes, remembered devices."""
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import Browsers, browser_of
 from valetkey.authorization.authentication.factors.device import forget_device, forget_devices
 from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.authentication.federation.registry import Providers
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.site.account.security.confirm import require_still_signed_in
 from valetkey.authorization.site.page import (
     Act,
@@ -61,6 +62,16 @@ class DeviceLine(Struct, frozen=True):
     here: bool = False
 
 
+class SecuritySection(Protocol):
+    """A section that a feature adds: its template, whose variable `section` it is."""
+
+    template: ClassVar[str]
+
+
+SecuritySections = Callable[[Transaction, Uid], tuple[SecuritySection, ...]]
+"""The sections of a feature for a user."""
+
+
 class SecurityPage(Struct, frozen=True):
     """The context of overview.html.
 
@@ -78,8 +89,8 @@ class SecurityPage(Struct, frozen=True):
     authenticator_since: When | None = None
     recovery_left: int = 0
     devices: tuple[DeviceLine, ...] = ()
-    #: Linked accounts; None where no upstream provider is set up.
-    elsewhere: int | None = None
+    #: What features add.
+    sections: tuple[SecuritySection, ...] = ()
     done: DoneMessage | None = None
 
     @property
@@ -94,7 +105,7 @@ class Security(Struct, frozen=True):
     store: Store
     browsers: Browsers
     factors: Factors
-    providers: Providers
+    sections: tuple[SecuritySections, ...] = ()
 
     def pages(self) -> tuple[Page[SignedInRequest], ...]:
         """Return the overview, and the form of its list of devices."""
@@ -159,7 +170,6 @@ class Security(Struct, frozen=True):
             )
             for each in tx.devices.of(uid, now)
         )
-        linked = tx.identities.of_user(uid)
         return SecurityPage(
             devices_action=DEVICES,
             password_since=None if since is None else When(since, now),
@@ -170,6 +180,6 @@ class Security(Struct, frozen=True):
             else When(authenticator.created_at, now),
             recovery_left=tx.credentials.recovery_codes_of(uid).left,
             devices=devices,
-            elsewhere=len(linked) if linked or self.providers.all else None,
+            sections=tuple(section for sections in self.sections for section in sections(tx, uid)),
             done=DoneMessage(done) if done in set(DoneMessage) else None,
         )

@@ -5,24 +5,27 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.identities import (
+from valetkey.authorization.authentication.session import find_still_signed_in
+from valetkey.authorization.email.notices import SignInMethod
+from valetkey.authorization.feature import Site
+from valetkey.authorization.layout.addresses import SECURITY
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.providers.model import Identity
+from valetkey.authorization.providers.pages.visitor import (
+    CONNECTIONS,
+    Federation,
+)
+from valetkey.authorization.providers.rules.identities import (
+    UnlinkedIdentity,
+    UpstreamPurpose,
     connect,
     disconnect,
     has_other_sign_in_method,
 )
-from valetkey.authorization.authentication.federation.upstream_sign_in import (
-    UnlinkedIdentity,
-    UpstreamPurpose,
-)
-from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.email.notices import SignInMethod
-from valetkey.authorization.layout.addresses import SECURITY
-from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import Identity, Uid
-from valetkey.authorization.site.federation.federation import (
-    CONNECTIONS,
-    Federation,
-)
+from valetkey.authorization.providers.rules.registry import Providers
+from valetkey.authorization.providers.storage import Identities
+from valetkey.authorization.site.account.security.overview import SecuritySection, SecuritySections
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,
@@ -35,7 +38,7 @@ from valetkey.authorization.site.page import (
     not_found,
     signed_in,
 )
-from valetkey.authorization.site.sign_in.sign_in import ProviderButton
+from valetkey.authorization.site.sign_in.sign_in import SignInLink
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.secret import same
@@ -57,12 +60,12 @@ class Connection(Struct, frozen=True):
 class ConnectionsPage(Struct, frozen=True):
     """List linked accounts, unlink one, link another. Unlinking posts `csrf` and `connection`."""
 
-    template: ClassVar[str] = "federation/connections.html"
+    template: ClassVar[str] = "providers/connections.html"
 
     action: str
     connections: tuple[Connection, ...]
     #: Providers that can be connected.
-    providers: tuple[ProviderButton, ...]
+    providers: tuple[SignInLink, ...]
     #: The provider the user just came from, and the user's name there.
     arrived_from: str = ""
     arrived_as: str = ""
@@ -110,7 +113,7 @@ class Connections(Struct, frozen=True):
                     )
                     for each, can_end in found
                 ),
-                providers=self.federation.buttons(
+                providers=self.federation.links(
                     browser, UpstreamPurpose.CONNECT, request.session.id
                 ),
                 arrived_from="" if unlinked is None else self._name(unlinked.provider),
@@ -128,7 +131,7 @@ class Connections(Struct, frozen=True):
         key = request.form.get("connection") or ""
         user, now, usable = request.user, request.now, self.federation.providers.issuers
         identities = await self.federation.server.store.read(
-            lambda tx: tx.identities.of_user(user.uid)
+            lambda tx: Identities.of(tx).of_user(user.uid)
         )
         named = next((each for each in identities if same(self._key(each), key)), None)
         if named is None:
@@ -152,7 +155,7 @@ class Connections(Struct, frozen=True):
             if asking is None or not connect(tx, asking.user, claimed, now):
                 return False
             self.federation.notices.sign_in_method_added(
-                tx, asking.user, SignInMethod.ELSEWHERE, now
+                tx, asking.user, SignInMethod.ELSEWHERE, now, CONNECTIONS
             )
             return True
 
@@ -180,7 +183,7 @@ class Connections(Struct, frozen=True):
 def _read(tx: Transaction, uid: Uid, usable: Collection[str]) -> list[tuple[Identity, bool]]:
     return [
         (each, has_other_sign_in_method(tx, uid, each.issuer, each.subject, usable))
-        for each in tx.identities.of_user(uid)
+        for each in Identities.of(tx).of_user(uid)
     ]
 
 
@@ -191,3 +194,28 @@ def _is_recently_linked(found: list[tuple[Identity, bool]], now: Instant) -> boo
 def _shown(unlinked: UnlinkedIdentity) -> str:
     claimed = unlinked.claimed
     return claimed.email or claimed.username or claimed.name or claimed.subject
+
+
+class LinkedAccountsSection(Struct, frozen=True):
+    """The section of the security page, with the number of linked accounts."""
+
+    template: ClassVar[str] = "providers/section.html"
+
+    linked: int
+    url: str = CONNECTIONS
+
+
+def security(site: Site) -> SecuritySections:
+    """Return the section of a user: none without linked accounts where there is no provider."""
+    providers = site.parts.kept(Providers)
+
+    def sections(tx: Transaction, uid: Uid) -> tuple[SecuritySection, ...]:
+        linked = len(Identities.of(tx).of_user(uid))
+        return (LinkedAccountsSection(linked),) if linked or providers.all else ()
+
+    return sections
+
+
+def pages(site: Site) -> tuple[AnyPage, ...]:
+    """Return the pages of the account area."""
+    return Connections(Federation.of(site)).pages()

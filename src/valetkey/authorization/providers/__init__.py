@@ -1,0 +1,1 @@
+"""Sign-in providers: other servers at which users may sign in."""

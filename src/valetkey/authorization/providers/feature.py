@@ -1,0 +1,124 @@
+"""Sign-in providers as a feature: what the server takes from them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from valetkey.authorization.feature import CommandGroup, Feature, Parts, Site
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.providers.doctor import needed_servers
+from valetkey.authorization.providers.model import EVENTS
+from valetkey.authorization.providers.operations import PROVIDER_OPERATIONS
+from valetkey.authorization.providers.rules.identities import exported, remove_added
+from valetkey.authorization.providers.rules.openid import OpenIdProvider
+from valetkey.authorization.providers.rules.registry import (
+    ProviderFactory,
+    Providers,
+    reseal_all,
+)
+from valetkey.authorization.providers.storage import (
+    Identities,
+    StoredProviders,
+    delete_of_user,
+)
+from valetkey.authorization.storage.transaction import Hooks, SignInMethods, UpstreamClaims
+from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
+
+if TYPE_CHECKING:
+    from valetkey.authorization.site.account.security.overview import SecuritySections
+    from valetkey.authorization.site.page import AnyPage
+    from valetkey.authorization.site.sign_in.sign_in import SignInLinks
+
+
+def _console(services: Services) -> "tuple[AnyPage, ...]":
+    from valetkey.authorization.providers.pages.console import pages  # noqa: PLC0415 - see `feature`
+
+    return pages(services)
+
+
+def _visitor(site: Site) -> "tuple[AnyPage, ...]":
+    from valetkey.authorization.providers.pages.visitor import pages  # noqa: PLC0415 - see `feature`
+
+    return pages(site)
+
+
+def _sign_in_links(site: Site) -> "tuple[SignInLinks, ...]":
+    from valetkey.authorization.providers.pages.visitor import (  # noqa: PLC0415 - see `feature`
+        Federation,
+    )
+
+    return (Federation.of(site).sign_in_links,)
+
+
+def _account(site: Site) -> "tuple[AnyPage, ...]":
+    from valetkey.authorization.providers.pages.account import pages  # noqa: PLC0415 - see `feature`
+
+    return pages(site)
+
+
+def _security(site: Site) -> "tuple[SecuritySections, ...]":
+    from valetkey.authorization.providers.pages.account import (  # noqa: PLC0415 - see `feature`
+        security,
+    )
+
+    return (security(site),)
+
+
+def _memory(services: Services) -> tuple[Providers]:
+    return (Providers(ProviderFactory.of(services)),)
+
+
+def _trusted_issuers(parts: Parts) -> Mapping[str, TrustedIssuer]:
+    return {
+        provider.settings.issuer: provider
+        for provider in parts.kept(Providers)
+        if isinstance(provider, OpenIdProvider) and provider.settings.identity_assertions
+    }
+
+
+def _hooks() -> Hooks:
+    return Hooks(
+        user_deleted=(delete_of_user,),
+        user_exported=(exported,),
+        sign_in_methods=(
+            SignInMethods(lambda tx, uid: bool(Identities.of(tx).of_user(uid)), remove_added),
+        ),
+        upstream_claims=(
+            UpstreamClaims(
+                lambda tx: StoredProviders.of(tx).enabled(),
+                lambda tx, uid: Identities.of(tx).claims_of(uid),
+            ),
+        ),
+    )
+
+
+_COMMANDS = CommandGroup(
+    "provider",
+    purpose="let users sign in with other servers",
+    help="""
+    Manage the servers at which users may sign in: Google, GitHub, any OpenID provider.
+
+    Those in the configuration file are listed, and changed there.
+
+    Example: valetkey provider test google
+    """,
+    guide="how-to/people/sign-in-from-elsewhere",
+    examples={"provider": "google"},
+)
+
+FEATURE = Feature(
+    "providers",
+    events=EVENTS,
+    operations=PROVIDER_OPERATIONS,
+    commands=(_COMMANDS,),
+    hooks=_hooks,
+    console=_console,
+    console_after="/admin/mail",
+    visitor=_visitor,
+    account=_account,
+    sign_in_links=_sign_in_links,
+    security=_security,
+    memory=_memory,
+    trusted_issuers=_trusted_issuers,
+    needed_servers=needed_servers,
+    reseals=reseal_all,
+)
