@@ -136,7 +136,7 @@ def events() -> Iterator[str]:
     yield (
         "Every change writes one event in its own transaction. Together they are the audit log.\n"
         "`done_by` names the actor, such as `user 17` or `cli root`: see\n"
-        "[who did what](../how-to/operate/run-it-with-a-team.md#see-who-did-what). Events contain\n"
+        "[who did what](../how-to/operate/who-did-what.md). Events contain\n"
         "no secrets and no free text that a client sent. `valetkey events` shows them.\n"
         "`log.keep_events` sets how long they are kept: see\n"
         "[audit log and export](../how-to/operate/audit-log.md)."
