@@ -182,6 +182,13 @@ def metrics() -> Iterator[str]:
         "`sum without (worker)`. No label contains a value chosen by a caller. Names of counters\n"
         "end in `_total`, names of histograms in `_bucket`, `_count` and `_sum`."
     )
+    yield (
+        "`valetkey_database_size_bytes` has the tables of SQLite as far as measuring them is\n"
+        "cheap, because that reads the whole file: in files of up to 1 GiB, for at most a\n"
+        "thousandth of the time, and at most once a minute. The write-ahead log of PostgreSQL is\n"
+        "that of the whole server, and is only visible to roles such as `pg_monitor`:\n"
+        "`GRANT pg_monitor TO valetkey`."
+    )
     rows = (
         f"| `{PREFIX}{each.name}` | {each.kind} | {_labels(each)} | {each.help} |"
         for each in CATALOGUE.values()
@@ -230,9 +237,11 @@ def commands() -> Iterator[str]:
     """Return the overview of the commands, with the page of each."""
     yield "# Commands"
     yield (
-        "Every command accepts `--help`. Commands that print data accept `--json`. The exit code\n"
-        "is 0 on success, 1 if the command failed, and 2 if its arguments or the configuration\n"
-        "are invalid. `VALETKEY_CONFIG` names the configuration file for every command."
+        "Every command accepts `--help`, and every command that needs the configuration accepts\n"
+        "`--config FILE`: without it, the file is `./valetkey.toml`, or the one that\n"
+        "`VALETKEY_CONFIG` names. Commands that print data accept `--json`. The exit code is 0 on\n"
+        "success, 1 if the command failed, and 2 if its arguments or the configuration are\n"
+        "invalid."
     )
     for heading in dict.fromkeys(listed.heading for listed in COMMANDS):
         yield f"## {heading}"
@@ -285,7 +294,8 @@ def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator
         color=False,
         help_option_names=valetkey.context_settings["help_option_names"],
     )
-    told = _HELP_OPTION.sub("", context.get_help()).rstrip()
+    told = _COMMON_OPTION.sub("", context.get_help()).rstrip().removesuffix("\n\nOptions:")
+    told = told.replace("Options:\n\n", "")
     yield context.command_path, f"```\n{told}\n```"
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
@@ -294,10 +304,10 @@ def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator
                 yield from _helps(found, context, below)
 
 
-_HELP_OPTION = re.compile(
-    r"\n\nOptions:\n  -h, --help  Show[^\n]*$|\n  -h, --help +Show[^\n]*$", re.MULTILINE
+_COMMON_OPTION = re.compile(
+    r"\n  (?:--config FILE +The configuration file\.|-h, --help +Show this).*$", re.MULTILINE
 )
-"""What every command has, as the overview says."""
+"""What the overview says for all commands."""
 
 
 def _line(text: str | None) -> str:

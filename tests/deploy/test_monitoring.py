@@ -14,7 +14,7 @@ RULES = ROOT / "deploy/prometheus/alerts.yml"
 CASES = ROOT / "deploy/prometheus/alerts.test.yml"
 DASHBOARD = ROOT / "deploy/grafana/valetkey.json"
 PAGES = ROOT / "docs/how-to/operate/alerts"
-GUIDE = ROOT / "docs/how-to/operate/monitor.md"
+LOG = ROOT / "docs/reference/log.md"
 _EVENT = r"[a-z_]+\.[a-z_]+"
 _ALERT = re.compile(r"Valetkey[A-Z]\w+")
 LABELS = {"server", "worker", "instance", "le"}
@@ -74,7 +74,7 @@ def _logged() -> set[str]:
 def test_guide_lists_every_event_that_is_a_warning_or_an_error() -> None:
     logged = _logged()
     assert len(logged) > 20
-    assert sorted(each for each in logged if f"`{each}`" not in GUIDE.read_text()) == []
+    assert sorted(each for each in logged if f"`{each}`" not in LOG.read_text()) == []
 
 
 def test_every_alert_has_its_page_and_every_page_its_alert() -> None:

@@ -2,9 +2,12 @@
 
 import re
 
+from docs.length import total, words
 from tests.documents.pages import pages, text
 
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+_LONGEST, _LONGEST_IN_ALL = 850, 95_000
+_LOOKED_UP = {"docs/how-to/operate/ten-faults.md"}  # a table, of which a reader reads one row
 _ALERTS = "docs/how-to/operate/alerts/"
 
 
@@ -17,6 +20,12 @@ def test_guide_begins_with_a_sentence() -> None:
     assert len(_guides()) > 40
     begun = re.compile(r"^# .+\n\n(?!At the end of this page)[A-Z`*\[]", re.MULTILINE)
     assert not [page for page in _guides() if not begun.search(text(page))]
+
+
+def test_guides_can_be_followed_in_a_hurry() -> None:
+    long = {page: words(text(page)) for page in _guides() if page not in _LOOKED_UP}
+    assert not {page: found for page, found in long.items() if found > _LONGEST}
+    assert total("tutorials", "how-to", "reference") < _LONGEST_IN_ALL
 
 
 def test_guides_show_pages_with_a_description() -> None:

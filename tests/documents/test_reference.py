@@ -10,7 +10,9 @@ from valetkey.config.catalogue import catalogue, reasons
 BY_HAND = {
     "authorization-request.md",
     "client-authentication.md",
+    "health.md",
     "helm-chart.md",
+    "import-file.md",
     "log.md",
     "object-api.md",
     "openid-certification.md",
