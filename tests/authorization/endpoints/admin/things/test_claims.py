@@ -47,6 +47,11 @@ def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) ->
             **claim("attribute:department", "id_token"),
         )
         assert declared.location == "/admin/claims?done=saved"
+        user, app = [
+            await page(browser, path) for path in ("/admin/users/1001", "/admin/clients/web")
+        ]
+        assert 'href="/admin/claims/preview?person=uid%3A1001"' in user.body
+        assert 'href="/admin/claims/preview?client=web"' in app.body
         shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
         assert content(shown, "id-token")["department"] == "physics"
         assert "department" not in content(shown, "userinfo")
