@@ -176,30 +176,30 @@ def create(tx: Transaction, call: Call) -> Result | Faults:
     # First: the role is checked with the actor's own account locked.
     StoredProviders.of(tx).take_turn()
     require(tx, call.actor, call.operation.permission)
-    wanted = call.input(ProviderWanted)
+    body = call.input(ProviderWanted)
     chosen = ChosenProvider(
-        wanted.name,
-        wanted.client_id,
-        wanted.client_secret.strip(),
-        wanted.scopes,
-        wanted.keep_claims,
-        wanted.sign_up,
+        body.name,
+        body.client_id,
+        body.client_secret.strip(),
+        body.scopes,
+        body.keep_claims,
+        body.sign_up,
     )
-    made = _changes(call).create(tx, wanted.id, wanted.kind, wanted.issuer, chosen, call.now)
+    made = _changes(call).create(tx, body.id, body.kind, body.issuer, chosen, call.now)
     return made if isinstance(made, tuple) else _result(_stored(call, made))
 
 
 def change(tx: Transaction, call: Call, provider: StoredProvider) -> Result | Faults:
     """Change a provider, if it is still as the caller saw it."""
     call.preconditions.check(tag_of(_stored(call, provider)))
-    wanted = call.input(ProviderChange)
+    body = call.input(ProviderChange)
     chosen = ChosenProvider(
-        provider.name if wanted.name is UNSET else wanted.name,
-        provider.client_id if wanted.client_id is UNSET else wanted.client_id,
-        "" if wanted.client_secret is UNSET else wanted.client_secret.strip(),
-        provider.scopes if wanted.scopes is UNSET else wanted.scopes,
-        provider.keep_claims if wanted.keep_claims is UNSET else wanted.keep_claims,
-        provider.sign_up if wanted.sign_up is UNSET else wanted.sign_up,
+        provider.name if body.name is UNSET else body.name,
+        provider.client_id if body.client_id is UNSET else body.client_id,
+        "" if body.client_secret is UNSET else body.client_secret.strip(),
+        provider.scopes if body.scopes is UNSET else body.scopes,
+        provider.keep_claims if body.keep_claims is UNSET else body.keep_claims,
+        provider.sign_up if body.sign_up is UNSET else body.sign_up,
     )
     made = _changes(call).change(tx, provider, chosen, call.now)
     return made if isinstance(made, tuple) else _result(_stored(call, made))

@@ -92,7 +92,7 @@ class Connections(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show the linked accounts, and one that was authenticated just now."""
         uid, now, usable = request.user.uid, request.now, self.federation.providers.issuers
-        found = await self.federation.server.store.read(lambda tx: _read(tx, uid, usable))
+        connections = await self.federation.server.store.read(lambda tx: _read(tx, uid, usable))
         query = request.query
         browser = self.federation.server.cookies.browser(request.request)
         unlinked = self.federation.unlinked(request.request)
@@ -111,14 +111,14 @@ class Connections(Struct, frozen=True):
                         else When(each.last_used_at, now),
                         can_end=can_end,
                     )
-                    for each, can_end in found
+                    for each, can_end in connections
                 ),
                 providers=self.federation.links(
                     browser, UpstreamPurpose.CONNECT, request.session.id
                 ),
                 arrived_from="" if unlinked is None else self._name(unlinked.provider),
                 arrived_as="" if unlinked is None else _shown(unlinked),
-                connected=connected if _is_recently_linked(found, now) else "",
+                connected=connected if _is_recently_linked(connections, now) else "",
                 ended=query.get("ended") is not None,
                 taken=self._name(query.get("taken")),
             )
@@ -172,12 +172,12 @@ class Connections(Struct, frozen=True):
         return self.federation.server.keyring.fingerprint_key.of("connection", text)
 
     def _name(self, provider: str | None) -> str:
-        found = None if provider is None else self.federation.providers.find(provider)
-        return "" if found is None else found.settings.name
+        named = None if provider is None else self.federation.providers.find(provider)
+        return "" if named is None else named.settings.name
 
     def _name_of_issuer(self, issuer: str) -> str:
-        found = self.federation.providers.of_issuer(issuer)
-        return issuer if found is None else found.settings.name
+        provider = self.federation.providers.of_issuer(issuer)
+        return issuer if provider is None else provider.settings.name
 
 
 def _read(tx: Transaction, uid: Uid, usable: Collection[str]) -> list[tuple[Identity, bool]]:
@@ -187,8 +187,8 @@ def _read(tx: Transaction, uid: Uid, usable: Collection[str]) -> list[tuple[Iden
     ]
 
 
-def _is_recently_linked(found: list[tuple[Identity, bool]], now: Instant) -> bool:
-    return any(identity.linked_at + _NEWS > now for identity, _ in found)
+def _is_recently_linked(connections: list[tuple[Identity, bool]], now: Instant) -> bool:
+    return any(identity.linked_at + _NEWS > now for identity, _ in connections)
 
 
 def _shown(unlinked: UnlinkedIdentity) -> str:

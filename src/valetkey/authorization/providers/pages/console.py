@@ -177,14 +177,14 @@ class ProviderPages(Struct, frozen=True):
     async def show_list(self, request: AdminRequest) -> Outcome:
         """List the sign-in providers."""
         call = call_of(self.services, LIST_PROVIDERS, request.actor, request.now)
-        found = await value_of(call, ProviderList)
+        providers = await value_of(call, ProviderList)
         return Show(
             ProvidersPage(
                 tuple(
                     ProviderRow(
                         each.name, each.issuer, provider_address(each.id), each.origin, each.state
                     )
-                    for each in found.items
+                    for each in providers.items
                 ),
                 NEW if request.permissions.allow(Permission.SETTINGS) else "",
                 deleted="deleted" in request.query,
@@ -427,8 +427,8 @@ class ProviderForms(Struct, frozen=True):
 
     async def show_new(self, request: AdminRequest) -> Outcome:
         """Show the choice of a preset, or the form that it prefills."""
-        wanted = request.query.get("preset")
-        preset = next((each for each in PRESETS if each.id == wanted), None)
+        preset_id = request.query.get("preset")
+        preset = next((each for each in PRESETS if each.id == preset_id), None)
         values = {} if preset is None else {"id": preset.id, "issuer": preset.issuer}
         if preset is not None:
             values["name"] = preset.name
@@ -439,8 +439,8 @@ class ProviderForms(Struct, frozen=True):
         chosen = request.form.get("preset")
         preset = next((each for each in PRESETS if each.id == chosen), PRESETS[-1])
         try:
-            wanted = read_input(ProviderWanted, _WORDS, request.form)
-            body = replace(wanted, id=wanted.id.strip(), kind=preset.kind)
+            typed_body = read_input(ProviderWanted, _WORDS, request.form)
+            body = replace(typed_body, id=typed_body.id.strip(), kind=preset.kind)
             made = await self._run(request, CREATE_PROVIDER, body)
         except InvalidInput as invalid:
             values = typed(request.form, _WORDS)
@@ -535,10 +535,10 @@ def _fields(
     faults: Faults,
 ) -> tuple[InputField, ...]:
     """Return the fields in the order of the words; the secret is never shown again."""
-    found = {each.name: each for each in input_fields(kind, words, values, faults)}
-    secret = found[_SECRET]
-    found[_SECRET] = replace(secret, kind="secret", value="")
-    return tuple(found[name] for name in words)
+    fields = {each.name: each for each in input_fields(kind, words, values, faults)}
+    secret = fields[_SECRET]
+    fields[_SECRET] = replace(secret, kind="secret", value="")
+    return tuple(fields[name] for name in words)
 
 
 def pages(services: Services) -> tuple[AnyPage, ...]:

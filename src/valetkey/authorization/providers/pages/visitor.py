@@ -116,12 +116,12 @@ class Federation(Struct, frozen=True):
 
     def provider(self, request: Request) -> Provider:
         """Return the provider that the path names; Refused (not_found) for any other."""
-        found = self.providers.find(request.arguments["provider"])
-        if found is None:
+        provider = self.providers.find(request.arguments["provider"])
+        if provider is None:
             raise Refused.because(
                 ErrorCode.NOT_FOUND, "this provider is not configured", "federation.provider"
             )
-        return found
+        return provider
 
     def callback(self, provider: Provider) -> str:
         """Return the callback URL of the provider."""
@@ -137,8 +137,8 @@ class Federation(Struct, frozen=True):
         """
         more = {"interaction": sealed, "to": to}
         token = self.server.csrf(browser, REDIRECT, errand, about)
-        said = {"errand": errand.value, "csrf": token, **more}
-        query = urlencode({name: value for name, value in said.items() if value})
+        parameters = {"errand": errand.value, "csrf": token, **more}
+        query = urlencode({name: value for name, value in parameters.items() if value})
         return tuple(
             SignInLink(each.settings.id, each.settings.name, f"{WITH}/{each.settings.id}?{query}")
             for each in self.providers
@@ -204,8 +204,8 @@ class Federation(Struct, frozen=True):
 
 def with_place(path: str, sealed: str, to: str) -> str:
     """Return the URL of the page at `path` with the return target: an app, or a local page."""
-    said = {"interaction": sealed} if sealed else {"to": to} if to else {}
-    return f"{path}?{urlencode(said)}" if said else path
+    parameters = {"interaction": sealed} if sealed else {"to": to} if to else {}
+    return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
 _T = TypeVar("_T")
@@ -443,8 +443,8 @@ class ProviderRedirect(Struct, frozen=True):
         sealed, fresh, about = query.get("interaction") or "", False, ""
         if sealed:
             pending = await open_pending(self.federation.server, visit.request)
-            about, asked = pending.interaction.id, pending.authorization
-            fresh = Prompt.LOGIN in asked.prompt or asked.max_age is not None
+            about, authorization = pending.interaction.id, pending.authorization
+            fresh = Prompt.LOGIN in authorization.prompt or authorization.max_age is not None
         self._check(query, browser, pending_sign_in.errand, about)
         to = safe_return_path(query.get("to"))
         return replace(

@@ -159,7 +159,7 @@ def plain(value: object, longest: int = _LONGEST_NAME) -> str:
 
 
 def kept_claims(
-    provider: ProviderSettings, said: Mapping[str, object]
+    provider: ProviderSettings, claims: Mapping[str, object]
 ) -> Mapping[str, object] | None:
     """Return the claims that the provider's `keep_claims` names; None if it names none.
 
@@ -167,7 +167,7 @@ def kept_claims(
     """
     if not provider.keep_claims:
         return None
-    kept = {name: said[name] for name in provider.keep_claims if said.get(name) is not None}
+    kept = {name: claims[name] for name in provider.keep_claims if claims.get(name) is not None}
     try:
         encoded = msgspec.json.encode(kept)
     except (msgspec.MsgspecError, ValueError, OverflowError):

@@ -133,8 +133,8 @@ class GitHubProvider(Struct, frozen=True):
         if answered.status != HTTPStatus.OK:
             # Users may keep their addresses private.
             return ""
-        found = self._decoded(answered.body, list[_Address])[:_MOST_ADDRESSES]
-        return next((address(one.email) for one in found if one.primary and one.verified), "")
+        addresses = self._decoded(answered.body, list[_Address])[:_MOST_ADDRESSES]
+        return next((address(one.email) for one in addresses if one.primary and one.verified), "")
 
     @property
     def _api(self) -> str:

@@ -224,18 +224,18 @@ class UpstreamSignIns(Struct, frozen=True):
         self, tx: Transaction, state: str, browser: Fingerprint | None, now: Instant
     ) -> UpstreamSignIn | None:
         """Return the pending sign-in of this state and browser, once; None for any other."""
-        found = self._look_up(tx, state, browser)
+        pending = self._look_up(tx, state, browser)
         # Checked before redeeming: a victim of a forwarded return link must not use it up.
-        if found is None or not found[0].is_live(LIFETIME, now):
+        if pending is None or not pending[0].is_live(LIFETIME, now):
             return None
-        return found[1] if tx.vouchers.redeem(found[0], now) else None
+        return pending[1] if tx.vouchers.redeem(pending[0], now) else None
 
     def find(
         self, tx: Transaction, state: str, browser: Fingerprint | None
     ) -> UpstreamSignIn | None:
         """Return the sign-in of this state and browser, also if it was used or has expired."""
-        found = self._look_up(tx, state, browser)
-        return None if found is None else found[1]
+        pending = self._look_up(tx, state, browser)
+        return None if pending is None else pending[1]
 
     def _look_up(
         self, tx: Transaction, state: str, browser: Fingerprint | None
@@ -304,9 +304,9 @@ class UnlinkedIdentity(Struct, frozen=True):
         if plain is None:
             return None
         try:
-            found = msgspec.json.decode(plain, type=UnlinkedIdentity)
+            unlinked = msgspec.json.decode(plain, type=UnlinkedIdentity)
         except msgspec.MsgspecError:
             # Encrypted by this server, but by a version with another format.
             return None
-        fits = found.browser == browser and found.at <= now < later(found.at, LIFETIME)
-        return found if fits else None
+        fits = unlinked.browser == browser and unlinked.at <= now < later(unlinked.at, LIFETIME)
+        return unlinked if fits else None

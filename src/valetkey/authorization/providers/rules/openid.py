@@ -145,14 +145,14 @@ class OpenIdProvider:
             raise unusable(self.settings, "iss", named, metadata.issuer)
         tokens = await self._redeem(code_of(answer, self.settings), upstream_state, metadata)
         # Not for assertions: a client presents those, and may know a secret of its own provider.
-        found = await self._verified(
+        verified = await self._verified(
             tokens.id_token, metadata, now, algorithm=_shared_algorithm(tokens.id_token, metadata)
         )
-        claims = found.claims
+        claims = verified.claims
         subject = self._check_claims(claims, upstream_state, now)
-        self._check_access_token(found, tokens.access_token)
+        self._check_access_token(verified, tokens.access_token)
         auth_time = self._auth_time(claims, upstream_state, now)
-        said: Mapping[str, object] = claims
+        identity: Mapping[str, object] = claims
         kept = claims
         misses_kept = any(name not in claims for name in self.settings.keep_claims)
         if "email" not in claims or misses_kept:
@@ -164,17 +164,17 @@ class OpenIdProvider:
                 if misses_kept:
                     raise
                 more = {}
-            said = said if "email" in claims else more
+            identity = identity if "email" in claims else more
             kept = {**more, **claims}
         return ClaimedIdentity(
             issuer=metadata.issuer,
             subject=subject,
-            email=address(said.get("email")),
+            email=address(identity.get("email")),
             # Apple and Cognito write the boolean as a string.
-            email_verified=said.get("email_verified") is True
-            or said.get("email_verified") == "true",
-            name=plain(said.get("name")),
-            username=plain(said.get("preferred_username")),
+            email_verified=identity.get("email_verified") is True
+            or identity.get("email_verified") == "true",
+            name=plain(identity.get("name")),
+            username=plain(identity.get("preferred_username")),
             kept=kept_claims(self.settings, kept),
             auth_time=auth_time,
         )
@@ -206,16 +206,16 @@ class OpenIdProvider:
             raise unusable(settings, "sub", f"{len(subject)} characters", _SUBJECT)
         return subject
 
-    def _check_access_token(self, found: foreign.Verified, access_token: str) -> None:
+    def _check_access_token(self, verified: foreign.Verified, access_token: str) -> None:
         """Refuse an access token that does not belong to the ID token (Core section 3.1.3.8).
 
         The hash of EdDSA is not defined, so it is not compared.
         """
-        said, bits = found.claims.get("at_hash"), found.header.alg[2:]
-        if not isinstance(said, str) or not access_token or bits not in _AT_HASHES:
+        at_hash, bits = verified.claims.get("at_hash"), verified.header.alg[2:]
+        if not isinstance(at_hash, str) or not access_token or bits not in _AT_HASHES:
             return
         digest = _AT_HASHES[bits](access_token.encode("utf-8", "surrogatepass")).digest()
-        if not same(said.rstrip("="), to_base64url(digest[: len(digest) // 2])):
+        if not same(at_hash.rstrip("="), to_base64url(digest[: len(digest) // 2])):
             raise unusable(self.settings, "at_hash", "another", "the hash of the access token")
 
     def _auth_time(
@@ -226,18 +226,23 @@ class OpenIdProvider:
         A user who removed the parameters from the URL, or a provider that ignores them, must not
         pass as re-authenticated.
         """
-        said = claims.get("auth_time")
-        at = Instant(min(said, now)) if type(said) is int and said >= 0 else None
+        auth_time = claims.get("auth_time")
+        at = Instant(min(auth_time, now)) if type(auth_time) is int and auth_time >= 0 else None
         if not upstream_state.fresh:
             return at
         departed_at, issued_at = upstream_state.departed_at, claims.get("iat")
         expected = f"authentication at {departed_at} or later"
-        if at is None or not departed_at or type(said) is not int or type(issued_at) is not int:
+        if (
+            at is None
+            or not departed_at
+            or type(auth_time) is not int
+            or type(issued_at) is not int
+        ):
             raise unusable(self.settings, "auth_time", "no auth_time", expected)
         # Both times of the provider, so that a difference of clocks does not count.
-        is_older = issued_at - said > now - departed_at + _ROUNDED
-        if is_older or not departed_at - _CLOCKS <= said <= now + _CLOCKS:
-            raise unusable(self.settings, "auth_time", str(said), expected)
+        is_older = issued_at - auth_time > now - departed_at + _ROUNDED
+        if is_older or not departed_at - _CLOCKS <= auth_time <= now + _CLOCKS:
+            raise unusable(self.settings, "auth_time", str(auth_time), expected)
         return at
 
     async def _userinfo(
@@ -262,8 +267,10 @@ class OpenIdProvider:
             text = answered.body.decode("ascii", "replace").strip()
             try:
                 algorithm = _shared_algorithm(text, metadata)
-                found = await self._verified(text, metadata, now, sparse=True, algorithm=algorithm)
-                said = found.claims
+                verified = await self._verified(
+                    text, metadata, now, sparse=True, algorithm=algorithm
+                )
+                claims = verified.claims
             except Refused as refused:
                 why = refused.refusal
                 received = f"{why.check.removeprefix('federation.')}: {why.received}"
@@ -272,11 +279,11 @@ class OpenIdProvider:
             read = read_foreign_object(answered.body)
             if read is None:
                 raise unusable(settings, "userinfo", "no JSON object", "a JSON object")
-            said = read
+            claims = read
         # Core section 5.3.2: another user's response must not be accepted.
-        if said.get("sub") != subject:
+        if claims.get("sub") != subject:
             raise unusable(settings, "userinfo", "another sub", "the sub of the ID token")
-        return said
+        return claims
 
     async def probe(self, upstream_state: UpstreamState) -> None:
         """Fetch metadata and keys, send a token request with an unknown code, compare the clocks.
@@ -299,8 +306,8 @@ class OpenIdProvider:
         answered = await only_code_refused(asking, self.settings)
         ahead = _clock_ahead(answered.date, self.line.now())
         if abs(ahead) > _CLOCKS:
-            said = f"{abs(ahead)} s {'ahead' if ahead > 0 else 'behind'}"
-            raise unusable(self.settings, "clock", said, f"at most {_CLOCKS} s of difference")
+            difference = f"{abs(ahead)} s {'ahead' if ahead > 0 else 'behind'}"
+            raise unusable(self.settings, "clock", difference, f"at most {_CLOCKS} s of difference")
 
     async def _redeem(
         self, code: str, upstream_state: UpstreamState, metadata: _Metadata
@@ -356,8 +363,8 @@ class OpenIdProvider:
         every 10 seconds. Raises Refused.
         """
         metadata = await self._metadata()
-        found = await self._verified(token, metadata, now, typ=(typ,), audience=audience)
-        return found.claims
+        verified = await self._verified(token, metadata, now, typ=(typ,), audience=audience)
+        return verified.claims
 
     async def _verified(
         self,
@@ -386,61 +393,65 @@ class OpenIdProvider:
                     secret=self.line.secret,
                 )
             except Refused as refused:
-                found = refused.refusal
+                refusal = refused.refusal
                 # The provider may have just rotated its keys, or replaced one under its kid.
-                if found.check not in foreign.WORTH_NEW_KEYS or newest:
+                if refusal.check not in foreign.WORTH_NEW_KEYS or newest:
                     raise unusable(
-                        self.settings, found.check, found.received, found.expected
+                        self.settings, refusal.check, refusal.received, refusal.expected
                     ) from None
         raise unusable(self.settings, jwt.UNKNOWN_KEY)
 
     async def _metadata(self) -> _Metadata:
-        known, now = self._known, self.line.now()
-        if known.metadata is not None and later(known.metadata_at, LIFE) > now:
-            return known.metadata
+        cached, now = self._known, self.line.now()
+        if cached.metadata is not None and later(cached.metadata_at, LIFE) > now:
+            return cached.metadata
         issuer = self.settings.issuer
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
         try:
             answered = await fetched(self.line.http.get(url), self.settings, "discovery")
         except Refused:
-            if known.metadata is not None:
+            if cached.metadata is not None:
                 # The provider is unreachable: the cached metadata still applies.
-                return known.metadata
+                return cached.metadata
             raise
         try:
-            found = msgspec.json.decode(answered.body, type=_Metadata)
+            metadata = msgspec.json.decode(answered.body, type=_Metadata)
         except msgspec.MsgspecError:
             raise unusable(self.settings, "discovery") from None
         # Discovery section 4.3: otherwise one server could impersonate another.
-        if found.issuer != issuer:
-            raise unusable(self.settings, "discovery_issuer", found.issuer, issuer)
-        for endpoint in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
+        if metadata.issuer != issuer:
+            raise unusable(self.settings, "discovery_issuer", metadata.issuer, issuer)
+        for endpoint in (
+            metadata.authorization_endpoint,
+            metadata.token_endpoint,
+            metadata.jwks_uri,
+        ):
             web = parse_url(endpoint)
             if web is None or (web.scheme != "https" and not web.is_loopback()):
                 raise unusable(self.settings, "discovery_endpoint", endpoint, "an https address")
-        known.metadata, known.metadata_at = found, now
-        return found
+        cached.metadata, cached.metadata_at = metadata, now
+        return metadata
 
     async def _keys(self, metadata: _Metadata, *, newest: bool) -> ForeignKeys:
-        known, now = self._known, self.line.now()
+        cached, now = self._known, self.line.now()
         wait = _BETWEEN_FETCHES if newest else LIFE
-        at = known.newest_at if newest else known.keys_at
+        at = cached.newest_at if newest else cached.keys_at
         if at and later(at, wait) > now:
-            return known.keys
+            return cached.keys
         try:
             # Concurrent calls share the request.
             answered = await fetched(
                 self.line.http.get(metadata.jwks_uri, accept=ANYTHING), self.settings, "keys"
             )
         finally:
-            known.newest_at = now if newest else known.newest_at
+            cached.newest_at = now if newest else cached.newest_at
         try:
-            known.keys = ForeignKeys.parse(answered.body)
+            cached.keys = ForeignKeys.parse(answered.body)
         except Refused as refused:
-            found = refused.refusal.description
-            raise unusable(self.settings, "keys", found, "a key set") from None
-        known.keys_at = now
-        return known.keys
+            reason = refused.refusal.description
+            raise unusable(self.settings, "keys", reason, "a key set") from None
+        cached.keys_at = now
+        return cached.keys
 
 
 def _challenge(metadata: _Metadata, verifier: str) -> dict[str, str]:

@@ -80,13 +80,13 @@ class ProviderFactory(Struct, frozen=True):
     def of_settings(self) -> Sequence[Provider]:
         """Return the providers of the settings. Raises OperatorError for one without a secret."""
         settings = self.settings
-        told = _by_environment(settings)
-        found = settings.federation.providers
-        if unknown := told.keys() - {each.id for each in found}:
+        secrets = _by_environment(settings)
+        providers = settings.federation.providers
+        if unknown := secrets.keys() - {each.id for each in providers}:
             raise OperatorError(f'no provider is called "{min(unknown)}"', "federation.secrets")
         return [
-            self._provider(each, _secret(settings, each.id, each.secret_file, told))
-            for each in found
+            self._provider(each, _secret(settings, each.id, each.secret_file, secrets))
+            for each in providers
         ]
 
     def of_stored(self, stored: StoredProvider) -> Provider | None:
@@ -128,9 +128,11 @@ class Providers(Followed[Sequence[StoredProvider]]):
         # A provider that stayed as it was keeps its cached metadata.
         before, self._stored = self._stored, {}
         for each in stored:
-            known = before.get(each.id)
-            same = known is not None and known[0] == each
-            self._stored[each.id] = known if known and same else (each, self._opened(each))
+            stored_before = before.get(each.id)
+            same = stored_before is not None and stored_before[0] == each
+            self._stored[each.id] = (
+                stored_before if stored_before and same else (each, self._opened(each))
+            )
         self.all = (
             *self._of_settings,
             *(
@@ -176,9 +178,9 @@ def _by_environment(settings: Settings) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _secret(settings: Settings, id: str, file: str, told: dict[str, str]) -> Secret:
-    if id in told:
-        return Secret(told[id])
+def _secret(settings: Settings, id: str, file: str, secrets: dict[str, str]) -> Secret:
+    if id in secrets:
+        return Secret(secrets[id])
     if not file:
         message = f'"{id}" has no secret: name its secret_file'
         raise OperatorError(message, "federation.providers")
