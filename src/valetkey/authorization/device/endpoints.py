@@ -72,17 +72,17 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
         """Return the device code, the user code and where users enter it (section 3.2)."""
         client_id, server = None, self.parts.server
         try:
-            asked = self.parts.client_auth.read(request)
-            named = asked.parameters.get("client_id")
-            await server.documents.update_from_document(named, request.address, request.at)
-            proven = await self.parts.client_auth.authenticate(request, asked)
+            client_request = self.parts.client_auth.read(request)
+            claimed_id = client_request.parameters.get("client_id")
+            await server.documents.update_from_document(claimed_id, request.address, request.at)
+            proven = await self.parts.client_auth.authenticate(request, client_request)
             client_id = proven.client.id
-            require_query_allowed(asked, proven)
+            require_query_allowed(client_request, proven)
             require_registered(proven.client, GrantTypeName.DEVICE_CODE)
-            parameters = asked.parameters
+            parameters = client_request.parameters
             resources = joined(parameters.all(RESOURCE))
-            named = server.apis.named(resources, parameters.get(AUDIENCE))
-            apis = await server.apis.requested(named, proven.client)
+            targets = server.apis.named(resources, parameters.get(AUDIENCE))
+            apis = await server.apis.requested(targets, proven.client)
             if isinstance(apis, Refusal):
                 raise Refused(apis)
             scope = requested_scope(parameters.get("scope") or "", proven.client, apis)
@@ -105,7 +105,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
     ) -> tuple[Secret, str]:
         services, now = self.parts.services, request.at
         random, key = services.random, services.fingerprints
-        place = key.of("throttle", network_of(request.address))
+        network = key.of("throttle", network_of(request.address))
         for _ in range(_DRAWS):
             device_code = fresh_secret(Prefix.DEVICE_CODE, random)
             user_code = fresh_user_code(random)
@@ -121,7 +121,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
                 created_at=now,
                 expires_at=later(now, self.settings.code_lifetime),
                 poll_interval=self.settings.interval,
-                counted=f"device_codes_from:{place}",
+                counted=f"device_codes_from:{network}",
             )
             if await services.store.write(partial(self._store, code), done_by=by_client(client.id)):
                 return device_code, user_code

@@ -188,34 +188,34 @@ class DevicePages(Struct, frozen=True):
 
     async def confirm(self, request: SignedInRequest) -> Outcome:
         """Show the request that waits for this code."""
-        found = await self._find(request)
-        return found if isinstance(found, Show) else await self._ask(request, found)
+        entered = await self._find(request)
+        return entered if isinstance(entered, Show) else await self._ask(request, entered)
 
     async def decide(self, request: SignedInRequest) -> Outcome:
         """Allow or deny the request that waits for this code."""
-        found = await self._find(request)
-        if isinstance(found, Show):
-            return found
+        entered = await self._find(request)
+        if isinstance(entered, Show):
+            return entered
         form = request.form
-        name = found.client.name or found.client.id
-        decision, deny = form.get("decision"), partial(self._deny, found, request)
+        name = entered.client.name or entered.client.id
+        decision, deny = form.get("decision"), partial(self._deny, entered, request)
         if decision == "deny":
             await self.server.store.write(deny, done_by=request.actor)
             return Show(DeviceDecidedPage(name, allowed=False))
         if decision != "allow":
             raise Refused(NO_DECISION)
         if form.get("shown") != "yes":
-            return await self._ask(request, found, not_compared=True)
+            return await self._ask(request, entered, not_compared=True)
         chosen = Scope((*form.all("scope"), *form.all("required")))
-        if not required_of(found.client) & found.scope <= chosen:
+        if not required_of(entered.client) & entered.scope <= chosen:
             # Declared as required since the page was shown: the user must see it first.
             return SeeOther(request.request.path)
-        scope = found.scope & chosen
+        scope = entered.scope & chosen
         if not scope:
-            return await self._ask(request, found, nothing_chosen=True)
+            return await self._ask(request, entered, nothing_chosen=True)
         consent_id = fresh_id("co", self.server.random)
         await self.server.store.write(
-            partial(self._allow, found, request, scope, consent_id), done_by=request.actor
+            partial(self._allow, entered, request, scope, consent_id), done_by=request.actor
         )
         return Show(DeviceDecidedPage(name, allowed=True))
 
@@ -226,28 +226,28 @@ class DevicePages(Struct, frozen=True):
     async def _ask(
         self,
         request: SignedInRequest,
-        found: _Entered,
+        entered: _Entered,
         *,
         nothing_chosen: bool = False,
         not_compared: bool = False,
     ) -> Show:
-        client, uid = found.client, request.user.uid
+        client, uid = entered.client, request.user.uid
         before = await self.server.store.read(lambda tx: tx.consents.find(uid, client.id))
-        place = client.redirect_uris[0] if client.redirect_uris else ""
+        redirect_uri = client.redirect_uris[0] if client.redirect_uris else ""
         page = ConfirmDevicePage(
             action=request.request.path,
             code=shown_user_code(read_user_code(unquote(request.arguments["user_code"])) or ""),
-            app=shown_app(client, place, signed_in=True),
+            app=shown_app(client, redirect_uri, signed_in=True),
             person=shown_user(request.signed_in),
             scopes=scope_lines(
-                described(found.scope, found.apis, self.server.scopes),
+                described(entered.scope, entered.apis, self.server.scopes),
                 required_of(client),
                 chosen=not nothing_chosen,
             ),
             changes=changes_since(before, client),
-            asked=When(found.code.created_at, request.now),
-            asked_from=found.code.address,
-            lasts=self.server.policy.grant_lifetime(client, found.apis),
+            asked=When(entered.code.created_at, request.now),
+            asked_from=entered.code.address,
+            lasts=self.server.policy.grant_lifetime(client, entered.apis),
             account_url=APPS,
             nothing_chosen=nothing_chosen,
             not_compared=not_compared,
@@ -262,51 +262,51 @@ class DevicePages(Struct, frozen=True):
         code = read_user_code(unquote(request.arguments["user_code"]))
         if code is None:
             return self._enter(request, request.arguments["user_code"])
-        found = await self.server.store.write(
+        result = await self.server.store.write(
             partial(self._look_up, code, request), done_by=USUAL_ACTOR
         )
-        if isinstance(found, int):
+        if isinstance(result, int):
             raise Refused.because(
                 ErrorCode.SLOW_DOWN,
                 "too many invalid codes were entered; try again later",
                 "device.throttled",
-                retry_after=found,
+                retry_after=result,
             )
-        if found is None:
+        if result is None:
             self.server.decisions.enqueue(_NOT_VALID, endpoint=DEVICE, at=request.now)
             return self._enter(request, shown_user_code(code))
-        return found
+        return result
 
     def _look_up(
         self, code: str, request: SignedInRequest, tx: Transaction
     ) -> _Entered | int | None:
         """Return what waits for a code, None if it is not valid, or the seconds to wait."""
         key, now, settings = self.server.keyring.fingerprint_key, request.now, self.settings
-        place = key.of("throttle", network_of(request.request.address))
+        network = key.of("throttle", network_of(request.request.address))
         taken: list[str] = []
         for bucket, most in (
             (f"user_codes_by:{request.user.uid}", settings.wrong_codes),
-            (f"user_codes_from:{place}", settings.wrong_codes),
+            (f"user_codes_from:{network}", settings.wrong_codes),
             ("user_codes", settings.wrong_codes_everywhere),
         ):
             if wait := tx.throttles.take(bucket, Limit(most, settings.code_lifetime), now):
                 tx.throttles.give_back(*taken)
                 return wait
             taken.append(bucket)
-        found = DeviceCodes.of(tx).find_by_user_code(key.of(USER_CODE, code))
-        waiting = _waiting(tx, self.server, found, now)
+        device_code = DeviceCodes.of(tx).find_by_user_code(key.of(USER_CODE, code))
+        waiting = _waiting(tx, self.server, device_code, now)
         if waiting is not None:
             tx.throttles.give_back(*taken)
         return waiting
 
-    def _deny(self, found: _Entered, request: SignedInRequest, tx: Transaction) -> None:
-        if not DeviceCodes.of(tx).deny(found.code.fingerprint, request.now):
+    def _deny(self, entered: _Entered, request: SignedInRequest, tx: Transaction) -> None:
+        if not DeviceCodes.of(tx).deny(entered.code.fingerprint, request.now):
             raise Refused(_TOO_LATE)
-        tx.events.add(ConsentDenied(request.user.uid, found.client.id), request.now)
+        tx.events.add(ConsentDenied(request.user.uid, entered.client.id), request.now)
 
     def _allow(
         self,
-        found: _Entered,
+        entered: _Entered,
         request: SignedInRequest,
         scope: Scope,
         consent_id: str,
@@ -314,7 +314,7 @@ class DevicePages(Struct, frozen=True):
     ) -> None:
         uid, now = request.user.uid, request.now
         tx.users.hold(uid)
-        waiting = _waiting(tx, self.server, found.code, now)
+        waiting = _waiting(tx, self.server, entered.code, now)
         if waiting is None or not scope <= waiting.scope:
             raise Refused(_TOO_LATE)
         client = waiting.client
@@ -323,7 +323,7 @@ class DevicePages(Struct, frozen=True):
         present = find_still_present(tx, request.session.id, client.id, self.server.sessions, now)
         if present is None or not _record_participant(tx, present, client, scope, request):
             raise Refused(_SIGNED_OUT)
-        given = Consent(uid, client.id, scope, client.appearance, now, id=consent_id)
+        consent = Consent(uid, client.id, scope, client.appearance, now, id=consent_id)
         payload = CodePayload(
             uid=uid,
             scope=str(scope),
@@ -336,18 +336,18 @@ class DevicePages(Struct, frozen=True):
             methods=present.signed_in.session.methods,
             client_generation=client.generation,
             user_generation=present.signed_in.user.generation,
-            consent_id=remember_consent(tx, present.consent, given, found.scope),
-            apis=found.code.apis,
+            consent_id=remember_consent(tx, present.consent, consent, entered.scope),
+            apis=entered.code.apis,
         )
-        if not DeviceCodes.of(tx).allow(found.code.fingerprint, payload.encode(), now):
+        if not DeviceCodes.of(tx).allow(entered.code.fingerprint, payload.encode(), now):
             raise Refused(_TOO_LATE)
         note_sign_in(tx, client, now)
         tx.events.add(
-            DeviceCodeAllowed(uid, client.id, found.code.grant_id, str(plain(scope))), now
+            DeviceCodeAllowed(uid, client.id, entered.code.grant_id, str(plain(scope))), now
         )
         # In the order in which a request for a code counts.
-        if found.code.counted:
-            tx.throttles.give_back(found.code.counted, client_limit(client.id))
+        if entered.code.counted:
+            tx.throttles.give_back(entered.code.counted, client_limit(client.id))
 
 
 def _waiting(

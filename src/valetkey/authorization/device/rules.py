@@ -75,8 +75,8 @@ def _exchange(tx: Transaction, code: DeviceCode, request: TokenRequest) -> Grant
         tx.events.add(event, request.now)
         return refusal
     granted = begin_grant(tx, request, code.grant_id, allowed, user, api)
-    said = (granted.token_id, str(granted.scope), granted.api.identifier)
-    redeemed = DeviceCodeRedeemed(user.uid, code.client_id, code.grant_id, *said)
+    token = (granted.token_id, str(granted.scope), granted.api.identifier)
+    redeemed = DeviceCodeRedeemed(user.uid, code.client_id, code.grant_id, *token)
     tx.events.add(redeemed, request.now)
     return granted
 
