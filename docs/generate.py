@@ -208,7 +208,7 @@ def errors() -> Iterator[str]:
         "An error has a code, a description and a reference. The `error_uri` of the\n"
         "authorization server links to one of these texts; the resource server returns a problem\n"
         "document (RFC 9457) with the same code. How to use the reference:\n"
-        "[read a refusal](../how-to/apps/read-a-refusal.md)."
+        "[read an error response](../how-to/apps/read-a-refusal.md)."
     )
     yield "\n".join(
         [
@@ -295,7 +295,8 @@ def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator
         help_option_names=valetkey.context_settings["help_option_names"],
     )
     told = _COMMON_OPTION.sub("", context.get_help()).rstrip().removesuffix("\n\nOptions:")
-    told = told.replace("Options:\n\n", "")
+    told = told.replace("Options:\n\n", "").partition("\n\nCommands:\n")[0]
+    told = re.sub(r" +Print JSON, for scripts\.", "", told)
     yield context.command_path, f"```\n{told}\n```"
     if isinstance(command, click.Group):
         for below in command.list_commands(context):

@@ -1,6 +1,7 @@
 """Count the words of the documentation: `python -m docs.length`.
 
-Guides are counted without code blocks and comments, which nobody reads in a row; totals with them.
+Guides are counted without code blocks, which are not read in a row; totals with them. Comments and
+anchors, which a reader does not see, are never counted.
 """
 
 import re
@@ -8,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-_UNREAD = re.compile(r"^```.*?^```$|<!--.*?-->|<span[^>]*>|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+_HIDDEN = re.compile(r"<!--.*?-->|<span[^>]*></span>", re.DOTALL)
+_UNREAD = re.compile(r"^```.*?^```$|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 
 
 def words(text: str) -> int:
     """Return the words of a page without code blocks, comments and targets of links."""
-    return len(_UNREAD.sub(" ", text).split())
+    return len(_UNREAD.sub(" ", _HIDDEN.sub("", text)).split())
 
 
 def pages(*folders: str) -> Iterator[tuple[str, str]]:
@@ -25,7 +27,7 @@ def pages(*folders: str) -> Iterator[tuple[str, str]]:
 
 def total(*folders: str) -> int:
     """Return all words in these folders, code included."""
-    return sum(len(text.split()) for _, text in pages(*folders))
+    return sum(len(_HIDDEN.sub("", text).split()) for _, text in pages(*folders))
 
 
 if __name__ == "__main__":
