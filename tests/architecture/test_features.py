@@ -103,6 +103,7 @@ with live_servers(folder) as world:
         "/.well-known/oauth-authorization-server",
         "/admin/api/v1/openapi.json",
         "/account",
+        "/account/security",
         "/admin",
         "/admin/clients/new?kind=server",
         "/developer/new?kind=server",
