@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,8 +31,9 @@ class SignalReceiver:
     faults: list[str] = field(default_factory=list[str])
     tokens: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
 
-    def url(self, path: str = "/events") -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
+    def url(self, path: str = "/events", host: int = 1) -> str:
+        """Return an address; each of the `hosts` is another one for the transmitter."""
+        return f"http://127.0.0.{host}:{self.port}{path}"
 
     def of(self, path: str = "/events") -> list[dict[str, Any]]:
         """Return the claims of the tokens accepted at a path, in their order."""
@@ -104,11 +105,15 @@ def _response(status: str, body: bytes, headers: str = "") -> bytes:
 
 
 @asynccontextmanager
-async def receiving(issuer: str, keys: dict[str, Any]) -> AsyncGenerator[SignalReceiver]:
-    """A receiver on a free port of loopback that answers at once."""
+async def receiving(
+    issuer: str, keys: dict[str, Any], hosts: int = 1
+) -> AsyncGenerator[SignalReceiver]:
+    """A receiver on a free port of loopback that answers at once, at so many addresses."""
     receiver = SignalReceiver(issuer, keys)
     receiver.opened.set()
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
-    receiver.port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with AsyncExitStack() as stack:
+        for host in range(1, hosts + 1):
+            server = await asyncio.start_server(receiver.serve, f"127.0.0.{host}", receiver.port)
+            receiver.port = server.sockets[0].getsockname()[1]
+            await stack.enter_async_context(server)
         yield receiver

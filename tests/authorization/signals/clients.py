@@ -81,10 +81,10 @@ async def signal_client(
 
 
 @asynccontextmanager
-async def receiver_of(it: Harness) -> AsyncGenerator[SignalReceiver]:
-    """A receiver that trusts this server."""
+async def receiver_of(it: Harness, hosts: int = 1) -> AsyncGenerator[SignalReceiver]:
+    """A receiver that trusts this server, at so many addresses."""
     keys = (await it.call("GET", "/oauth/jwks")).json
-    async with receiving(it.foundation.issuer, keys) as receiver:
+    async with receiving(it.foundation.issuer, keys, hosts) as receiver:
         yield receiver
 
 
