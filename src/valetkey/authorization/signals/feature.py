@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from valetkey.authorization.feature import CommandGroup, EndpointParts, Feature
 from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.signals.applied import DECLARED
 from valetkey.authorization.signals.doctor import CHECKS
 from valetkey.authorization.signals.jobs import GAUGES, jobs, sweep
 from valetkey.authorization.signals.model import EVENTS, SCOPES
@@ -60,5 +61,6 @@ FEATURE = Feature(
     jobs=jobs,
     sweeps=(sweep,),
     gauges=(GAUGES,),
+    declared=(DECLARED,),
     reseals=reseal_all,
 )

@@ -186,7 +186,7 @@ def signal_stream_shown(
         stream.reason,
         "push" if stream.is_push else "poll",
         stream.url if whole else masked(stream.url),
-        [each.rpartition("/")[2] for each in stream.delivered],
+        short_names(stream),
         stream.description,
         stream.subject_format.value,
         waiting,
@@ -331,6 +331,11 @@ def found_stream(tx: Transaction, stream_id: str) -> SignalStream:
 def uris_of(events: list[str]) -> tuple[str, ...]:
     """Return the event types of these short names; all for none."""
     return tuple(SHORT[each] for each in dict.fromkeys(events)) or SUPPORTED
+
+
+def short_names(stream: SignalStream) -> list[str]:
+    """Return the short names of the events that a stream sends."""
+    return [each.rpartition("/")[2] for each in stream.delivered]
 
 
 def _delivery(url: str, header: str) -> StreamDelivery:
