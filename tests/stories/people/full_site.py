@@ -42,6 +42,12 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
 from valetkey.authorization.providers.storage import Identities
+from valetkey.authorization.signals.model import PUSH
+from valetkey.authorization.signals.rules.streams import (
+    StreamChanges,
+    StreamChoices,
+    StreamDelivery,
+)
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
@@ -213,6 +219,12 @@ async def _people_and_apps(it: Harness) -> None:
             target = WebhookTarget(f"https://hooks.example/{number}", (), "")
             made_webhook = changes.create(tx, target, bytes([number]) * 64, it.clock.now, app)
             assert isinstance(made_webhook, NewWebhook), made_webhook
+        printer = tx.clients.find(PRINTER)
+        assert printer is not None
+        pushed = StreamDelivery(PUSH, "https://receiver.example/events")
+        StreamChanges((), it.foundation.keyring.sealer).create(
+            tx, printer, StreamChoices(pushed), bytes(64), it.clock.now
+        )
 
     await it.write(work)
 

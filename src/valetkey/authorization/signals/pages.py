@@ -62,6 +62,13 @@ _WORDS: Words = {
     "subject_format": (translatable("Users are named by"), ""),
 }
 
+_EDITED: Words = {
+    # The header is not shown, and a field that is left empty would remove it.
+    name: text
+    for name, text in _WORDS.items()
+    if name not in {"client_id", "authorization_header"}
+}
+
 BUTTONS = Buttons.below("/signal-streams/{stream_id}", of=STREAMS)
 
 
@@ -161,7 +168,7 @@ class SignalStreamPages(Struct, frozen=True):
                 services,
                 CHANGE_STREAM,
                 SignalStreamShown,
-                _WORDS,
+                _EDITED,
                 translatable("Edit stream"),
                 self._edited,
                 self._made,
@@ -256,8 +263,6 @@ class SignalStreamPages(Struct, frozen=True):
                 "subject_format": stream.subject_format.value,
             },
             signal_stream_tag(stream),
-            # Its value is not shown, and a field that is left empty would remove it.
-            without=("authorization_header",),
         )
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
