@@ -15,7 +15,6 @@ from babel.messages.extract import extract, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from valetkey.authorization.actions.developer.presets import PRESETS
-from valetkey.authorization.features import NAMES
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
@@ -23,6 +22,7 @@ from valetkey.authorization.site.consent.consent import CLAIM_WORDS
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.config.catalogue import catalogue, reasons
+from valetkey.config.features import NAMES
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.resource.scopes import SCOPES
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from grimp import build_graph
 
 from tests.architecture.tree import ROOT
 from valetkey.authorization.feature import Feature
-from valetkey.authorization.features import FEATURES, NAMES
+from valetkey.authorization.features import FEATURES
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.table import CORE
+from valetkey.config.features import NAMES, feature_sections
+from valetkey.config.settings import Settings
 
 _AUTHORIZATION = "valetkey.authorization"
 _OPENAPI = "/admin/api/v1/openapi.json"
@@ -32,6 +35,7 @@ _LAYERS = (
     {"rules"},
     {"storage"},
     {"model"},
+    {"settings"},
 )
 _FACES = _LAYERS[1]
 """Nobody but the module `feature` imports them."""
@@ -44,7 +48,7 @@ import importlib, json, sys
 from pathlib import Path
 from types import ModuleType
 
-name, folder = sys.argv[1], Path(sys.argv[2])
+name, folder, sections = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 blocked = f"valetkey.authorization.{name}"
 
 
@@ -55,12 +59,12 @@ class Gone:
 
 
 sys.meta_path.insert(0, Gone())
-import valetkey.authorization as package
+import valetkey.config as package
 
 source = Path(package.__file__).with_name("features.py").read_text()
 line = f'    "{name}",\\n'
 assert source.count(line) == 1
-module = ModuleType("valetkey.authorization.features")
+module = ModuleType("valetkey.config.features")
 sys.modules[module.__name__] = package.features = module
 exec(compile(source.replace(line, ""), "features.py", "exec"), vars(module))
 # From here on it is the server without the feature.
@@ -70,6 +74,8 @@ from tests.support.live import PASSWORD, live_servers
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.model.account.user import Role
 from valetkey.cli import catalogue, main
+from valetkey.config.catalogue import sections as every_section
+from valetkey.config.load import OperatorErrors, load
 from valetkey.testing.browser import UserAgent
 
 TREES.pop(f"{name}/", None)
@@ -117,6 +123,17 @@ for arguments in ((), ("apply",), ("doctor",), ("client", "create")):
     answer = CliRunner().invoke(main.valetkey, [*arguments, "--help"])
     assert answer.exit_code == 0, answer.output
     found[" ".join(arguments)] = answer.output
+found["settings"] = " ".join(every_section())
+for section in sections:
+    file = folder / "valetkey.toml"
+    file.write_text(f"[{section}]\\n")
+    try:
+        load(file, {f"VALETKEY__{section}__ENABLED".upper(): "true"})
+    except OperatorErrors as error:
+        wrong = {(problem.path.lower(), problem.wrong) for problem in error.problems}
+    assert wrong == {
+        (section, "unknown section"), (f"valetkey__{section}__enabled", "unknown setting")
+    }, wrong
 print(json.dumps(found))
 """
 
@@ -171,6 +188,22 @@ def test_modules_of_a_feature_import_only_those_below_them(
     assert not wrong
 
 
+def test_settings_of_a_feature_import_no_server(imports: Mapping[str, AbstractSet[str]]) -> None:
+    wrong = {
+        (module, each)
+        for module, imported in imports.items()
+        for each in imported
+        if _place(module)[1] == "settings"
+        and not each.startswith(("valetkey.config.", "valetkey.kernel."))
+    }
+    assert not wrong
+
+
+def test_sections_of_features_have_names_of_their_own() -> None:
+    core = {field.name for field in fields(Settings)}
+    assert not core & feature_sections().keys()
+
+
 def test_every_package_beside_the_layers_has_its_line() -> None:
     found = {
         each.parent.name for each in (ROOT / "src/valetkey/authorization").glob("*/feature.py")
@@ -182,8 +215,10 @@ def test_every_package_beside_the_layers_has_its_line() -> None:
 def test_server_runs_without_the_feature_and_does_not_mention_it(
     feature: Feature, tmp_path: Path
 ) -> None:
+    settings = f"{_AUTHORIZATION}.{feature.name}.settings"
+    sections = [name for name, kind in feature_sections().items() if kind.__module__ == settings]
     run = subprocess.run(
-        [sys.executable, "-c", _WITHOUT, feature.name, str(tmp_path)],
+        [sys.executable, "-c", _WITHOUT, feature.name, str(tmp_path), *sections],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -11,6 +11,7 @@ from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.providers.pages import console as provider_console
+from valetkey.authorization.scim import pages as scim
 from valetkey.authorization.signals.pages import SignalStreamPages
 from valetkey.authorization.site.admin import api_roles
 from valetkey.authorization.site.admin.clients import client, clients, edit
@@ -19,7 +20,6 @@ from valetkey.authorization.site.admin.groups import group, groups
 from valetkey.authorization.site.admin.server import (
     keys,
     registration,
-    scim,
     setting_form,
     settings,
     tokens,

@@ -197,6 +197,10 @@ def feature(servers, grace):
         "event": "announcement.published" in [event.name for event in EVENTS],
         "admin API": "/announcements" in api["paths"],
         "notice": text in overview.text,
+        "setting": [line.default for line in explain(servers.settings, "announcements")] == [20],
+        "settings page": 'id="announcements"' in grace.open(
+            servers.auth_url + "/admin/settings"
+        ).body,
     }
 
 
@@ -247,7 +251,7 @@ print(json.dumps(seen))
 
 
 def _kinds() -> Iterator[tuple[str, list[Block]]]:
-    for page in ("CONTRIBUTING.md", "CONTRIBUTING-PAGES.md"):
+    for page in ("CONTRIBUTING.md", "CONTRIBUTING-PAGES.md", "CONTRIBUTING-FEATURES.md"):
         for found in _KIND.finditer(text(page)):
             yield found["kind"], [Block(page, *fence) for fence in _FENCE.findall(found["body"])]
 

@@ -1,4 +1,4 @@
-"""The features of the server, one line for each. Without its line, a feature does not exist."""
+"""What the features of `config/features.py` give to the server, joined."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -14,17 +14,7 @@ from valetkey.authorization.operations.events import event_operations
 from valetkey.authorization.operations.table import CORE, Table
 from valetkey.authorization.protocol.register.client_rules import GrantTypes
 from valetkey.authorization.storage.transaction import Hooks
-
-NAMES = (
-    # Each imports only the core and those above it.
-    "apis",
-    "claims",
-    "webhooks",
-    "signals",
-    "device",
-    "providers",
-)
-"""The packages of the features, beside this module."""
+from valetkey.config.features import NAMES
 
 FEATURES: tuple[Feature, ...] = tuple(
     import_module(f"valetkey.authorization.{name}.feature").FEATURE for name in NAMES

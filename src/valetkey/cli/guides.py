@@ -9,6 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.site.documentation import address_of, in_checkout
 from valetkey.cli import options
 from valetkey.cli.catalogue import feature_groups
+from valetkey.config.features import feature_sections
 from valetkey.config.paths import supervisor_of
 from valetkey.kernel.refusal import OperatorError
 
@@ -75,10 +76,13 @@ GUIDES = (
     Guide(f"{_APIS}/run-without-the-api", (), ("resource.enabled", "resource.scopes")),
     Guide(f"{_USERS}/groups", ("group",)),
     Guide(f"{_USERS}/import-users", ("user import",)),
-    Guide(f"{_USERS}/provision-by-scim", ("scim",), ("scim",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
     Guide(f"{_USERS}/sign-in-from-elsewhere", (), ("federation",)),
-    *(Guide(each.guide, (name,)) for name, each in feature_groups()),
+    # The section of a feature has the name of its commands.
+    *(
+        Guide(each.guide, (name,), tuple({name} & feature_sections().keys()))
+        for name, each in feature_groups()
+    ),
 )
 """The guide with the longest match is used; the setting of the error comes before the command."""
 

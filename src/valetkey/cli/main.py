@@ -69,7 +69,6 @@ CORE_COMMANDS = (
         "Manage",
         derived=True,
     ),
-    ListedCommand("scim", "manage credentials for provisioning by SCIM", "Manage", derived=True),
     ListedCommand("login", "sign in to an app and print an access token", "Manage"),
     ListedCommand("explain", "why a request was refused, by its reference VK-…", "Manage"),
     ListedCommand("events", "show events: sign-ins, grants, changed objects", "Manage"),

@@ -11,9 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from valetkey.config.features import feature_sections
 from valetkey.config.rules import Rule
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.replace import replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Setting:
 
     def value(self, settings: Settings) -> object:
         """Return its value in these settings."""
-        return getattr(getattr(settings, self.section), self.name)
+        return getattr(section_of(settings, self.section), self.name)
 
     def shown(self, value: object) -> object:
         """Return `value` as an operator would write it: text, number, flag, list; masks secrets."""
@@ -46,9 +48,28 @@ class Setting:
 
 @cache
 def sections() -> Mapping[str, type]:
-    """Return the sections by name, in the order of the reference."""
+    """Return the sections by name, in the order of the reference: those of features are last."""
     hints = get_type_hints(Settings)
-    return {field.name: hints[field.name] for field in fields(Settings) if field.name != "source"}
+    names = [field.name for field in fields(Settings) if field.name not in {"features", "source"}]
+    return {**{name: hints[name] for name in names}, **feature_sections()}
+
+
+def section_of(settings: Settings, name: str) -> Any:
+    """Return the section with this name. Any: its type is known by name only."""
+    kind: type[Any] | None = feature_sections().get(name)
+    return getattr(settings, name) if kind is None else settings.section(kind)
+
+
+def with_values(settings: Settings, values: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """Return the settings with these values, by section and name, which their rules have read."""
+    changed: dict[str, Any] = {
+        name: replace(section_of(settings, name), **given) for name, given in values.items()
+    }
+    kinds = feature_sections()
+    every = [changed.pop(name, section_of(settings, name)) for name in kinds]
+    # Without those at their defaults, equal settings compare as equal.
+    features = tuple(each for each in every if each != type(each)())
+    return replace(settings, **changed, features=features)
 
 
 @cache

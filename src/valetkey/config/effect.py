@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from valetkey.config.features import feature_sections
 from valetkey.config.sections.portal import BrandField
 
 PINNED = ("url", "listen", "workers")
@@ -24,9 +25,11 @@ CHANGEABLE = (
     "factors",
     "device",
     "privacy",
-    "scim",
 )
-"""Sections that only the authorization server reads: administrators change them at runtime."""
+"""Sections that only the authorization server reads: administrators change them at runtime.
+
+So are those of features.
+"""
 
 FILE_ONLY = frozenset(
     {
@@ -43,7 +46,8 @@ _SERVERS = ("authorization", "resource")
 
 def is_changeable(path: str) -> bool:
     """Return whether administrators can change the setting with this path while servers run."""
-    return path.partition(".")[0] in CHANGEABLE and path not in FILE_ONLY
+    section = path.partition(".")[0]
+    return (section in CHANGEABLE or section in feature_sections()) and path not in FILE_ONLY
 
 
 class Effect(StrEnum):

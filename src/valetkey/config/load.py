@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from valetkey.config.agreement import Problem, disagreements
-from valetkey.config.catalogue import Setting, catalogue, sections
+from valetkey.config.catalogue import Setting, catalogue, sections, with_values
 from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, Settings, SettingsSource
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.replace import replace
 
 USUAL_FILE = "valetkey.toml"
 """The file that is read when none is named and the working directory has it."""
@@ -146,17 +147,12 @@ def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:
 
 
 def _assembled(reading: _Reading, source: SettingsSource) -> Settings:
-    # Any: the rules have made each value what its field declares; only the catalogue knows which.
-    parts: dict[str, Any] = {}
-    for section, kind in sections().items():
-        given: dict[str, Any] = {
-            setting.name: reading.values[setting.path]
-            for setting in catalogue().values()
-            if setting.section == section and setting.path in reading.values
-        }
-        parts[section] = kind(**given)
+    values: dict[str, dict[str, Any]] = {}
+    for path, value in reading.values.items():
+        section, _, name = path.partition(".")
+        values.setdefault(section, {})[name] = value
     origins = MappingProxyType(reading.origins)
-    return Settings(**parts, source=SettingsSource(source.file, source.directory, origins))
+    return with_values(Settings(source=replace(source, origins=origins)), values)
 
 
 def _of_variable(variable: str) -> Setting | None:

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from valetkey.config.agreement import Problem, disagreements
-from valetkey.config.catalogue import Setting, catalogue
+from valetkey.config.catalogue import Setting, catalogue, with_values
 from valetkey.config.effect import is_changeable
 from valetkey.config.rules import InvalidValue
-from valetkey.config.settings import Origin, Settings, SettingsSource
+from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
@@ -89,16 +89,11 @@ def as_text(setting: Setting, value: object) -> str:
 
 
 def _with(settings: Settings, usable: Mapping[str, str]) -> Settings:
-    # Any: the rules have made each value what its field declares.
-    sections: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for path, text in usable.items():
         setting = catalogue()[path]
         value = setting.rule.read(setting.rule.from_text(text))
-        sections.setdefault(setting.section, {})[setting.name] = value
-    given: dict[str, Any] = {
-        name: replace(getattr(settings, name), **values) for name, values in sections.items()
-    }
-    source = settings.source
-    origins = {**source.origins, **dict.fromkeys(usable, Origin.STORED)}
-    given["source"] = SettingsSource(source.file, source.directory, MappingProxyType(origins))
-    return replace(settings, **given)
+        values.setdefault(setting.section, {})[setting.name] = value
+    origins = {**settings.source.origins, **dict.fromkeys(usable, Origin.STORED)}
+    source = replace(settings.source, origins=MappingProxyType(origins))
+    return with_values(replace(settings, source=source), values)

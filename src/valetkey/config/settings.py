@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from valetkey.config import rules
 from valetkey.config.rules import Network, whole
@@ -16,7 +16,6 @@ from valetkey.config.sections.accounts import (
     AdministrationSettings,
     DeviceSettings,
     FactorSettings,
-    ScimSettings,
 )
 from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.mail import MailSettings
@@ -38,6 +37,8 @@ from valetkey.config.sections.serving import (
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
+
+Section = TypeVar("Section")
 
 
 class ClientProfile(StrEnum):
@@ -345,7 +346,6 @@ class Settings:
     database: DatabaseSettings = DatabaseSettings()
     serving: ServingSettings = ServingSettings()
     tls: TlsSettings = TlsSettings()
-    scim: ScimSettings = ScimSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
     federation: FederationSettings = FederationSettings()
@@ -355,7 +355,13 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = MetricsSettings()
     traces: TraceSettings = TraceSettings()
+    features: tuple[object, ...] = ()
+    """The sections of features that are not at their defaults; `section` returns one."""
     source: SettingsSource = SettingsSource()
+
+    def section(self, kind: type[Section]) -> Section:
+        """Return the section of a feature, with its defaults if nothing is set."""
+        return next((each for each in self.features if isinstance(each, kind)), None) or kind()
 
     @property
     def audience(self) -> str:

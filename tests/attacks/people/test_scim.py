@@ -13,10 +13,10 @@ from tests.authorization.endpoints.scim.directory import (
     tell,
 )
 from tests.support.harness import ADA, harness
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.operations.scim import END_SCIM_CREDENTIAL
-from valetkey.config.sections.accounts import ScimSettings
+from valetkey.authorization.scim.operations import END_SCIM_CREDENTIAL
+from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.kernel.moment import Instant
 
 PATCH_OP = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
@@ -267,7 +267,7 @@ def test_scim_accepts_only_scim_tokens_which_work_nowhere_else(tmp_path: Path) -
 def test_a_directory_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
     async def story() -> None:
         few = ScimSettings(enabled=True, requests_per_minute=3)
-        async with harness(tmp_path, scim=few) as it:
+        async with harness(tmp_path, features=(few,)) as it:
             one = await directory(it)
             gone = {"method": "DELETE", "path": "/Users/1"}
             answer = await one.bulk(*([gone] * 3))

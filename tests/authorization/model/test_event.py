@@ -45,7 +45,7 @@ from valetkey.authorization.claims.rules import (
 )
 from valetkey.authorization.endpoints.client.registration import draw
 from valetkey.authorization.features import EVENTS
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import ApiToken, Attribute, Role, User
 from valetkey.authorization.model.event.clients import ClientRemoved, RemovedBecause
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
@@ -74,7 +74,8 @@ from valetkey.authorization.operations.groups.members import (
     REMOVE_GROUP_MEMBER,
 )
 from valetkey.authorization.operations.records import Done
-from valetkey.authorization.operations.scim import (
+from valetkey.authorization.operations.user_records import GroupChange, GroupWanted
+from valetkey.authorization.scim.operations import (
     CREATE_SCIM_CREDENTIAL,
     END_SCIM_CREDENTIAL,
     ROTATE_SCIM_CREDENTIAL,
@@ -82,7 +83,7 @@ from valetkey.authorization.operations.scim import (
     ScimCredentialWanted,
     ScimRotation,
 )
-from valetkey.authorization.operations.user_records import GroupChange, GroupWanted
+from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.authorization.storage.register.invitations import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import LogoutTokens
@@ -90,7 +91,6 @@ from valetkey.authorization.tokens.signed import ClientSigner
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import OpenedStore
-from valetkey.config.sections.accounts import ScimSettings
 from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
@@ -361,7 +361,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
             assert record.grant_id == data.get("grant_id")
             assert not any(secret in record.data for secret in told), record.name
 
-    run(tmp_path, story, scim=ScimSettings(enabled=True))
+    run(tmp_path, story, features=(ScimSettings(enabled=True),))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

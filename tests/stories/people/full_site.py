@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from tests.support.authenticator import SoftAuthenticator
 from tests.support.harness import ADA, CALLBACK, SECRET, USER_SCOPES, Harness, harness
 from tests.support.plain_browser import Browser
-from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import registrar_of
@@ -21,7 +20,6 @@ from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.features import KINDS
-from valetkey.authorization.model.account.scim import ScimCredential
 from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
 from valetkey.authorization.model.account.user_import import (
     ImportKind,
@@ -42,6 +40,8 @@ from valetkey.authorization.model.register.client import (
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
 from valetkey.authorization.providers.storage import Identities
+from valetkey.authorization.scim import rules as scim
+from valetkey.authorization.scim.model import ScimCredential
 from valetkey.authorization.signals.model import PUSH
 from valetkey.authorization.signals.rules.streams import (
     StreamChanges,

@@ -1,6 +1,6 @@
 """Assign roles at APIs to users and to groups. The functions run inside a transaction."""
 
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import (
     ApiRoleAssigned,

@@ -1,6 +1,6 @@
 """Create, change, join and leave groups of users. Run inside a transaction."""
 
-from valetkey.authorization.model.account.scim import MOST_OF_USER, Group
+from valetkey.authorization.model.account.group import MOST_OF_USER, Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.clients import ApiChanged, ClientChanged
 from valetkey.authorization.model.event.groups import (
@@ -127,6 +127,8 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
         )
     if not tx.groups.delete(group, now):
         return False
+    for delete_rows in tx.hooks.group_deleted:
+        delete_rows(tx.db, group.id)
     tx.events.add(GroupDeleted(group.name), now)
     return True
 

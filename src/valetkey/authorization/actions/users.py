@@ -215,8 +215,9 @@ class Accounts(Struct, frozen=True):
     def disable(self, tx: Transaction, user: User, now: Instant, directory: str = "") -> bool:
         """Disable an account; its sessions, grants and what it issued to others end.
 
-        `directory` is the SCIM credential that asks, which may enable the account again; "" for an
-        administrator, who also takes over what a directory disabled. False if nothing changed.
+        `directory` is the credential of the directory that asks, which may enable the account
+        again; "" for an administrator, who also takes over what a directory disabled. False if
+        nothing changed.
         Raises Refused (conflict) for the last owner.
         """
         tx.users.hold_alone(user.uid)
@@ -232,7 +233,7 @@ class Accounts(Struct, frozen=True):
     def enable(self, tx: Transaction, user: User, now: Instant, directory: str = "") -> bool:
         """Enable an account; nothing that ended comes back. False if it was enabled, or removed.
 
-        Also False if a `directory`, the SCIM credential that asks, did not itself disable it.
+        Also False if a `directory` asks that did not itself disable it.
         """
         if user.disabled_at is None or tx.account_removals.is_done(user.uid):
             return False

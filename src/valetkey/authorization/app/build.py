@@ -47,7 +47,6 @@ from valetkey.authorization.client_authentication.directory import ClientDirecto
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.endpoints.scim.routes import routes as scim_routes
 from valetkey.authorization.feature import EndpointParts, Parts
 from valetkey.authorization.features import FEATURES, TABLE
 from valetkey.authorization.model.event.chain import checkpoint_key
@@ -190,7 +189,6 @@ async def build(
         ),
         *registration_routes(foundation, refuse),
         *admin_api_routes(site.renderer, foundation.services, decisions, TABLE),
-        *scim_routes(foundation.services, decisions),
         *resource_server_routes(foundation, client_auth, apis, reader, refuse),
         *health_routes(foundation, refuse, _UNAVAILABLE),
     )

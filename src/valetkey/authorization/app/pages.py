@@ -61,7 +61,6 @@ from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.selected import SelectedPages
 from valetkey.authorization.site.admin.server.keys import SigningKeyPages
 from valetkey.authorization.site.admin.server.registration import Registration
-from valetkey.authorization.site.admin.server.scim import ScimCredentials
 from valetkey.authorization.site.admin.server.setting_form import SettingForms
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
@@ -315,7 +314,6 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *GroupPages(services).pages(),
         *SelectedPages(services, SELECTED_GROUPS).pages(),
         *RoleHolderPages(store, services.roles).pages(),
-        *ScimCredentials(services).pages(),
         *ClientListPages(store).pages(),
         *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
         *SelectedPages(services, SELECTED_APPS).pages(),

@@ -110,7 +110,6 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, now: tx.api_tokens.sweep(now, BATCH),
     lambda tx, now: sweep_latency(tx, now, BATCH),
     lambda tx, now: tx.groups.sweep(now, BATCH),
-    lambda tx, now: tx.scim_credentials.sweep(now, BATCH),
     lambda tx, now: tx.participants.sweep(now, BATCH),
     lambda tx, now: tx.revocations.sweep(now, BATCH),
     lambda tx, now: tx.decisions.sweep(now, BATCH),

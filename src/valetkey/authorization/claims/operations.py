@@ -210,8 +210,8 @@ REMOVE_ATTRIBUTE = Operation(
             "delete",
             translatable("Delete attribute"),
             translatable(
-                "Profiles, imports and SCIM no longer show it. Values are kept, and appear again "
-                "if an attribute of this name is declared later."
+                "Profiles, imports and directories no longer show it. Values are kept, and appear "
+                "again if an attribute of this name is declared later."
             ),
             translatable("The attribute is deleted."),
             danger=True,

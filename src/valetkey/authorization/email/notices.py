@@ -12,6 +12,7 @@ from valetkey.authorization.email.outbox import MailOutbox
 from valetkey.authorization.layout.addresses import ADDRESSES, DEVELOPER, SECURITY, SESSIONS
 from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.email import Email, EmailKind, MailKind
+from valetkey.authorization.model.event.event import is_directory
 from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.records import RequestOrigin
@@ -63,7 +64,7 @@ class Notices(Struct, frozen=True):
         Also if the address stays and is only no longer verified: otherwise no one would be
         notified of the next change. While such a link is valid, a further change is announced
         without one: only the first verified address can restore the account. A change by a
-        directory (SCIM) is announced without one, too: the directory may give the address to
+        directory is announced without one, too: the directory may give the address to
         another user at once.
         """
         if before.email_verified_at is None or not self.outbox.is_on:
@@ -72,8 +73,7 @@ class Notices(Struct, frozen=True):
         address = "" if is_same else after.email
         values = {"address": address, "days": str(UNDO_LIFETIME // days(1)), "link": ""}
         held_until = tx.users.email_held_until(before.uid)
-        by_directory = str(tx.done_by or "").startswith("scim ")
-        if not by_directory and (held_until is None or held_until <= now):
+        if not is_directory(tx.done_by) and (held_until is None or held_until <= now):
             links = Links(self.issuer, self.outbox.keyring, self.outbox.random)
             undo, until = links.fresh(), later(now, UNDO_LIFETIME)
             says = {"uid": str(before.uid), "email": before.email}
@@ -177,7 +177,7 @@ def actor_values(tx: Transaction, about: User) -> Mapping[str, str]:
     `by` is `person`, `program` or `operator`; `by_name` is the name of the first two's user.
     """
     kind, *more = str(tx.done_by or "").split()[:3] or [""]
-    if kind in {"cli", "apply", "scim"}:
+    if kind in {"cli", "apply"} or is_directory(tx.done_by):
         return {"by": "operator"}
     if kind != "user" or not more or (more == [str(about.uid)]):
         return {}

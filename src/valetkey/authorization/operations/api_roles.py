@@ -12,7 +12,7 @@ from valetkey.authorization.actions.api_roles import (
     withdraw,
     withdraw_group,
 )
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import (
     ApiRoleAssigned,

@@ -13,7 +13,6 @@ from valetkey.authorization.operations.groups.groups import GROUPS
 from valetkey.authorization.operations.groups.members import MEMBERS
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.roles import ROLES
-from valetkey.authorization.operations.scim import SCIM
 from valetkey.authorization.operations.server import SERVER
 from valetkey.authorization.operations.settings.registration import REGISTRATION
 from valetkey.authorization.operations.settings.stored import SETTINGS
@@ -25,7 +24,7 @@ CORE: dict[str, tuple[Operation, ...]] = {
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": API_ROLES,
     "server": (*SERVER, *SETTINGS, *REGISTRATION),
-    "tokens": (*TOKENS, *SCIM),
+    "tokens": TOKENS,
 }
 """The operations by the tag of the OpenAPI document."""
 

@@ -21,7 +21,7 @@ from valetkey.authorization.actions.user_input import (
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.account.email_address import ascii_email
-from valetkey.authorization.model.account.scim import MOST_OF_USER, NAME, Group
+from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
 from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.operations.records import Line, Moment
 

@@ -17,14 +17,6 @@ from valetkey.authorization.storage.administration.event_search import EventSear
 from valetkey.authorization.storage.administration.groups import Groups
 from valetkey.authorization.storage.administration.response_times import ResponseTimes
 from valetkey.authorization.storage.administration.restoration import Restoration
-from valetkey.authorization.storage.administration.scim import (
-    GROUPS_NAMED,
-    USERS_NAMED,
-    ScimCredentials,
-    ScimGroups,
-    ScimUsers,
-    ScimView,
-)
 from valetkey.authorization.storage.administration.stored_settings import (
     BrandChanges,
     StoredSettings,
@@ -138,6 +130,10 @@ class Hooks(Struct, frozen=True):
     """They return what they keep of a user, as members of the export of the account."""
     sign_in_methods: tuple[SignInMethods, ...] = ()
     upstream_claims: tuple[UpstreamClaims, ...] = ()
+    group_deleted: tuple[Callable[[Connection, str], None], ...] = ()
+    """They delete their rows of a group, by its id, with it."""
+    directory_named: tuple[Callable[["Transaction", str], str], ...] = ()
+    """They return the name of a directory by its credential; "" for one they do not have."""
 
 
 NO_HOOKS = Hooks()
@@ -173,7 +169,6 @@ class Transaction(Struct, frozen=True):
     user_directory = _store(UserDirectory)
     groups = _random_store(Groups)
     api_roles = _random_store(ApiRoles)
-    scim_credentials = _store(ScimCredentials)
     user_imports = _store(UserImports)
     account_removals = _store(AccountRemovals)
     sessions = _store(Sessions)
@@ -228,14 +223,6 @@ class Transaction(Struct, frozen=True):
         return {
             issuer: values for kept in claims for issuer, values in kept.of_user(self, uid).items()
         }
-
-    def scim_users(self, credential: str) -> ScimUsers:
-        """Users as this SCIM credential names them."""
-        return ScimView(USERS_NAMED, self.db, credential)
-
-    def scim_groups(self, credential: str) -> ScimGroups:
-        """Groups as this SCIM credential names them."""
-        return ScimView(GROUPS_NAMED, self.db, credential)
 
     def attributes(self) -> Sequence[Attribute]:
         """Return the declared attributes of accounts, at most `MOST_ATTRIBUTES`."""

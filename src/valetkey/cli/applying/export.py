@@ -9,7 +9,7 @@ from typing import cast
 
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Attribute, StandardClaims, User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client

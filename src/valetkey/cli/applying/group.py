@@ -18,7 +18,7 @@ from valetkey.authorization.applying import (
     changed_or_kept,
     invalid_entry,
 )
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.user_records import GroupWanted

@@ -102,12 +102,6 @@ _HELP = {
 
     Example: valetkey admin-token create --for ada --name "Nightly report" --permission read
     """,
-    "scim": """
-    Manage credentials with which a directory such as Okta or Entra ID creates, changes and
-    disables users, and keeps groups, at /scim/v2. It never changes a user who has a role.
-
-    Example: valetkey scim create Okta
-    """,
     **{group.name: group.help for each in FEATURES for group in each.commands},
 }
 

@@ -14,7 +14,7 @@ from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.authentication.password import hash_prepared, prepare
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.account.scim import NAME
+from valetkey.authorization.model.account.group import NAME
 from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
     LARGEST_ATTRIBUTES,

@@ -55,7 +55,6 @@ _EXAMPLES = {
     "setting": "tokens.access_token_lifetime",
     "kid": "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg",
     "token_id": "at_aLK10lrmv1k2fsuxsIlNQs",
-    "credential_id": "sc_aLK10lrmv1k2fsuxsIlNQs",
     "invitation_id": "in_3q2-7wEjRWeJ1xDVZnQ0tA",
     **{
         argument: value

@@ -9,7 +9,7 @@ import click
 from valetkey.authorization.actions.admin.search import resolve_users, summary
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.model.register.client import Client

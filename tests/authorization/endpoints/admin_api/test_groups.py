@@ -9,7 +9,7 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support import visitors
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.model.account.scim import MOST_OF_USER
+from valetkey.authorization.model.account.group import MOST_OF_USER
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.jwt import parse

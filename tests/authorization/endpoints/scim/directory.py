@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.support.harness import Harness, harness
-from valetkey.authorization.operations.scim import (
+from valetkey.authorization.scim.operations import (
     CREATE_SCIM_CREDENTIAL,
     ScimCredentialMade,
     ScimCredentialWanted,
 )
-from valetkey.config.sections.accounts import ScimSettings
+from valetkey.authorization.scim.settings import ScimSettings
 
 USER = "urn:ietf:params:scim:schemas:core:2.0:User"
 GROUP = "urn:ietf:params:scim:schemas:core:2.0:Group"
@@ -104,7 +104,7 @@ async def directory(it: Harness, name: str = "Okta") -> Directory:
 async def provisioning(folder: Path, database: str = "") -> AsyncGenerator[Directory]:
     """A server with SCIM, and a directory at it."""
     settings = ScimSettings(enabled=True)
-    async with harness(folder, database, scim=settings) as it:
+    async with harness(folder, database, features=(settings,)) as it:
         yield await directory(it)
 
 

@@ -9,12 +9,12 @@ from scim2_client.engines.httpx2 import SyncSCIMClient
 from scim2_tester import CheckResult, Status, check_server
 
 from tests.support.operations import run_operation
-from valetkey.authorization.operations.scim import (
+from valetkey.authorization.scim.operations import (
     CREATE_SCIM_CREDENTIAL,
     ScimCredentialMade,
     ScimCredentialWanted,
 )
-from valetkey.config.sections.accounts import ScimSettings
+from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.testing.server import Servers
 
@@ -23,7 +23,7 @@ _FINE = {Status.SUCCESS, Status.COMPLIANT, Status.ACCEPTABLE}
 
 def test_the_conformance_suite_finds_nothing(tmp_path: Path, database_url: str) -> None:
     own = AuthorizationSettings(database=database_url)
-    settings = Settings(authorization=own, scim=ScimSettings(enabled=True))
+    settings = Settings(authorization=own, features=(ScimSettings(enabled=True),))
     with Servers(tmp_path, settings=settings, with_resource=False) as servers:
         results = _check(servers)
     wrong = [f"{each.title}: {each.reason}" for each in results if each.status not in _FINE]

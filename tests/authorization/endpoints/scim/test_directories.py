@@ -11,16 +11,16 @@ from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.account.user import Attribute, Uid
-from valetkey.authorization.model.event.event import by_scim
+from valetkey.authorization.model.event.event import by_directory
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.model.session import Session
-from valetkey.authorization.operations.scim import (
+from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
+from valetkey.authorization.scim.operations import (
     END_SCIM_CREDENTIAL,
     ROTATE_SCIM_CREDENTIAL,
     ScimCredentialMade,
     ScimRotation,
 )
-from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Fingerprint
@@ -79,7 +79,7 @@ async def _okta(it: Directory) -> None:
         assert answer.json["active"] is active
         assert not await it.it.read(lambda tx: tx.sessions.live_of(user.uid, now))
     events = [e for e in await it.it.event_records() if e.name.startswith("user.")]
-    assert {each.done_by for each in events} == {by_scim(it.id)}
+    assert {each.done_by for each in events} == {by_directory(it.id)}
     assert {"user.disabled", "user.enabled", "user.changed"} <= {each.name for each in events}
     # It pushes a group with its name, its id and its members in one operation without a path.
     group = await it.group("Rear Admirals", made["id"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from valetkey.authorization.endpoints.scim.filter import candidates, matches, parse_filter
-from valetkey.authorization.endpoints.scim.schema import USER, Resource
+from valetkey.authorization.scim.endpoints.filter import candidates, matches, parse_filter
+from valetkey.authorization.scim.endpoints.schema import USER, Resource
 
 _GRACE: Resource = {
     "id": "7",

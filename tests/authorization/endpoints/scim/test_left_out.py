@@ -13,9 +13,10 @@ from tests.support.harness import ADA
 from valetkey.authorization.actions.inspection.check import Level, Site
 from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.features import CHECKS
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Attribute, Role, Uid
-from valetkey.authorization.model.event.administration import ScimValuesIgnored
+from valetkey.authorization.scim.model import ScimValuesIgnored
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
@@ -176,7 +177,7 @@ def test_active_is_applied_in_every_form(tmp_path: Path) -> None:
 
 async def _findings(it: Directory) -> dict[str, str]:
     site = Site(it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now)
-    found = await it.it.read(lambda tx: in_database(tx, site))
+    found = await it.it.read(lambda tx: in_database(tx, site, CHECKS))
     return {e.about: e.found for e in found if e.condition.name == "scim_left_out"}
 
 
@@ -346,5 +347,5 @@ def test_a_member_who_became_an_administrator_does_not_stop_the_group(tmp_path: 
 
 async def _levels(it: Directory) -> list[Any]:
     site = Site(it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now)
-    found = await it.it.read(lambda tx: in_database(tx, site))
+    found = await it.it.read(lambda tx: in_database(tx, site, CHECKS))
     return [each for each in found if each.condition.name == "scim_left_out"]

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.authorization.endpoints.scim.directory import Directory, tell
-from valetkey.authorization.endpoints.scim import bulk
-from valetkey.authorization.endpoints.scim.filter import matches, parse_filter
-from valetkey.authorization.endpoints.scim.message import Answer, Caller, ScimRequest
-from valetkey.authorization.endpoints.scim.patch import COMPARISONS, apply, read_changes
-from valetkey.authorization.endpoints.scim.schema import GROUP, USER, LeftOut, Resource
+from valetkey.authorization.scim.endpoints import resources
+from valetkey.authorization.scim.endpoints.filter import matches, parse_filter
+from valetkey.authorization.scim.endpoints.message import Answer, Caller, ScimRequest
+from valetkey.authorization.scim.endpoints.patch import COMPARISONS, apply, read_changes
+from valetkey.authorization.scim.endpoints.schema import GROUP, USER, LeftOut, Resource
 from valetkey.kernel.refusal import Refused
 
 _PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
@@ -65,7 +65,7 @@ def _bulk(body: object) -> None:
         return Answer(201, None, {"location": f"https://login.example/scim/v2/{plural}/7"})
 
     caller = cast("Caller", SimpleNamespace(base="https://login.example/scim/v2"))
-    work = bulk.run(ScimRequest(caller, body=body), perform)
+    work = resources.run_bulk(ScimRequest(caller, body=body), perform)
     with pytest.raises(StopIteration):
         work.send(None)
 
@@ -151,10 +151,10 @@ def test_largest_requests_are_answered(tmp_path: Path, database_url: str) -> Non
 def test_operations_of_a_bulk_request_keep_their_order() -> None:
     def order(*named: tuple[str, str]) -> str:
         listed = [
-            bulk.Operation("POST", "/Users", name, references=frozenset(wanted))
+            resources.Operation("POST", "/Users", name, references=frozenset(wanted))
             for name, wanted in named
         ]
-        return "".join(each.bulk_id for each in bulk.in_order(listed))
+        return "".join(each.bulk_id for each in resources.in_order(listed))
 
     assert order(("a", ""), ("b", ""), ("c", "")) == "abc"
     assert order(("a", "c"), ("b", ""), ("c", "")) == "bca"

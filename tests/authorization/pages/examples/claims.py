@@ -14,10 +14,10 @@ from valetkey.authorization.claims.pages.declarations import (
 from valetkey.authorization.claims.pages.users import PreviewPage, TokenPreview
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.scim.pages import ScimLine, ScimPage, scim_token_page
 from valetkey.authorization.site.admin.confirm import ConfirmPage
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
-from valetkey.authorization.site.admin.server.scim import ScimLine, ScimPage, scim_token_page
 from valetkey.authorization.site.admin.users.users import UserLine
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -100,10 +100,6 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
         "grants": list(_grants(tx, user, now)),
         "attributes": attributes_of(user, tx.attributes()),
         "groups": list(tx.groups.names_of(user.uid)),
-        "directories": [
-            {"name": name, "user_name": user_name, "external_id": external_id}
-            for name, user_name, external_id in tx.scim_credentials.names_of(user.uid)
-        ],
         "own_apps": [
             {
                 "client_id": each.client.id,

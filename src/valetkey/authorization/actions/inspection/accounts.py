@@ -1,8 +1,6 @@
 """Checks of administrator accounts, and of clients with risky settings."""
 
-from collections import Counter
 from collections.abc import Iterable
-from itertools import islice
 
 from valetkey.authorization.actions.inspection.check import (
     Condition,
@@ -23,7 +21,6 @@ from valetkey.kernel.words import translatable
 _MOST_CLIENTS = 10_000
 _AT_ONCE = 500
 _MOST_NAMED = 20
-_MOST_LEFT_OUT = 10_000
 _TEAM = "how-to/operate/run-it-with-a-team"
 _CLIENTS = "reference/clients"
 
@@ -97,21 +94,6 @@ REDIRECT_URI = Condition(
     page=_CLIENTS,
     console=ADDRESSES["admin_clients"],
 )
-LEFT_OUT = Condition(
-    "scim_left_out",
-    Level.WARNING,
-    "directory %(name)s",
-    translatable(
-        "The directory %(name)s sends values that cannot be kept, for users and groups: %(count)s. "
-        "Attributes: %(attributes)s."
-    ),
-    translatable(
-        "Correct them in the directory, or remove these attributes from its mapping. The events "
-        "scim_values.ignored name the users and groups."
-    ),
-    page="how-to/people/provision-by-scim",
-    console=ADDRESSES["admin_events"],
-)
 MORE = Condition(
     "more",
     Level.WARNING,
@@ -150,21 +132,6 @@ def clients(tx: Transaction, _: Site) -> Findings:
         yield MORE.found()
 
 
-def directories(tx: Transaction, _: Site) -> Findings:
-    """Count what directories send by SCIM and cannot be kept."""
-    resources, counts = Counter[str](), dict[str, Counter[str]]()
-    for each in tx.scim_credentials.left_out(_MOST_LEFT_OUT):
-        resources[each.credential] += each.count
-        for name in each.attributes.split(", "):
-            counts.setdefault(each.credential, Counter())[name] += each.count
-    for directory, attributes in islice(counts.items(), _MOST_NAMED):
-        yield LEFT_OUT.found(
-            name=directory,
-            count=resources[directory],
-            attributes=", ".join(f"{n} ({k})" for n, k in attributes.most_common(_MOST_NAMED)),
-        )
-
-
 def _risks(client: Client) -> Iterable[Finding]:
     if client.disabled_at is not None:
         return
@@ -180,5 +147,4 @@ def _risks(client: Client) -> Iterable[Finding]:
 CHECKS = (
     DatabaseCheck("holders", holders, (ONE_OWNER, UNPROTECTED)),
     DatabaseCheck("clients", clients, (SECRET_IN_URL, IMPLICIT, PASSWORD, REDIRECT_URI, MORE)),
-    DatabaseCheck("directories", directories, (LEFT_OUT,)),
 )

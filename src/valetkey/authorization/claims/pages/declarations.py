@@ -91,7 +91,7 @@ _ATTRIBUTE_TEXTS = ListText(
     translatable("Attributes"),
     translatable(
         "Attributes are custom fields of user accounts, such as a department. They appear in "
-        "profiles, imports and SCIM; a claim puts them into tokens."
+        "profiles, imports and directories; a claim puts them into tokens."
     ),
     (translatable("Attribute"), translatable("Values"), translatable("Edited by")),
     translatable("New attribute"),

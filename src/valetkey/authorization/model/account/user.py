@@ -164,7 +164,7 @@ class User(Struct, frozen=True):
     """Random; replaced by every change of the user's own groups and roles."""
     attributes: UserAttributes = UserAttributes.NOTHING
     disabled_by: str = ""
-    """The SCIM credential whose directory disabled the account; "" for an administrator."""
+    """The credential of the directory that disabled the account; "" for an administrator."""
     factor_required_at: Instant | None = None
     """Since when a second factor must be added before anything else; None for not at all."""
 

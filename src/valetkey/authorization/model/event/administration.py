@@ -1,7 +1,5 @@
 """Events of this server: keys, administration."""
 
-from typing import ClassVar
-
 from valetkey.authorization.model.event.event import BySystem, ByUser, Event
 from valetkey.kernel.words import translatable
 
@@ -100,41 +98,3 @@ class SettingChanged(Event, frozen=True):
     setting: str
     before: str
     after: str
-
-
-class ScimCredentialIssued(Event, frozen=True):
-    """A credential for provisioning by SCIM was issued."""
-
-    sentence = translatable("A SCIM credential was issued.")
-
-    credential_id: str
-
-
-class ScimCredentialRotated(Event, frozen=True):
-    """A SCIM credential got another token; the one before works until `previous_until`."""
-
-    sentence = translatable("A SCIM credential got a new token.")
-
-    credential_id: str
-    previous_until: int
-
-
-class ScimCredentialEnded(Event, frozen=True):
-    """A SCIM credential was ended."""
-
-    sentence = translatable("A SCIM credential was revoked.")
-
-    credential_id: str
-
-
-class ScimValuesIgnored(Event, frozen=True):
-    """A directory sent values of these attributes that cannot be kept; the rest was applied."""
-
-    sentence = translatable("A directory sent values that cannot be kept: %(attributes)s.")
-
-    affects_tokens: ClassVar[bool] = False
-
-    credential_id: str
-    attributes: tuple[str, ...]
-    uid: int | None = None
-    group: str | None = None

@@ -42,7 +42,8 @@ ITS_USER = StoredActor("user")
 ITS_CLIENT = StoredActor("client")
 """The user or client that the event names: stored as a short code and not indexed."""
 
-_OTHERS = frozenset({"user", "cli", "apply", "owner", "scim"})
+_DIRECTORY = "scim"
+_OTHERS = frozenset({"user", "cli", "apply", "owner", _DIRECTORY})
 
 
 def by_user(uid: int) -> DoneBy:
@@ -60,9 +61,14 @@ def by_client(client_id: str) -> DoneBy:
     return DoneBy(f"client {client_id}")
 
 
-def by_scim(credential_id: str) -> DoneBy:
-    """Return the actor for a program that provisions users by SCIM."""
-    return DoneBy(f"scim {credential_id}")
+def by_directory(credential_id: str) -> DoneBy:
+    """Return the actor for a directory that provisions users with a credential (SCIM)."""
+    return DoneBy(f"{_DIRECTORY} {credential_id}")
+
+
+def is_directory(done_by: DoneBy | None) -> bool:
+    """Return whether a directory that provisions users is the actor."""
+    return (done_by or "").partition(" ")[0] == _DIRECTORY
 
 
 def by_cli(operator: str) -> DoneBy:
@@ -126,6 +132,8 @@ class Event(Struct, frozen=True):
 
     False only where that is certain: caches keep their answers then.
     """
+    unlisted: ClassVar[str] = ""
+    """Why the page of recent activity does not list it, of an event of a feature about a user."""
 
     def __init_subclass__(cls) -> None:
         cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 from msgspec import NODEFAULT, Struct, field, structs
 
-from valetkey.authorization.model.account.scim import NAME
+from valetkey.authorization.model.account.group import NAME
 from valetkey.authorization.model.register.client import AccessTokenFormat, Client
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime

@@ -4,7 +4,7 @@ from msgspec import UNSET
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.model.account.scim import NAME, Group
+from valetkey.authorization.model.account.group import NAME, Group
 from valetkey.authorization.model.event.groups import GroupChanged, GroupCreated, GroupDeleted
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (

@@ -2,7 +2,7 @@
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.groups import add_member, remove_member
-from valetkey.authorization.model.account.scim import MOST_OF_USER, Group
+from valetkey.authorization.model.account.group import MOST_OF_USER, Group
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.groups import GroupMemberAdded, GroupMemberRemoved
 from valetkey.authorization.operations.command import Command

@@ -130,7 +130,6 @@ NOT_LISTED: Mapping[str, str] = MappingProxyType(
         "logout_token.delivered": "between the server and an app; session.ended records it",
         "logout_token.given_up": "between the server and an app; session.ended records it",
         "mail.dispatched": "the user has the email",
-        "scim_values.ignored": "a problem of the directory; doctor shows it to the operator",
         "mail.given_up": "a problem for the operator, who is notified",
     }
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.scim import MOST_OF_USER, Group, GroupMember
+from valetkey.authorization.model.account.group import MOST_OF_USER, Group, GroupMember
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.storage.administration.client_search import TimeCursor
 from valetkey.authorization.storage.register.applied import Applied, AppliedKind, member_part
@@ -212,7 +212,6 @@ class Groups(Struct, frozen=True):
         )
         if deleted:
             touch(self.db)
-            self.db.run("DELETE FROM scim_groups WHERE group_id = :id", id=group.id)
         return deleted == 1
 
     def members(self, group: Group, after: int, limit: int) -> Sequence[GroupMember]:

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from msgspec import Struct, defstruct
 
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.api import Api, ApiGeneration, unqualified
 from valetkey.authorization.storage.register.applied import Applied, AppliedKind, role_part

@@ -86,7 +86,6 @@ class AccountRemovals(Struct, frozen=True):
         db.run("DELETE FROM credentials WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM developers WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM people_words WHERE uid = :uid", uid=uid)
-        db.run("DELETE FROM scim_users WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM user_roles WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM user_pictures WHERE uid = :uid", uid=uid)
         db.run("DELETE FROM saved_filters WHERE uid = :uid", uid=uid)

@@ -11,6 +11,7 @@ from tests.authorization.endpoints.admin.things.desk import administrator, do, p
 from tests.support.harness import ADA, USER_SCOPES, Harness, run
 from tests.support.plain_browser import Answer
 from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.scim.storage import ScimCredentials
 
 TEXT = '{"type": "string", "maxLength": 40}'
 
@@ -177,14 +178,14 @@ def test_scim_credential_is_created_rotated_and_revoked(tmp_path: Path) -> None:
         listed = await page(browser, "/admin/scim")
         assert "Okta" in listed.body
         assert token[1] not in listed.body
-        (credential,) = await it.read(lambda tx: tx.scim_credentials.live(5))
+        (credential,) = await it.read(lambda tx: ScimCredentials.of(tx).live(5))
         place = f"/admin/scim/{credential.id}"
         rotated = await do(browser, f"{place}/rotate", previous_lives="0")
         fresh = re.search(r'<code id="token">([^<]+)</code>', rotated.body)
         assert fresh is not None
         assert fresh[1] != token[1]
         assert (await do(browser, f"{place}/end")).location == "/admin/scim?done=end"
-        assert not await it.read(lambda tx: tx.scim_credentials.live(5))
+        assert not await it.read(lambda tx: ScimCredentials.of(tx).live(5))
         assert (await browser.get(f"{place}/end")).status == 404
         assert (await do(browser, "/admin/scim/new", name="")).status == 400
 

@@ -10,7 +10,7 @@ from tests.authorization.endpoints.admin.things.desk import administrator, do, p
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.model.account.scim import Group
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction

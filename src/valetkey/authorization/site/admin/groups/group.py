@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.scim import Group, GroupMember
+from valetkey.authorization.model.account.group import Group, GroupMember
 from valetkey.authorization.model.account.user import Uid, User, uid_of
 from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group

@@ -1,1 +1,1 @@
-"""Pages about the server: keys, registration, settings, mail, API tokens and SCIM."""
+"""Pages about the server: keys, registration, settings, mail and API tokens."""

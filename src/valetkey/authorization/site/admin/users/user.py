@@ -112,7 +112,7 @@ class UserPage(Struct, frozen=True):
     edit_url: str = ""
     #: Slug, title and address of the links that features add.
     links: tuple[tuple[str, str, str], ...] = ()
-    #: The directory that disabled the user by SCIM; "" for none.
+    #: The directory that disabled the user; "" for none.
     disabled_by: str = ""
     #: Whether the user must add a second factor.
     factor_required: bool = False
@@ -164,8 +164,8 @@ class UserPages(Struct, frozen=True):
 
         def read_state(tx: Transaction) -> tuple[UserState, _Extras, str]:
             details = user_details(tx, actor, uid, idle, now)
-            directory = tx.scim_credentials.find(details.user.disabled_by)
-            name = "" if directory is None else directory.name
+            by = details.user.disabled_by
+            name = next(filter(None, (named(tx, by) for named in tx.hooks.directory_named)), "")
             extras = _Extras(
                 tx.attributes(),
                 tx.groups.direct_names(uid),

@@ -1,7 +1,9 @@
-"""Users as SCIM resources: the part of an account that a directory reads and writes."""
+"""Users as SCIM resources, and the names for apps that users and groups get."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import cast
 
 import msgspec
@@ -12,32 +14,7 @@ from valetkey.authorization.actions.admin.roles import user_to_change
 from valetkey.authorization.actions.attributes import change_attributes, merged_attributes
 from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.actions.users import Faults, UserRecord
-from valetkey.authorization.endpoints.scim.filter import Compare, Filter, matches
-from valetkey.authorization.endpoints.scim.left_out import (
-    external_id,
-    left_name,
-    left_out_text,
-    restored,
-    still_left_out,
-)
-from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
-from valetkey.authorization.endpoints.scim.names import (
-    is_tombstone,
-    username_of,
-    without_tombstone,
-)
-from valetkey.authorization.endpoints.scim.patch import apply, read_changes
-from valetkey.authorization.endpoints.scim.schema import (
-    EXTENSION,
-    LeftOut,
-    Resource,
-    Schema,
-    conflict,
-    refuse,
-    short_text,
-)
 from valetkey.authorization.model.account.email_address import shown_email
-from valetkey.authorization.model.account.scim import ScimUser
 from valetkey.authorization.model.account.user import (
     Address,
     StandardClaims,
@@ -46,8 +23,25 @@ from valetkey.authorization.model.account.user import (
     fold,
     uid_of,
 )
-from valetkey.authorization.model.event.administration import ScimValuesIgnored
-from valetkey.authorization.storage.administration.scim import ScimUsers
+from valetkey.authorization.scim.endpoints.filter import Compare, Filter, matches
+from valetkey.authorization.scim.endpoints.message import Caller, ScimRequest, View, with_meta
+from valetkey.authorization.scim.endpoints.patch import apply, read_changes
+from valetkey.authorization.scim.endpoints.schema import (
+    EXTENSION,
+    LeftOut,
+    Resource,
+    Schema,
+    conflict,
+    external_id,
+    left_name,
+    left_out_text,
+    refuse,
+    restored,
+    short_text,
+    still_left_out,
+)
+from valetkey.authorization.scim.model import ScimUser, ScimValuesIgnored
+from valetkey.authorization.scim.storage import ScimUsers, scim_users
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -335,7 +329,7 @@ def not_found() -> Refused:
 
 
 def _rows(tx: Transaction, caller: Caller) -> ScimUsers:
-    return tx.scim_users(caller.actor.credential_id)
+    return scim_users(tx, caller.actor.credential_id)
 
 
 def _described(found: ScimUser) -> Resource:
@@ -541,3 +535,65 @@ def _made(made: User | Faults) -> User:
     if "taken" in made[0].detail:
         conflict("another user has this userName or email address")
     return refuse("invalidValue", "; ".join(f"{each.field}: {each.detail}" for each in made))
+
+
+_LONGEST_GROUP = 80
+_LONGEST_USERNAME = 190
+_OTHER = re.compile(r"[^A-Za-z0-9._-]+")
+_UNUSABLE = re.compile(r"[\s@:]")
+_LETTERS = str.maketrans(
+    {
+        "ß": "ss",
+        "ẞ": "SS",
+        "æ": "ae",
+        "Æ": "AE",
+        "œ": "oe",
+        "Œ": "OE",
+        "þ": "th",
+        "Þ": "Th",
+        **dict(zip("øØłŁđĐðÐħĦıŋ", "oOlLdDdDhHin", strict=True)),
+    }
+)
+"""Latin letters that Unicode does not decompose into a letter of ASCII."""
+
+_TOMBSTONE = re.compile(r"[0-9a-f]{32}(?=[^@]+@)", re.IGNORECASE)
+
+
+def group_names(display: str) -> Iterator[str]:
+    """Yield the names that a group with this display name may have, best first.
+
+    One that is taken, or nothing of which is ASCII, gets a suffix that depends on it alone.
+    """
+    name = _OTHER.sub("-", _latin(display)).strip("-._")[:_LONGEST_GROUP]
+    if name:
+        yield name
+    digest = sha256(fold(display).encode()).hexdigest()
+    for length in (8, 16):
+        yield f"{name[: _LONGEST_GROUP - length - 1] or 'group'}-{digest[:length]}"
+
+
+def username_of(user_name: str) -> str:
+    """Return the username that a `userName` suggests: what precedes the @, in ASCII if it is Latin.
+
+    "" if nothing of it is left.
+    """
+    local = _UNUSABLE.sub("", without_tombstone(user_name).partition("@")[0])
+    plain = _latin(local)
+    is_latin = all(letter.isascii() or not letter.isalnum() for letter in plain)
+    kept = _OTHER.sub("", plain) if is_latin else unicodedata.normalize("NFC", local)
+    return kept[:_LONGEST_USERNAME]
+
+
+def without_tombstone(address: str) -> str:
+    """Return the address before its user was deleted: Entra ID puts 32 digits in front of it."""
+    return _TOMBSTONE.sub("", address, count=1)
+
+
+def is_tombstone(address: str) -> bool:
+    """Return whether the address is that of a deleted user."""
+    return _TOMBSTONE.match(address) is not None
+
+
+def _latin(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    return "".join(each for each in plain if not unicodedata.combining(each))

@@ -7,13 +7,15 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import Services, call_of, value_of
-from valetkey.authorization.operations.scim import (
+from valetkey.authorization.scim.operations import (
     CREATE_SCIM_CREDENTIAL,
     LIST_SCIM_CREDENTIALS,
+    OPERATIONS,
     ScimCredentialList,
     ScimCredentialMade,
     ScimCredentialShown,
 )
+from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
     AdminRequest,
@@ -40,7 +42,7 @@ NEW = "/admin/scim/new"
 ACT = "/admin/scim/{credential_id}/{act}"
 _ENDPOINT = "/scim/v2"
 
-_BUTTONS = Buttons.below("/scim-credentials/{credential_id}")
+_BUTTONS = Buttons.below("/scim-credentials/{credential_id}", of=OPERATIONS)
 _TITLE = translatable("SCIM")
 _WORDS: Words = {
     "name": (translatable("Name"), translatable("The directory that uses it, such as Okta."))
@@ -62,7 +64,7 @@ class ScimLine(Struct, frozen=True):
 class ScimPage(Struct, frozen=True):
     """The live credentials, oldest first."""
 
-    template: ClassVar[str] = "admin/server/scim.html"
+    template: ClassVar[str] = "scim/scim.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     listed: tuple[ScimLine, ...]
@@ -94,7 +96,7 @@ def scim_token_page(name: str, token: str, endpoint: str) -> NewSecretPage:
 _COPY_NOW = translatable("Copy the token of <bdi>%(name)s</bdi> now. It is shown only once.")
 
 
-class ScimCredentials(Struct, frozen=True):
+class ScimPages(Struct, frozen=True):
     """List SCIM credentials; issue, rotate and end them."""
 
     services: Services
@@ -136,7 +138,7 @@ class ScimCredentials(Struct, frozen=True):
         page = ScimPage(
             listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),
             endpoint=self._endpoint,
-            enabled=self.services.settings.scim.enabled,
+            enabled=self.services.settings.section(ScimSettings).enabled,
             new_url=NEW if may else "",
             done=_BUTTONS.done(request.query.get("done")),
         )

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.scim import Provisioner, authenticate
-from valetkey.authorization.endpoints.scim import bulk, resources
-from valetkey.authorization.endpoints.scim.groups import Groups
-from valetkey.authorization.endpoints.scim.message import (
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.scim.endpoints import resources
+from valetkey.authorization.scim.endpoints.groups import Groups
+from valetkey.authorization.scim.endpoints.message import (
     NO_TOKEN,
     PAGE,
     Answer,
@@ -20,10 +20,12 @@ from valetkey.authorization.endpoints.scim.message import (
     read_view,
     search_of,
 )
-from valetkey.authorization.endpoints.scim.resources import Kind
-from valetkey.authorization.endpoints.scim.schema import CORE, GROUP, Resource, user_schema
-from valetkey.authorization.endpoints.scim.users import Users, not_found
-from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.scim.endpoints.resources import Kind
+from valetkey.authorization.scim.endpoints.schema import CORE, GROUP, Resource, user_schema
+from valetkey.authorization.scim.endpoints.users import Users, not_found
+from valetkey.authorization.scim.rules import Provisioner, authenticate
+from valetkey.authorization.scim.settings import ScimSettings
+from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.preconditions import preconditions
@@ -47,10 +49,11 @@ _Work = Callable[[Request, Caller], Awaitable[Answer]]
 
 def routes(services: Services, decisions: ClientDecisionQueue) -> tuple[Route, ...]:
     """Return the routes; none unless SCIM is enabled."""
-    if not services.settings.scim.enabled:
+    settings = services.settings.section(ScimSettings)
+    if not settings.enabled:
         return ()
     refuse = ScimErrors(decisions)
-    scim = _Scim(services, Buckets(services.settings.scim.requests_per_minute, minutes(1)))
+    scim = _Scim(services, Buckets(settings.requests_per_minute, minutes(1)))
     found = [
         Route(f"{PREFIX}/Bulk", {"POST": scim.at(scim.bulk)}, refuse, Body.JSON),
         *(
@@ -166,7 +169,7 @@ class _Scim(Struct, frozen=True):
                 raise not_found()
             return await resources.perform(found, method, id, asked)
 
-        return await bulk.run(ScimRequest(caller, body=read_json(request.body)), perform)
+        return await resources.run_bulk(ScimRequest(caller, body=read_json(request.body)), perform)
 
     def descriptions(self) -> Mapping[str, _Work]:
         """Return the discovery documents by path (RFC 7644 section 4)."""
@@ -204,7 +207,7 @@ class _Scim(Struct, frozen=True):
         actor = Provisioner(found.id)
         if found.last_used_at is None or found.last_used_at + _NOTED_EVERY <= now:
             await store.write(
-                lambda tx: tx.scim_credentials.note_use(found.id, now), done_by=actor.done_by
+                lambda tx: ScimCredentials.of(tx).note_use(found.id, now), done_by=actor.done_by
             )
         return Caller(self.services, actor, now, self.base, user_schema(declared))
 
@@ -240,8 +243,8 @@ class _Scim(Struct, frozen=True):
             "patch": {"supported": True},
             "bulk": {
                 "supported": True,
-                "maxOperations": bulk.MOST,
-                "maxPayloadSize": bulk.BYTES,
+                "maxOperations": resources.MOST_OPERATIONS,
+                "maxPayloadSize": resources.MOST_BYTES,
             },
             "filter": {"supported": True, "maxResults": PAGE},
             "changePassword": {"supported": False},

@@ -7,35 +7,8 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.endpoints.scim.filter import (
-    Compare,
-    Filter,
-    Or,
-    candidates,
-    comparisons,
-    matches,
-)
-from valetkey.authorization.endpoints.scim.left_out import (
-    external_id,
-    left_out_text,
-    restored,
-    still_left_out,
-)
-from valetkey.authorization.endpoints.scim.message import Caller, ScimRequest, View, with_meta
-from valetkey.authorization.endpoints.scim.names import group_names
-from valetkey.authorization.endpoints.scim.patch import Change, apply, read_changes
-from valetkey.authorization.endpoints.scim.schema import (
-    LeftOut,
-    Resource,
-    Schema,
-    conflict,
-    refuse,
-    short_text,
-)
-from valetkey.authorization.endpoints.scim.users import not_found
-from valetkey.authorization.model.account.scim import Group, ScimGroup
+from valetkey.authorization.model.account.group import Group
 from valetkey.authorization.model.account.user import Uid, uid_of
-from valetkey.authorization.model.event.administration import ScimValuesIgnored
 from valetkey.authorization.operations.groups.groups import (
     CREATE_GROUP,
     DELETE_GROUP,
@@ -44,7 +17,31 @@ from valetkey.authorization.operations.groups.groups import (
 )
 from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import GroupWanted
-from valetkey.authorization.storage.administration.scim import ScimGroups
+from valetkey.authorization.scim.endpoints.filter import (
+    Compare,
+    Filter,
+    Or,
+    candidates,
+    comparisons,
+    matches,
+)
+from valetkey.authorization.scim.endpoints.message import Caller, ScimRequest, View, with_meta
+from valetkey.authorization.scim.endpoints.patch import Change, apply, read_changes
+from valetkey.authorization.scim.endpoints.schema import (
+    LeftOut,
+    Resource,
+    Schema,
+    conflict,
+    external_id,
+    left_out_text,
+    refuse,
+    restored,
+    short_text,
+    still_left_out,
+)
+from valetkey.authorization.scim.endpoints.users import group_names, not_found
+from valetkey.authorization.scim.model import ScimGroup, ScimValuesIgnored
+from valetkey.authorization.scim.storage import ScimGroups, scim_groups
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -409,7 +406,7 @@ def _create(tx: Transaction, caller: Caller, display: str) -> Group:
 
 
 def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
-    return tx.scim_groups(caller.actor.credential_id)
+    return scim_groups(tx, caller.actor.credential_id)
 
 
 def _described(found: ScimGroup) -> Resource:

@@ -8,10 +8,10 @@ from typing import cast
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.admin.scim import Provisioner
-from valetkey.authorization.endpoints.scim.filter import Filter, parse_filter
-from valetkey.authorization.endpoints.scim.schema import Resource, Schema, refuse
 from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.scim.endpoints.filter import Filter, parse_filter
+from valetkey.authorization.scim.endpoints.schema import Resource, Schema, refuse
+from valetkey.authorization.scim.rules import Provisioner
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of

@@ -10,14 +10,15 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
     require_to_issue,
 )
-from valetkey.authorization.model.account.scim import ScimCredential
-from valetkey.authorization.model.event.administration import (
+from valetkey.authorization.model.event.event import DoneBy, by_directory
+from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.scim.model import (
+    ScimCredential,
     ScimCredentialEnded,
     ScimCredentialIssued,
     ScimCredentialRotated,
 )
-from valetkey.authorization.model.event.event import DoneBy, by_scim
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
@@ -36,12 +37,12 @@ class Provisioner(Struct, frozen=True):
     @property
     def done_by(self) -> DoneBy:
         """Return how events name the credential: `scim sc_…`."""
-        return by_scim(self.credential_id)
+        return by_directory(self.credential_id)
 
     def permissions_in(self, tx: Transaction) -> ActorPermissions:
         """Return `people` without a rank: no power over users with a role; nothing once ended."""
-        tx.scim_credentials.hold()
-        credential = tx.scim_credentials.find(self.credential_id)
+        ScimCredentials.of(tx).hold()
+        credential = ScimCredentials.of(tx).find(self.credential_id)
         if credential is None or credential.ended_at is not None:
             return NOTHING
         return ActorPermissions(None, frozenset({Permission.USERS}))
@@ -59,9 +60,9 @@ def issue(
     """Issue a credential with this token. Faults: there are too many."""
     # Locked: parallel requests are counted one after the other.
     tx.user_directory.take_turn()
-    if len(tx.scim_credentials.live(MOST)) >= MOST:
+    if len(ScimCredentials.of(tx).live(MOST)) >= MOST:
         return (MetadataError("name", f"one of at most {MOST}: end another one first"),)
-    tx.scim_credentials.issue(credential, key.of(_PURPOSE, token.reveal()))
+    ScimCredentials.of(tx).issue(credential, key.of(_PURPOSE, token.reveal()))
     tx.events.add(ScimCredentialIssued(credential.id), credential.created_at)
     return ()
 
@@ -71,7 +72,7 @@ def rotate(
 ) -> bool:
     """Replace the token; the one before works for `keep` more seconds. False if it has ended."""
     until = later(now, keep)
-    if not tx.scim_credentials.rotate(id, key.of(_PURPOSE, token.reveal()), until, now):
+    if not ScimCredentials.of(tx).rotate(id, key.of(_PURPOSE, token.reveal()), until, now):
         return False
     tx.events.add(ScimCredentialRotated(id, until), now)
     return True
@@ -79,7 +80,7 @@ def rotate(
 
 def end(tx: Transaction, id: str, now: Instant) -> bool:
     """End the credential; its tokens stop working at once. False if it has ended."""
-    if not tx.scim_credentials.end(id, now):
+    if not ScimCredentials.of(tx).end(id, now):
         return False
     tx.events.add(ScimCredentialEnded(id), now)
     return True
@@ -91,4 +92,4 @@ def authenticate(
     """Return the live credential of a token."""
     if not well_formed(Prefix.SCIM_TOKEN, text):
         return None
-    return tx.scim_credentials.find_by_fingerprint(key.of(_PURPOSE, text), now)
+    return ScimCredentials.of(tx).find_by_fingerprint(key.of(_PURPOSE, text), now)

@@ -4,14 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.actions.admin import scim
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.model.account.scim import ScimCredential
-from valetkey.authorization.model.event.administration import (
-    ScimCredentialEnded,
-    ScimCredentialIssued,
-    ScimCredentialRotated,
-)
 from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
@@ -25,6 +18,14 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Moment, Name
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.scim import rules as scim
+from valetkey.authorization.scim.model import (
+    ScimCredential,
+    ScimCredentialEnded,
+    ScimCredentialIssued,
+    ScimCredentialRotated,
+)
+from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -77,7 +78,7 @@ class ScimCredentialMade(msgspec.Struct, frozen=True):
 def list_scim_credentials(tx: Transaction, call: Call) -> ScimCredentialList:
     """List the SCIM credentials that work."""
     del call
-    return ScimCredentialList([_shown(each) for each in tx.scim_credentials.live(scim.MOST)])
+    return ScimCredentialList([_shown(each) for each in ScimCredentials.of(tx).live(scim.MOST)])
 
 
 def create_scim_credential(
@@ -99,7 +100,7 @@ def rotate_scim_credential(tx: Transaction, call: Call) -> ScimCredentialMade:
     named, key = call.named("credential_id"), call.services.fingerprints
     token, keep = call.new_secret(Prefix.SCIM_TOKEN), call.input(ScimRotation).previous_lives
     rotated = scim.rotate(tx, key, named, token, Lifetime(keep), call.now)
-    credential = tx.scim_credentials.find(named)
+    credential = ScimCredentials.of(tx).find(named)
     if not rotated or credential is None:
         raise _no_such_credential()
     return ScimCredentialMade(token.reveal(), _shown(credential))
@@ -108,7 +109,7 @@ def rotate_scim_credential(tx: Transaction, call: Call) -> ScimCredentialMade:
 def end_scim_credential(tx: Transaction, call: Call) -> Result:
     """End a credential. Refused: not found."""
     # First, as decision 0015 orders locks.
-    tx.scim_credentials.hold_alone()
+    ScimCredentials.of(tx).hold_alone()
     scim.require_to_manage(tx, call.actor)
     if not scim.end(tx, call.named("credential_id"), call.now):
         raise _no_such_credential()
@@ -251,7 +252,7 @@ END_SCIM_CREDENTIAL = Operation(
     ),
 )
 
-SCIM = (
+OPERATIONS = (
     LIST_SCIM_CREDENTIALS,
     CREATE_SCIM_CREDENTIAL,
     ROTATE_SCIM_CREDENTIAL,

@@ -1,18 +1,14 @@
 """Store of SCIM credentials, and of the names that each of them gives to users and groups."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.scim import (
-    ScimCredential,
-    ScimGroup,
-    ScimLeftOut,
-    ScimUser,
-)
 from valetkey.authorization.model.account.user import Uid, fold
+from valetkey.authorization.scim.model import ScimCredential, ScimGroup, ScimLeftOut, ScimUser
 from valetkey.authorization.storage.administration.groups import GROUPS
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Column, Record
@@ -32,6 +28,11 @@ class ScimCredentials(Struct, frozen=True):
     """Issue, rotate and end credentials. Ended ones are kept for 90 days."""
 
     db: Connection
+
+    @staticmethod
+    def of(tx: Transaction) -> "ScimCredentials":
+        """Return the store in this transaction."""
+        return ScimCredentials(tx.db)
 
     def hold(self) -> None:
         """Block revocations of credentials until the transaction ends, to use one."""
@@ -235,7 +236,7 @@ _LEFT_OUT = Record(
     count=Column(sql="count(*)"),
 )
 
-USERS_NAMED: Kind[ScimUser, Uid] = Kind(
+_USERS_NAMED: Kind[ScimUser, Uid] = Kind(
     record=Record(
         ScimUser,
         user=USERS,
@@ -270,7 +271,7 @@ USERS_NAMED: Kind[ScimUser, Uid] = Kind(
     " VALUES (:credential, :id, :name, :key, :external_id, :left_out, :marks)"
     " ON CONFLICT DO NOTHING",
 )
-GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
+_GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
     record=Record(
         ScimGroup,
         group=GROUPS,
@@ -301,3 +302,40 @@ GROUPS_NAMED: Kind[ScimGroup, str] = Kind(
     " (credential_id, group_id, display_name, display_name_key, external_id, left_out)"
     " VALUES (:credential, :id, :name, :key, :external_id, :left_out) ON CONFLICT DO NOTHING",
 )
+
+
+def scim_users(tx: Transaction, credential: str) -> ScimUsers:
+    """Return the users as this credential names them."""
+    return ScimView(_USERS_NAMED, tx.db, credential)
+
+
+def scim_groups(tx: Transaction, credential: str) -> ScimGroups:
+    """Return the groups as this credential names them."""
+    return ScimView(_GROUPS_NAMED, tx.db, credential)
+
+
+def delete_of_user(db: Connection, uid: Uid) -> None:
+    """Delete the names of a user."""
+    db.run("DELETE FROM scim_users WHERE uid = :uid", uid=uid)
+
+
+def delete_of_group(db: Connection, group_id: str) -> None:
+    """Delete the names of a group, so that another one can have them."""
+    db.run("DELETE FROM scim_groups WHERE group_id = :id", id=group_id)
+
+
+def exported(tx: Transaction, uid: Uid) -> Mapping[str, object]:
+    """Return what each directory calls a user."""
+    names = ScimCredentials.of(tx).names_of(uid)
+    return {
+        "directories": [
+            {"name": name, "user_name": user_name, "external_id": external_id}
+            for name, user_name, external_id in names
+        ]
+    }
+
+
+def directory_name(tx: Transaction, credential_id: str) -> str:
+    """Return the name of the directory with this credential, ended or not; "" for none."""
+    credential = ScimCredentials.of(tx).find(credential_id) if credential_id else None
+    return "" if credential is None else credential.name

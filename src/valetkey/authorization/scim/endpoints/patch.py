@@ -10,7 +10,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.authorization.endpoints.scim.filter import (
+from valetkey.authorization.scim.endpoints.filter import (
     And,
     Compare,
     Filter,
@@ -19,7 +19,7 @@ from valetkey.authorization.endpoints.scim.filter import (
     matches,
     parse_path,
 )
-from valetkey.authorization.endpoints.scim.schema import (
+from valetkey.authorization.scim.endpoints.schema import (
     Attribute,
     LeftOut,
     Resource,

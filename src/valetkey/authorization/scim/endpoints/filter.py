@@ -7,7 +7,7 @@ from typing import NoReturn, cast
 
 from msgspec import Struct
 
-from valetkey.authorization.endpoints.scim.schema import Attribute, Resource, Schema, refuse
+from valetkey.authorization.scim.endpoints.schema import Attribute, Resource, Schema, refuse
 
 LONGEST = 2_000
 """Maximum length of a filter or a path, in characters."""

@@ -1,0 +1,1 @@
+"""SCIM: a directory provisions users and groups with a credential of its own."""

@@ -1,0 +1,53 @@
+"""Checks of SCIM: what directories send and cannot be kept."""
+
+from collections import Counter
+from itertools import islice
+
+from valetkey.authorization.actions.inspection.check import (
+    Condition,
+    DatabaseCheck,
+    Findings,
+    Level,
+    Site,
+)
+from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.scim.storage import ScimCredentials
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
+
+_MOST_NAMED = 20
+_MOST_LEFT_OUT = 10_000
+
+LEFT_OUT = Condition(
+    "scim_left_out",
+    Level.WARNING,
+    "directory %(name)s",
+    translatable(
+        "The directory %(name)s sends values that cannot be kept, for users and groups: %(count)s. "
+        "Attributes: %(attributes)s."
+    ),
+    translatable(
+        "Correct them in the directory, or remove these attributes from its mapping. The events "
+        "scim_values.ignored name the users and groups."
+    ),
+    page="how-to/people/provision-by-scim",
+    console=ADDRESSES["admin_events"],
+)
+
+
+def directories(tx: Transaction, _: Site) -> Findings:
+    """Count what directories send by SCIM and cannot be kept."""
+    resources, counts = Counter[str](), dict[str, Counter[str]]()
+    for each in ScimCredentials.of(tx).left_out(_MOST_LEFT_OUT):
+        resources[each.credential] += each.count
+        for name in each.attributes.split(", "):
+            counts.setdefault(each.credential, Counter())[name] += each.count
+    for directory, attributes in islice(counts.items(), _MOST_NAMED):
+        yield LEFT_OUT.found(
+            name=directory,
+            count=resources[directory],
+            attributes=", ".join(f"{n} ({k})" for n, k in attributes.most_common(_MOST_NAMED)),
+        )
+
+
+CHECKS = (DatabaseCheck("directories", directories, (LEFT_OUT,)),)
