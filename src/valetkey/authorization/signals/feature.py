@@ -11,7 +11,7 @@ from valetkey.authorization.signals.model import EVENTS, SCOPES
 from valetkey.authorization.signals.operations import STREAMS
 from valetkey.authorization.signals.rules.listener import SecurityEvents
 from valetkey.authorization.signals.rules.streams import reseal_all
-from valetkey.authorization.signals.storage import delete_of_client
+from valetkey.authorization.signals.storage import delete_of_client, delete_of_user
 from valetkey.authorization.storage.transaction import Hooks
 from valetkey.web.router import Route
 
@@ -52,7 +52,7 @@ FEATURE = Feature(
     events=EVENTS,
     operations=STREAMS,
     commands=(_COMMANDS,),
-    hooks=lambda: Hooks((SecurityEvents(),), (delete_of_client,)),
+    hooks=lambda: Hooks((SecurityEvents(),), (delete_of_client,), user_deleted=(delete_of_user,)),
     scopes=SCOPES,
     endpoints=_endpoints,
     console=_console,

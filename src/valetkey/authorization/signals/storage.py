@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.signals.model import (
     CONTROL,
     LIFETIME,
@@ -368,3 +369,8 @@ def delete_of_client(db: Connection, client_id: str) -> None:
         id=client_id,
     )
     db.send("DELETE FROM signal_streams WHERE client_id = :id", id=client_id)
+
+
+def delete_of_user(db: Connection, uid: Uid) -> None:
+    """Forget which streams exclude a user whose account is deleted."""
+    db.send("DELETE FROM signal_exclusions WHERE uid = :uid", uid=uid)
