@@ -16,15 +16,20 @@ from valetkey.kernel.replace import replace
 def catalogue() -> str:
     """Return the catalogue of all commands: one on each line, so that changes of two merge."""
     root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
-    lines = [
-        f"{json.encode(path).decode()}:{json.encode(entry).decode()}"
-        for listed in CORE_COMMANDS
-        for path, entry in _entries(listed.command(), root, listed.name)
-    ]
-    for group in (group for each in FEATURES for group in each.commands):
-        for path, entry in _entries(group_of(group.name), root, group.name):
-            told = replace(entry, purpose=group.purpose, guide=group.guide)
-            whole = told if path == group.name else entry
+    groups = {group.name: group for each in FEATURES for group in each.commands}
+    guides = {path: page for each in FEATURES for path, page in each.handwritten.items()}
+    commands = {
+        **{listed.name: listed.command() for listed in CORE_COMMANDS},
+        **{name: group_of(name) for name in groups},
+    }
+    lines = list[str]()
+    for name, command in commands.items():
+        for path, entry in _entries(command, root, name):
+            whole = replace(entry, guide=guides.get(path, ""))
+            if group := groups.get(path):
+                whole = replace(
+                    entry, purpose=group.purpose, heading=group.heading, guide=group.guide
+                )
             lines.append(f"{json.encode(path).decode()}:{json.encode(whole).decode()}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -16,7 +16,7 @@ OWNERS = {
     "acme": ("cli/serving/acme.py",),
     "aiosmtplib": ("authorization/email/smtp.py",),
     "apsw": ("database/sqlite*.py",),
-    "click": ("cli/*",),
+    "click": ("cli/*", "authorization/*/commands.py"),
     "cryptography": (
         "kernel/*",
         "fetch/certificate.py",

@@ -29,6 +29,7 @@ from valetkey.config.settings import Settings
 _AUTHORIZATION = "valetkey.authorization"
 _OPENAPI = "/admin/api/v1/openapi.json"
 _LAYERS = (
+    {"commands"},
     {"feature"},
     {"applied", "doctor", "endpoints", "jobs", "pages"},
     {"operations"},
@@ -37,8 +38,8 @@ _LAYERS = (
     {"model"},
     {"settings"},
 )
-_FACES = _LAYERS[1]
-"""Nobody but the module `feature` imports them."""
+_FACES = _LAYERS[2] | {"commands"}
+"""Nobody but the module `feature` imports them, and nobody the module `commands`."""
 
 _OPENID_PROVIDER = "openid connect provider"
 """What this server is, not one at which users sign in."""
@@ -119,7 +120,7 @@ with live_servers(folder) as world:
         found[path] = answer.text
         if path == "/admin":
             found["console"] = answer.body
-for arguments in ((), ("apply",), ("doctor",), ("client", "create")):
+for arguments in ((), ("apply",), ("doctor",), ("user",), ("client",), ("client", "create")):
     answer = CliRunner().invoke(main.valetkey, [*arguments, "--help"])
     assert answer.exit_code == 0, answer.output
     found[" ".join(arguments)] = answer.output
@@ -151,6 +152,10 @@ def _place(module: str) -> tuple[str, str]:
     if not module.startswith(f"{_AUTHORIZATION}.") or feature not in NAMES:
         return "", ""
     return feature, inside.partition(".")[0]
+
+
+def _words(operation: Operation) -> list[str]:
+    return [each for each in operation.path.split("/") if each and not each.startswith("{")]
 
 
 def test_core_imports_no_feature_and_a_feature_only_those_above_its_line(
@@ -232,6 +237,7 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     core = {_collection(operation) for area in CORE.values() for operation in area}
     words = {_collection(operation) for operation in own} - core
     words |= {group.name for group in feature.commands}
+    words |= {path.rpartition(" ")[2] for path in feature.handwritten}
     wire = {grant_type.name for grant_type in feature.grant_types} | set(feature.metadata(""))
     assert own or words | wire
     named = {(where, word) for where, text in shown.items() for word in wire if word in text}

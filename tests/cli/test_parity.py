@@ -8,6 +8,7 @@ import pytest
 from valetkey.authorization.apis import pages as apis
 from valetkey.authorization.claims.pages import console_pages as claim_pages
 from valetkey.authorization.features import OPERATIONS
+from valetkey.authorization.imports import pages as imports
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.providers.pages import console as provider_console
@@ -24,7 +25,7 @@ from valetkey.authorization.site.admin.server import (
     settings,
     tokens,
 )
-from valetkey.authorization.site.admin.users import forms, imports, roles, user, users
+from valetkey.authorization.site.admin.users import forms, roles, user, users
 from valetkey.authorization.webhooks.pages import CONSOLE, WebhookPages
 from valetkey.cli.main import COMMANDS, valetkey
 from valetkey.cli.operations.command import names
@@ -33,8 +34,8 @@ from valetkey.cli.operations.command import names
 PAGES = {
     "list_users": "/admin/users",
     "create_user": users.NEW,
-    "list_user_imports": users.IMPORT,
-    "create_user_import": users.IMPORT,
+    "list_user_imports": imports.IMPORT,
+    "create_user_import": imports.IMPORT,
     **dict.fromkeys(("read_user_import", "start_user_import", "stop_user_import"), imports.ONE),
     "list_user_import_rows": imports.REPORT,
     "read_user": "/admin/users/{uid}",

@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.work import Job, assert_linear, lines
-from valetkey.authorization.actions.admin.import_file import (
+from valetkey.authorization.imports.rules.files import (
+    FileFault,
     FileFormat,
     attribute_column,
     read_file,
 )
-from valetkey.authorization.actions.admin.import_reasons import FileFault
 from valetkey.authorization.layout import language
 from valetkey.authorization.protocol.claims import ClaimsRequest
 from valetkey.authorization.protocol.register.confusables import shape_of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.inspection.check import DatabaseCheck
+from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.applying import DeclaredKind
 from valetkey.authorization.background.gauges import Gauges
 from valetkey.authorization.background.maintenance import Sweep
@@ -18,7 +19,7 @@ from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.layout.contexts import AccountNotice
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
+from valetkey.authorization.operations.operation import ListLink, ObjectLink, Operation, Services
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -71,6 +72,7 @@ class Parts(Struct, frozen=True):
     runtime: Runtime
     notices: Notices
     keys: SigningKeyRing
+    accounts: Accounts
     memory: tuple[Memory, ...] = ()
     """What features keep in memory, see `Feature.memory`."""
 
@@ -166,7 +168,10 @@ def _nothing_sealed(tx: Transaction, reseal: Reseal) -> None:
 
 
 class CommandGroup(Struct, frozen=True):
-    """A group of commands that follow from operations; the paths of these begin with its plural."""
+    """A group of commands.
+
+    Those of operations are in it whose paths begin with its plural; see also `Feature.handwritten`.
+    """
 
     name: str
     purpose: str
@@ -176,6 +181,8 @@ class CommandGroup(Struct, frozen=True):
     """The page of the documentation that helps with an error of it."""
     examples: Mapping[str, str]
     """A value of each argument, for the examples in the help."""
+    heading: str = "Manage"
+    """The part of the list of all commands that it is in."""
 
 
 class Feature(Struct, frozen=True):
@@ -191,6 +198,12 @@ class Feature(Struct, frozen=True):
     )
     """Its operations on objects of the core, by the tag of those."""
     commands: tuple[CommandGroup, ...] = ()
+    handwritten: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its commands that do not follow from operations, also in groups of the core.
+
+    By their path, each with the page of the documentation that helps with an error of it. They are
+    the `COMMANDS` of its module `commands`, which is imported when such a group is called.
+    """
     hooks: Callable[[], Hooks] = Hooks
     """Makes what it does in transactions of others; each store has its own."""
     console: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
@@ -200,6 +213,8 @@ class Feature(Struct, frozen=True):
     """The same for those at or below a path that follow another one."""
     links: tuple[ObjectLink, ...] = ()
     """Links to its pages on the console's pages of the core's objects."""
+    users_links: tuple[ListLink, ...] = ()
+    """Links to its pages above the list of users."""
     portal: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
     scopes: Mapping[str, str] = MappingProxyType({})
     """Scopes of its endpoints at the default API, with what users are asked for.

@@ -58,7 +58,8 @@ class CommandParameter(Struct, frozen=True, omit_defaults=True):
 class Described(Struct, frozen=True, omit_defaults=True):
     """A command or a group; `runs` is true for a group that does something without a command.
 
-    `purpose` is the summary of a feature's group, and `guide` the page that helps with its errors.
+    `purpose` is the summary of a feature's group, `heading` the part of the list of all commands
+    that it is in, and `guide` the page that helps with its errors.
     """
 
     help: str
@@ -68,6 +69,7 @@ class Described(Struct, frozen=True, omit_defaults=True):
     ignores_unknown_options: bool = False
     purpose: str = ""
     guide: str = ""
+    heading: str = ""
 
 
 def print_help(context: click.Context, name: str, words: Sequence[str]) -> None:
@@ -100,6 +102,13 @@ def feature_groups() -> Iterator[tuple[str, Described]]:
     for path, text in _entries().items():
         if " " not in path and (found := json.decode(text, type=Described)).purpose:
             yield path, found
+
+
+def feature_guides() -> Iterator[tuple[str, str]]:
+    """Return groups and commands of features, each with the page that helps with its errors."""
+    for path, text in _entries().items():
+        if guide := json.decode(text, type=Described).guide:
+            yield path, guide
 
 
 @cache

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.site.documentation import address_of, in_checkout
 from valetkey.cli import options
-from valetkey.cli.catalogue import feature_groups
+from valetkey.cli.catalogue import feature_guides
 from valetkey.config.features import feature_sections
 from valetkey.config.paths import supervisor_of
 from valetkey.kernel.refusal import OperatorError
@@ -41,7 +41,6 @@ GUIDES = (
         ("authorization.tls_proxy", "authorization.trusted_proxies", "resource.tls_proxy"),
     ),
     Guide(f"{_OPERATE}/keep-objects-in-a-file", ("apply", "export")),
-    Guide(f"{_OPERATE}/migrate/from-keycloak", ("import",)),
     Guide(
         f"{_OPERATE}/run-it-with-a-team",
         ("user", "owner"),
@@ -75,13 +74,12 @@ GUIDES = (
     Guide(f"{_APIS}/declare-an-object", (), ("resource.objects",)),
     Guide(f"{_APIS}/run-without-the-api", (), ("resource.enabled", "resource.scopes")),
     Guide(f"{_USERS}/groups", ("group",)),
-    Guide(f"{_USERS}/import-users", ("user import",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
     Guide(f"{_USERS}/sign-in-from-elsewhere", (), ("federation",)),
     # The section of a feature has the name of its commands.
     *(
-        Guide(each.guide, (name,), tuple({name} & feature_sections().keys()))
-        for name, each in feature_groups()
+        Guide(page, (command,), tuple({command} & feature_sections().keys()))
+        for command, page in feature_guides()
     ),
 )
 """The guide with the longest match is used; the setting of the error comes before the command."""

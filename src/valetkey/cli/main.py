@@ -53,12 +53,11 @@ CORE_COMMANDS = (
     ListedCommand("serve", "run both servers, or one of them", "Run"),
     ListedCommand("reload", "reload the configuration of running servers", "Run"),
     ListedCommand("apply", "create and change users and clients from a file", "Run"),
-    ListedCommand("import", "convert the export of another server to files for apply", "Run"),
     ListedCommand("export", "write clients, APIs and more as a file for apply", "Run"),
     ListedCommand("client", "register, show, change and disable apps", "Manage"),
     ListedCommand("api", "declare APIs and their access tokens", "Manage", derived=True),
     ListedCommand("registration", "control who may register apps", "Manage", derived=True),
-    ListedCommand("user", "create, change, import and disable users", "Manage", derived=True),
+    ListedCommand("user", "create, change and disable users", "Manage", derived=True),
     ListedCommand("group", "manage groups and their members", "Manage", derived=True),
     ListedCommand("settings", "change settings while the servers run", "Manage", derived=True),
     ListedCommand("owner", "a link that makes you the owner, once", "Manage"),
@@ -80,7 +79,7 @@ CORE_COMMANDS = (
 COMMANDS = (
     *CORE_COMMANDS,
     *(
-        ListedCommand(name, each.purpose, "Manage", derived=True)
+        ListedCommand(name, each.purpose, each.heading or "Manage", derived=True)
         for name, each in catalogue.feature_groups()
     ),
 )

@@ -13,6 +13,7 @@ NAMES = (
     # Each imports only the core and those above it.
     "apis",
     "claims",
+    "imports",
     "webhooks",
     "signals",
     "device",

@@ -11,9 +11,10 @@ from pathlib import Path
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import begin
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.imports.jobs import UserImporter
+from valetkey.authorization.imports.rules.users import ImportWork
+from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.storage.transaction import Store
 from valetkey.database.connect import connect
 from valetkey.kernel.moment import Instant, later, seconds
@@ -102,8 +103,8 @@ async def _kill_and_continue(url: str, process: subprocess.Popen[bytes]) -> None
         while await worker.process_stage():
             pass
         assert await _users(store) == _MANY
-        (found,) = await store.read(lambda tx: tx.user_imports.recent(2))
-        counts = await store.read(lambda tx: tx.user_imports.counts(found.id))
+        (found,) = await store.read(lambda tx: UserImports.of(tx).recent(2))
+        counts = await store.read(lambda tx: UserImports.of(tx).counts(found.id))
         assert (found.state.value, dict(counts)) == ("finished", {"created": _MANY})
     finally:
         await engine.close()

@@ -4,21 +4,19 @@ import json
 
 import pytest
 
-from valetkey.authorization.actions.admin.import_file import (
+from valetkey.authorization.imports.model import ImportKind, ImportRow, RowState
+from valetkey.authorization.imports.rules.files import (
     LONGEST_ROW,
+    FileFault,
     FileFormat,
     ImportedUser,
     decode,
+    explain,
     format_of,
     read_file,
-)
-from valetkey.authorization.actions.admin.import_reasons import (
-    FileFault,
-    explain,
     reasons_of,
     stored_reasons,
 )
-from valetkey.authorization.model.account.user_import import ImportKind, ImportRow, RowState
 from valetkey.authorization.protocol.register.faults import SENTENCES
 from valetkey.authorization.protocol.register.reasons import REASONS, Reason, reason
 

@@ -17,14 +17,23 @@ from tests.authorization.endpoints.admin.people import give
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     ActorPermissions,
     CommandLine,
     permissions_of,
 )
-from valetkey.authorization.actions.admin.user_imports import (
+from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.authentication.password import is_current
+from valetkey.authorization.imports.jobs import UserImporter
+from valetkey.authorization.imports.jobs import sweep as sweep_imports
+from valetkey.authorization.imports.model import (
+    ImportKind,
+    ImportState,
+    RowState,
+    UserImport,
+)
+from valetkey.authorization.imports.rules.users import (
     BATCH,
     MOST_OPEN,
     REPORT_LIFETIME,
@@ -32,18 +41,10 @@ from valetkey.authorization.actions.admin.user_imports import (
     WAITING_LIFETIME,
     ImportUpload,
     ImportWork,
-    sweep_imports,
+    report,
 )
-from valetkey.authorization.actions.users import Accounts, UserRecord
-from valetkey.authorization.authentication.password import is_current
-from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.model.account.user_import import (
-    ImportKind,
-    ImportState,
-    RowState,
-    UserImport,
-)
 from valetkey.authorization.model.event.event import DoneBy, by_cli, by_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -112,7 +113,7 @@ class _Imports:
         return import_id
 
     async def find(self, import_id: str) -> UserImport | None:
-        return await self.it.store.read(lambda tx: tx.user_imports.find(import_id))
+        return await self.it.store.read(lambda tx: UserImports.of(tx).find(import_id))
 
     async def state(self, import_id: str) -> ImportState:
         found = await self.find(import_id)
@@ -120,7 +121,7 @@ class _Imports:
         return found.state
 
     async def counts(self, import_id: str) -> Mapping[RowState, int]:
-        return await self.it.store.read(lambda tx: tx.user_imports.counts(import_id))
+        return await self.it.store.read(lambda tx: UserImports.of(tx).counts(import_id))
 
     async def report(self, import_id: str) -> list[list[str]]:
         text = b"".join([piece async for piece in report(self.it.store, import_id)]).decode()
@@ -368,13 +369,13 @@ def test_open_imports_are_bounded_and_old_ones_swept(tmp_path: Path) -> None:
                 *("im_upload", None, by_cli("root"), "a", ImportKind.CSV, ImportState.RECEIVING),
                 *(0, 0, it.clock.now),
             )
-            return tx.user_imports.begin(wanted, MOST_OPEN)
+            return UserImports.of(tx).begin(wanted, MOST_OPEN)
 
         async def sweep(after: int) -> list[str]:
             it.clock.forward(after)
             while await it.store.write(lambda tx: sweep_imports(tx, it.clock.now, 7)):
                 pass
-            recent = await it.store.read(lambda tx: tx.user_imports.recent(20))
+            recent = await it.store.read(lambda tx: UserImports.of(tx).recent(20))
             return [each.id for each in recent]
 
         finished = await imports.imported(_file(10))
@@ -390,7 +391,7 @@ def test_open_imports_are_bounded_and_old_ones_swept(tmp_path: Path) -> None:
         await imports.finish()
         # Of two, the older one is deleted where one is kept.
         zero = Instant(0)
-        await it.store.write(lambda tx: tx.user_imports.sweep(zero, zero, zero, 1, 99))
+        await it.store.write(lambda tx: UserImports.of(tx).sweep(zero, zero, zero, 1, 99))
         assert await sweep(0) == [discarded]
         assert await sweep(REPORT_LIFETIME + 1) == []
         assert await it.count("user_import_rows") == 0

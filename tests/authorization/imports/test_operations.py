@@ -8,10 +8,11 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import Caller, Reply, caller, person
 from tests.support.harness import ADA, Harness, harness, run
 from tests.support.wait import until_found
-from valetkey.authorization.actions.admin.user_imports import MOST_OPEN, ImportWork
-from valetkey.authorization.background.user_imports import UserImporter
+from valetkey.authorization.imports.jobs import UserImporter
+from valetkey.authorization.imports.model import ImportKind, ImportState, UserImport
+from valetkey.authorization.imports.rules.users import MOST_OPEN, ImportWork
+from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.account.user_import import ImportKind, ImportState, UserImport
 from valetkey.authorization.model.event.event import by_user
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.kernel.runtime import SYSTEM, Runtime
@@ -45,7 +46,7 @@ async def _work(it: Harness) -> None:
     async def rests() -> bool:
         while await worker.process_stage():
             pass
-        recent = await it.read(lambda tx: tx.user_imports.recent(20))
+        recent = await it.read(lambda tx: UserImports.of(tx).recent(20))
         return not any(each.is_due for each in recent)
 
     await until_found(rests)
@@ -197,7 +198,7 @@ def test_file_that_is_not_checked_cannot_be_started(tmp_path: Path) -> None:
             *("im_upload", ADA, by_user(ADA), "a", ImportKind.CSV, ImportState.RECEIVING),
             *(0, 0, it.clock.now),
         )
-        assert await it.write(lambda tx: tx.user_imports.begin(wanted, MOST_OPEN))
+        assert await it.write(lambda tx: UserImports.of(tx).begin(wanted, MOST_OPEN))
         early = await admin.call("POST", f"{_ALL}/im_upload/start")
         assert (early.status, "still being checked" in str(early.json["detail"])) == (409, True)
 

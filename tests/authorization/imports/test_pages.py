@@ -13,14 +13,15 @@ from tests.authorization.endpoints.admin.people import administrator, give
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import BOB, run
-from valetkey.authorization.actions.admin.import_reasons import explain, reasons_of
-from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.claims.rules import declare_attribute
+from valetkey.authorization.imports.jobs import UserImporter
+from valetkey.authorization.imports.model import RowState
+from valetkey.authorization.imports.rules.files import explain, reasons_of
+from valetkey.authorization.imports.rules.users import ImportWork
+from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.layout.language import LANGUAGES, translations
 from valetkey.authorization.model.account.user import Attribute, Role
-from valetkey.authorization.model.account.user_import import RowState
 from valetkey.authorization.protocol.register.reasons import REASONS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
@@ -276,7 +277,7 @@ def test_every_import_error_has_a_translatable_text(tmp_path: Path) -> None:
         sent = await upload(browser, _wrong_users().encode(), "users.json")
         assert sent.status == 303, sent.body
         await work(it)
-        rows = await it.store.read(lambda tx: tx.user_imports.rows(_id(sent), 0, 1_000))
+        rows = await it.store.read(lambda tx: UserImports.of(tx).rows(_id(sent), 0, 1_000))
         parts = [part for row in rows for part in reasons_of(row.reason)]
         assert {part.code for part in parts} == {*REASONS} - _ELSE
         # Values are numbers: no sentence is hidden in them.
@@ -324,7 +325,7 @@ def test_cells_of_attributes_are_read_as_their_types(tmp_path: Path, database_ur
         await it.store.write(partial(_declared, smaller, it.clock.now))
         await decide(browser, checked, "do")
         await work(it)
-        found = await it.store.read(lambda tx: tx.user_imports.rows(_id(sent), 0, 10))
+        found = await it.store.read(lambda tx: UserImports.of(tx).rows(_id(sent), 0, 10))
         assert [(each.state, explain(each.reason)) for each in found] == [
             (RowState.CREATED, ""),
             (RowState.FAULTY, "attributes/floor: must be a whole number"),

@@ -2,9 +2,9 @@
 
 from tests.support.harness import Harness
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.actions.admin.user_imports import ImportUpload, ImportWork
-from valetkey.authorization.background.user_imports import UserImporter
-from valetkey.authorization.model.account.user_import import ImportState
+from valetkey.authorization.imports.jobs import UserImporter
+from valetkey.authorization.imports.model import ImportState
+from valetkey.authorization.imports.rules.users import ImportUpload, ImportWork
 from valetkey.kernel.runtime import SYSTEM, Runtime
 
 _HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="

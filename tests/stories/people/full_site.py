@@ -20,14 +20,15 @@ from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.features import KINDS
-from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
-from valetkey.authorization.model.account.user_import import (
+from valetkey.authorization.imports.model import (
     ImportKind,
     ImportRow,
     ImportState,
     RowState,
     UserImport,
 )
+from valetkey.authorization.imports.storage import UserImports
+from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.register.api import Api, ApiMetadata
 from valetkey.authorization.model.register.claim import ClaimLocation
@@ -235,11 +236,11 @@ def _import(tx: Transaction, now: Instant) -> None:
     wanted = UserImport(
         "im_1", ADA, DoneBy("user"), "staff.csv", ImportKind.CSV, states[0], 0, 0, now
     )
-    assert tx.user_imports.begin(wanted, 5)
+    assert UserImports.of(tx).begin(wanted, 5)
     row = ImportRow(1, 2, "ada", "ada@example.com", RowState.EXISTS, "the username is taken")
-    assert tx.user_imports.add(wanted.id, (row,))
+    assert UserImports.of(tx).add(wanted.id, (row,))
     for before, after in pairwise(states):
-        assert tx.user_imports.move(wanted.id, before, after, now)
+        assert UserImports.of(tx).move(wanted.id, before, after, now)
 
 
 async def _use(it: Harness) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
-from valetkey.authorization.actions.admin.user_imports import ImportWork
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import (
     browser_routes,
@@ -42,7 +41,6 @@ from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTim
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.maintenance import Maintenance, address_sweep
 from valetkey.authorization.background.revocation_log import RevocationLogWriter
-from valetkey.authorization.background.user_imports import UserImporter
 from valetkey.authorization.client_authentication.directory import ClientDirectory
 from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
@@ -130,6 +128,7 @@ async def build(
             runtime,
             foundation.notices,
             foundation.keys,
+            foundation.accounts(),
             memory,
         )
         assertions = make_assertions(foundation, parts)
@@ -221,7 +220,6 @@ async def build(
             logout_delivery.deliver,
             *(job for each in FEATURES for job in each.jobs(parts)),
             make_logo_fetcher(foundation, images).fetch,
-            UserImporter(store, ImportWork(foundation.accounts()), runtime).run,
             partial(answer_clock.run, store),
             DatabaseGauges(
                 store,

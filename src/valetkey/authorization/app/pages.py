@@ -65,7 +65,6 @@ from valetkey.authorization.site.admin.server.setting_form import SettingForms
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
 from valetkey.authorization.site.admin.server.tokens import ApiTokens
 from valetkey.authorization.site.admin.users.forms import UserForms
-from valetkey.authorization.site.admin.users.imports import UserImports
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolderPages
 from valetkey.authorization.site.admin.users.user import UserPages
@@ -303,9 +302,8 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
     inspector = Inspector(settings, store, foundation.keyring, services.roles, CHECKS)
     pages: list[AnyPage] = [
         *ConsoleOverview(store, inspector).pages(),
-        *UserListPages(store).pages(),
+        *UserListPages(store, [link for each in FEATURES for link in each.users_links]).pages(),
         *UserForms(services).pages(),
-        *UserImports(store, settings.accounts, services.random).pages(),
         *ApiRoleForms(services).pages(),
         *SelectedPages(services, SELECTED_USERS).pages(),
         *UserPages(services, links).pages(),

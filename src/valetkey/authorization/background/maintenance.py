@@ -7,7 +7,6 @@ from functools import partial
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.overview import sweep_latency
-from valetkey.authorization.actions.admin.user_imports import sweep_imports
 from valetkey.authorization.actions.bulk_revocation import continue_oldest
 from valetkey.authorization.actions.developer.usage import (
     count_refusals,
@@ -117,7 +116,6 @@ SWEEPS: tuple[Sweep, ...] = (
     lambda tx, _: tx.decisions.sweep_beyond(_DECISIONS, _COUNTED_BATCH),
     lambda tx, now: tx.request_samples.sweep(now, BATCH),
     lambda tx, _: tx.request_samples.sweep_beyond(_SAMPLES, _COUNTED_BATCH),
-    lambda tx, now: sweep_imports(tx, now, BATCH),
     lambda tx, now: tx.throttles.sweep(now, BATCH),
     lambda tx, now: tx.signing_keys.sweep(now, BATCH),
     lambda tx, now: tx.clients.sweep_secrets(now, BATCH),

@@ -1,35 +1,57 @@
-"""`valetkey import`: convert the export of another server to files of this one."""
+"""Commands: `valetkey import`, `valetkey user import` and `valetkey user check-hashes`."""
 
+import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
+from msgspec import Struct
 
-from valetkey.cli import say
+from valetkey.authorization.authentication.password_formats import read_hash
+from valetkey.authorization.imports.model import ImportRow, ImportState, RowState
+from valetkey.authorization.imports.rules.files import (
+    decode,
+    explain,
+    format_of,
+    read_file,
+    reasons_of,
+)
+from valetkey.authorization.imports.rules.json_values import Json
+from valetkey.authorization.imports.rules.keycloak import Converted, convert, realm_of
+from valetkey.authorization.imports.rules.users import (
+    ImportUpload,
+    ImportWork,
+    figures,
+    hash_fault,
+    report,
+)
+from valetkey.authorization.imports.storage import UserImports
+from valetkey.authorization.protocol.register.reasons import Reason
+from valetkey.cli import options, say
 from valetkey.cli.applying.file import MEGABYTES
 from valetkey.cli.applying.toml import toml_tables
-from valetkey.cli.converting.json_values import Json
-from valetkey.cli.converting.keycloak import Converted, convert, realm_of
+from valetkey.cli.register.services import accounts, confirm
+from valetkey.cli.register.store import OpenedStore, with_store
+from valetkey.cli.say import Exit
+from valetkey.config.sections.accounts import AccountSettings
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 
+_SHOWN = 20
+_MOST_FAULTS = 100
+_PAUSE = 0.05
 _LARGEST = 256 << 20
 _LARGEST_USERS = 7 << 20
 _MOST_USERS = 20_000
 """What one file of an import may have by default."""
 
 
-@click.group("import")
-def command() -> None:
-    """Convert users, groups and apps of another server to files for `user import` and `apply`.
-
-    Example: valetkey import keycloak acme-realm.json --output acme
-    """
-
-
-@command.command()
+@click.command()
 @click.argument(
     "files",
     nargs=-1,
@@ -147,3 +169,226 @@ def _print(made: Converted, output: Path, contents: dict[str, bytes]) -> None:
         say.line(f"valetkey {does} {output / name}")
     if len(contents["apply.toml"]) > MEGABYTES << 20:
         say.note(f"apply.toml has more than {MEGABYTES} MiB: divide it before you apply it.")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Check the file only; nothing is changed.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the outcome of every row to this CSV file.",
+)
+@options.yes
+@options.config_file
+@options.as_json
+def import_users(
+    file: Path,
+    report_file: Path | None,
+    config: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Import users from CSV with a heading, a JSON array of objects, or one object on each line.
+
+    The whole file is checked first. Users whose username or email address exists are reported and
+    never changed. `password_hash` takes hashes of common formats: see `valetkey user check-hashes`.
+    If the import is killed, a running server continues it. Exit status 1 if a row has a fault.
+
+    Example: valetkey user import users.csv --dry-run --report report.csv
+    """
+    settings = options.settings_of(config)
+    content = _content(file, settings.accounts)
+
+    async def run_import(opened: OpenedStore) -> Mapping[str, object]:
+        job = _Import(opened, ImportWork(accounts(opened)))
+        actor = opened.operator
+        import_id = await job.uploads.receive(actor, file.name, content, opened.now)
+        try:
+            counts = await job.until_done(import_id, "Checking")
+            imports = not dry_run and RowState.GOOD in counts
+            if imports:
+                confirm(_question(counts), yes=yes)
+                await job.uploads.move(actor, import_id, ImportState.IMPORTING, job.now)
+                counts = await job.until_done(import_id, "Importing")
+            problems = await opened.store.scan(
+                lambda tx: UserImports.of(tx).problems(import_id, 0, _SHOWN)
+            )
+            if report_file is not None:
+                with report_file.open("wb") as written:
+                    async for piece in report(opened.store, import_id):
+                        written.write(piece)
+        finally:
+            # Also after Ctrl-C or a "no": an upload without a decision is deleted.
+            await job.uploads.move(actor, import_id, ImportState.STOPPED, job.now)
+            await job.until_done(import_id, "Finishing")
+        if not as_json:
+            _print_report(counts, problems, imports=imports)
+        return {"import_id": import_id, **figures(counts)}
+
+    found = with_store(settings, run_import)
+    if as_json:
+        say.as_json(found)
+    if found["faults"]:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+class _Import(Struct, frozen=True):
+    """Runs the stages of an import in this process, beside the workers of running servers."""
+
+    opened: OpenedStore
+    work: ImportWork
+
+    @property
+    def uploads(self) -> ImportUpload:
+        """The service that stores the file."""
+        runtime, most = self.opened.runtime, self.opened.settings.accounts.import_users
+        return ImportUpload(self.opened.store, runtime.random, most)
+
+    @property
+    def now(self) -> Instant:
+        """The current time."""
+        return self.opened.runtime.now()
+
+    async def until_done(self, import_id: str, doing: str) -> Mapping[RowState, int]:
+        """Run the current stage of the import. Return how many rows have each outcome."""
+        store = self.opened.store
+        while True:
+            found = await store.read(lambda tx: UserImports.of(tx).find(import_id))
+            if found is None or not found.is_due:
+                return await store.scan(lambda tx: UserImports.of(tx).counts(import_id))
+            say.progress(f"{doing}: {found.position} of {found.total} users")
+            step = partial(self.work.step, found=found, now=self.now)
+            if await store.write(step) is None:
+                # The stage has ended, or a server processed this batch.
+                await asyncio.sleep(_PAUSE)
+
+
+def _content(file: Path, settings: AccountSettings) -> bytes:
+    most = settings.import_bytes
+    with file.open("rb") as opened:
+        content = opened.read(most + 1)
+    if len(content) > most:
+        said = f"the file has more than {settings.import_size} MiB: split it"
+        raise OperatorError(said, "accounts.import_size")
+    return content
+
+
+def _question(counts: Mapping[RowState, int]) -> str:
+    found = figures(counts)
+    return (
+        f"Import {found['can_be_imported']} users? "
+        f"{found['existing']} exist already, {found['faults']} have a fault."
+    )
+
+
+def _print_report(
+    counts: Mapping[RowState, int], rows: Sequence[ImportRow], *, imports: bool
+) -> None:
+    found = figures(counts)
+    first = (
+        ("Created", str(found["created"]))
+        if imports
+        else ("Can be imported", str(found["can_be_imported"]))
+    )
+    say.fields([first, ("Already exist", str(found["existing"])), ("Faults", str(found["faults"]))])
+    if rows:
+        say.line()
+        cells = [(str(it.line), it.username, it.email, explain(it.reason)) for it in rows]
+        say.table(("ROW", "USERNAME", "EMAIL", "REASON"), cells)
+        if len(rows) < found["existing"] + found["faults"]:
+            say.line(f"The first {len(rows)}; --report FILE has all of them.")
+
+
+class _Found(Struct, frozen=True):
+    """A row: the format of its hash, "" if it has none, and the reason if it cannot work."""
+
+    row: ImportRow
+    format: str = ""
+    reason: Reason | None = None
+
+
+@click.command("check-hashes")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@options.as_json
+def check_hashes(file: Path, *, as_json: bool) -> None:
+    """Check the password hashes of a file of users: which can be verified, and which cannot.
+
+    FILE is one for `valetkey user import`, of any size. No configuration and no database are read,
+    and no hash is printed. Exit status 1 if a user of the file could not sign in.
+
+    Example: valetkey user check-hashes users.csv
+    """
+    formats: Counter[str] = Counter()
+    faults: list[_Found] = []
+    count = without = 0
+    for found in _rows(file):
+        count += 1
+        if found.reason is not None:
+            faults.append(found)
+        elif found.format:
+            formats[found.format] += 1
+        else:
+            without += 1
+    if as_json:
+        problems = [_told(each) for each in faults]
+        say.as_json(
+            {"users": count, "formats": dict(formats), "without": without, "problems": problems}
+        )
+    else:
+        named = [(name, str(number)) for name, number in formats.most_common()]
+        last = [("Without a hash", str(without)), ("Cannot work", str(len(faults)))]
+        say.fields([("Users", str(count)), *named, *last])
+        _print_faults(faults)
+    if faults:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+def _rows(file: Path) -> Iterator[_Found]:
+    content = file.read_bytes()
+    form = format_of(file.name, content)
+    # As many as the file has: each takes more than one byte.
+    for row in read_file(form, content, len(content)):
+        if row.state is RowState.FAULTY:
+            yield _Found(row, reason=reasons_of(row.reason)[0])
+            continue
+        wanted = decode(form.rows, row.data)
+        if isinstance(wanted, Reason):
+            yield _Found(row, reason=wanted)
+        elif fault := hash_fault(wanted):
+            yield _Found(row, reason=fault)
+        else:
+            text = wanted.password_hash
+            yield _Found(row, read_hash(text).format if text else "")
+
+
+def _told(found: _Found) -> dict[str, object]:
+    row, why = found.row, _explained(found)
+    return {"row": row.line, "username": row.username, "email": row.email, "reason": why}
+
+
+def _explained(found: _Found) -> str:
+    if found.reason is None:
+        return ""
+    field, text = found.reason.field, found.reason.explain()
+    return f"{field}: {text}" if field else text
+
+
+def _print_faults(faults: list[_Found]) -> None:
+    if not faults:
+        return
+    say.line()
+    cells = [(str(it.row.line), it.row.username, it.row.email, _explained(it)) for it in faults]
+    say.table(("ROW", "USERNAME", "EMAIL", "REASON"), cells[:_MOST_FAULTS])
+    if len(faults) > _MOST_FAULTS:
+        say.line(f"The first {_MOST_FAULTS}; --json has all of them.")
+
+
+COMMANDS: Mapping[str, tuple[click.Command, ...]] = {
+    "import": (keycloak,),
+    "user": (import_users, check_hashes),
+}
+"""The commands by their group."""

@@ -5,8 +5,16 @@ from functools import partial
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.user_imports import ImportWork
-from valetkey.authorization.model.account.user_import import UserImport
+from valetkey.authorization.background.maintenance import BATCH
+from valetkey.authorization.feature import Job, Parts
+from valetkey.authorization.imports.rules.users import (
+    MOST_KEPT,
+    REPORT_LIFETIME,
+    UPLOAD_LIFETIME,
+    WAITING_LIFETIME,
+    ImportWork,
+)
+from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
@@ -36,18 +44,30 @@ class UserImporter(Struct, frozen=True):
     async def process_stage(self) -> bool:
         """Finish a stage of one import; return whether there was one."""
         now = self.runtime.now()
-        found = await self.store.read(lambda tx: tx.user_imports.due(now))
+        found = await self.store.read(lambda tx: UserImports.of(tx).due(now))
         if found is None:
             return False
         clock = asyncio.get_running_loop().time
         while found is not None:
             began = clock()
-            step = partial(_step, self.work, found, self.runtime.now())
+            step = partial(self.work.step, found=found, now=self.runtime.now())
             found = await self.store.write(step, done_by=USUAL_ACTOR)
             # Requests first: half of the time is reserved for them.
             await asyncio.sleep(min(_LONGEST_REST, clock() - began))
         return True
 
 
-def _step(work: ImportWork, found: UserImport, now: Instant, tx: Transaction) -> UserImport | None:
-    return work.step(tx, found, now)
+def jobs(parts: Parts) -> tuple[Job, ...]:
+    """Return what runs in the background of every worker."""
+    return (UserImporter(parts.store, ImportWork(parts.accounts), parts.runtime).run,)
+
+
+def sweep(tx: Transaction, now: Instant, limit: int = BATCH) -> int:
+    """Delete incomplete uploads, checked files without a decision, and old reports."""
+    return UserImports.of(tx).sweep(
+        Instant(now - UPLOAD_LIFETIME),
+        Instant(now - WAITING_LIFETIME),
+        Instant(now - REPORT_LIFETIME),
+        MOST_KEPT,
+        limit,
+    )

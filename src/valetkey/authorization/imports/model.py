@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.event import DoneBy
+from valetkey.authorization.model.event.event import DoneBy, Event
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.words import translatable
 
 
 class ImportKind(StrEnum):
@@ -88,3 +90,29 @@ class ImportRow:
     state: RowState = RowState.WAITING
     reason: str = ""
     data: str = field(default="", repr=False)
+
+
+class UserImportStarted(Event, frozen=True):
+    """An import of `users` users began; each of them has a `user.registered` of its own."""
+
+    sentence = translatable("An import of users began: %(users)s.")
+
+    affects_tokens: ClassVar[bool] = False
+
+    import_id: str
+    users: int
+
+
+class UserImportFinished(Event, frozen=True):
+    """An import of users ended; `created` accounts were created, `failed` were not."""
+
+    sentence = translatable("An import of users ended: %(created)s created, %(failed)s failed.")
+
+    affects_tokens: ClassVar[bool] = False
+
+    import_id: str
+    created: int
+    failed: int
+
+
+EVENTS = (UserImportStarted, UserImportFinished)

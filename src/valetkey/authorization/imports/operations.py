@@ -5,23 +5,23 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.actions.admin.import_file import FileFormat
-from valetkey.authorization.actions.admin.import_reasons import FileFault, reasons_of
-from valetkey.authorization.actions.admin.import_report import figures
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.user_imports import (
-    MOST_KEPT,
-    ImportLimit,
-    ImportUpload,
-    move_import,
-)
-from valetkey.authorization.model.account.user_import import (
+from valetkey.authorization.imports.model import (
     ImportRow,
     ImportState,
     RowState,
     UserImport,
+    UserImportStarted,
 )
-from valetkey.authorization.model.event.users import UserImportStarted
+from valetkey.authorization.imports.rules.files import FileFault, FileFormat, reasons_of
+from valetkey.authorization.imports.rules.users import (
+    MOST_KEPT,
+    ImportLimit,
+    ImportUpload,
+    figures,
+    move_import,
+)
+from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
@@ -136,13 +136,13 @@ async def upload(call: Call) -> Result:
 def list_imports(tx: Transaction, call: Call) -> UserImportList:
     """List imports whose report is kept."""
     del call
-    return UserImportList([_listed(each) for each in tx.user_imports.recent(MOST_KEPT)])
+    return UserImportList([_listed(each) for each in UserImports.of(tx).recent(MOST_KEPT)])
 
 
 def read_import(tx: Transaction, call: Call) -> UserImportShown:
     """Read the progress of one import."""
     found = _found(tx, call)
-    counts = figures(tx.user_imports.counts(found.id))
+    counts = figures(UserImports.of(tx).counts(found.id))
     shown = {**msgspec.structs.asdict(_listed(found)), **counts}
     return msgspec.convert(shown, UserImportShown)
 
@@ -151,7 +151,7 @@ def list_rows(tx: Transaction, call: Call) -> Result:
     """List rows with their outcome."""
     found, query, limit = _found(tx, call), call.query, limit_of(call.query)
     chosen, after = query.get("show", RowFilter.ALL), int(query.get("cursor", "0"))
-    kept = tx.user_imports
+    kept = UserImports.of(tx)
     listed = kept.problems if chosen == RowFilter.PROBLEMS else kept.rows
     rows = listed(found.id, after, limit + 1)
     more = str(rows[limit - 1].position) if len(rows) > limit else ""
@@ -182,7 +182,7 @@ def stop(tx: Transaction, call: Call) -> bool:
 
 
 def _found(tx: Transaction, call: Call) -> UserImport:
-    found = tx.user_imports.find(call.named("import_id"))
+    found = UserImports.of(tx).find(call.named("import_id"))
     if found is None:
         raise Refused.because(ErrorCode.NOT_FOUND, "this import does not exist", "import.unknown")
     return found

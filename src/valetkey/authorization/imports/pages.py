@@ -5,33 +5,39 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.import_file import COLUMNS, attribute_column
-from valetkey.authorization.actions.admin.import_reasons import FileFault, reasons_of
-from valetkey.authorization.actions.admin.import_report import report
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.user_imports import ImportUpload
-from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.layout.language import translations
-from valetkey.authorization.layout.viewer import viewer_of
-from valetkey.authorization.model.account.user_import import (
+from valetkey.authorization.imports.model import (
     ImportRow,
     ImportState,
     RowState,
     UserImport,
 )
+from valetkey.authorization.imports.rules.files import (
+    COLUMNS,
+    FileFault,
+    attribute_column,
+    reasons_of,
+)
+from valetkey.authorization.imports.rules.users import ImportUpload, report
+from valetkey.authorization.imports.storage import UserImports
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.language import translations
+from valetkey.authorization.layout.viewer import viewer_of
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.reasons import Reason
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.users.users import IMPORT, USERS
-from valetkey.authorization.site.page import Act, Download, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.users.users import USERS
+from valetkey.authorization.site.page import Act, AnyPage, Download, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Pairs
 
+IMPORT = f"{USERS}/import"
 ONE = f"{IMPORT}/{{import_id}}"
 REPORT = f"{ONE}/report"
 
@@ -56,7 +62,7 @@ class ImportLine(Struct, frozen=True):
 class ImportPage(Struct, frozen=True):
     """The form for a file, and recent imports. Posts `csrf` and the file `file`."""
 
-    template: ClassVar[str] = "admin/users/import.html"
+    template: ClassVar[str] = "imports/import.html"
 
     action: str
     back: str
@@ -83,7 +89,7 @@ class ImportStatePage(Struct, frozen=True):
     Posts `csrf` and `decision`: `import` or `stop`.
     """
 
-    template: ClassVar[str] = "admin/users/import_state.html"
+    template: ClassVar[str] = "imports/import_state.html"
 
     action: str
     back: str
@@ -100,7 +106,7 @@ class ImportStatePage(Struct, frozen=True):
     report_url: str
 
 
-class UserImports(Struct, frozen=True):
+class ImportPages(Struct, frozen=True):
     """Import users from a file."""
 
     store: Store
@@ -151,9 +157,9 @@ class UserImports(Struct, frozen=True):
         import_id = request.arguments["import_id"]
         found, counts, problems = await self.store.scan(
             lambda tx: (
-                tx.user_imports.find(import_id),
-                tx.user_imports.counts(import_id),
-                tx.user_imports.problems(import_id, 0, SHOWN),
+                UserImports.of(tx).find(import_id),
+                UserImports.of(tx).counts(import_id),
+                UserImports.of(tx).problems(import_id, 0, SHOWN),
             )
         )
         if found is None:
@@ -189,7 +195,7 @@ class UserImports(Struct, frozen=True):
     async def report(self, request: AdminRequest) -> Outcome:
         """Send the outcome of every row as CSV."""
         import_id = request.arguments["import_id"]
-        found = await self.store.read(lambda tx: tx.user_imports.find(import_id))
+        found = await self.store.read(lambda tx: UserImports.of(tx).find(import_id))
         if found is None or found.state.is_running:
             raise page_not_found()
         language = viewer_of(request.request, request.user).language
@@ -198,7 +204,7 @@ class UserImports(Struct, frozen=True):
 
     async def _form(self, request: AdminRequest, fault: Reason | None = None) -> Outcome:
         recent, attributes = await self.store.scan(
-            lambda tx: (tx.user_imports.recent(_RECENT), tx.attributes())
+            lambda tx: (UserImports.of(tx).recent(_RECENT), tx.attributes())
         )
         page = ImportPage(
             action=IMPORT,
@@ -223,3 +229,8 @@ def _line(found: UserImport, request: AdminRequest) -> ImportLine:
 
 def _problem(row: ImportRow) -> ProblemLine:
     return ProblemLine(row.line, row.username, row.email, tuple(reasons_of(row.reason)))
+
+
+def console_pages(services: Services) -> tuple[AnyPage, ...]:
+    """Return the pages of the console."""
+    return ImportPages(services.store, services.settings.accounts, services.random).pages()

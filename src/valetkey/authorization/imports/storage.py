@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user_import import (
+from valetkey.authorization.imports.model import (
     ImportRow,
     ImportState,
     RowState,
     UserImport,
 )
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
@@ -22,6 +23,11 @@ class UserImports(Struct, frozen=True):
     """A row for each import and for each user in its file."""
 
     db: Connection
+
+    @staticmethod
+    def of(tx: Transaction) -> "UserImports":
+        """Return the store in this transaction."""
+        return UserImports(tx.db)
 
     def exclude(self) -> None:
         """Prevent another import from beginning until the commit. Call it before any other lock."""

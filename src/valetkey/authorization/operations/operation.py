@@ -240,6 +240,18 @@ class ObjectLink(Struct, frozen=True):
         return self.slug, self.title, address
 
 
+class ListLink(Struct, frozen=True):
+    """A link above a list of the console, for roles with the permission.
+
+    `slug` is its id in HTML, the title is translatable.
+    """
+
+    slug: str
+    title: str
+    address: str
+    permission: Permission
+
+
 class Operation(Struct, frozen=True):
     """One operation: a row of the table.
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from valetkey.authorization.operations.accounts.imports import IMPORTS
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.api_roles import API_ROLES
 from valetkey.authorization.operations.client_credentials import CREDENTIALS
@@ -20,7 +19,7 @@ from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 
 CORE: dict[str, tuple[Operation, ...]] = {
-    "people": (*USERS, *IMPORTS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS),
+    "people": (*USERS, *USER_ACCESS, *ROLES, *GROUPS, *MEMBERS),
     "clients": (*CLIENTS, *CLIENT_STATE, *CREDENTIALS),
     "apis": API_ROLES,
     "server": (*SERVER, *SETTINGS, *REGISTRATION),

@@ -22,7 +22,6 @@ from valetkey.authorization.storage.administration.stored_settings import (
     StoredSettings,
 )
 from valetkey.authorization.storage.administration.user_directory import UserDirectory
-from valetkey.authorization.storage.administration.user_imports import UserImports
 from valetkey.authorization.storage.decisions import ClientDecisions
 from valetkey.authorization.storage.grants import Grants
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
@@ -169,7 +168,6 @@ class Transaction(Struct, frozen=True):
     user_directory = _store(UserDirectory)
     groups = _random_store(Groups)
     api_roles = _random_store(ApiRoles)
-    user_imports = _store(UserImports)
     account_removals = _store(AccountRemovals)
     sessions = _store(Sessions)
     presences = _store(SignedInRows)

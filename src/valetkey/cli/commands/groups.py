@@ -1,5 +1,6 @@
 """Command groups derived from the operations of administration, and their help."""
 
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -9,8 +10,6 @@ from valetkey.authorization.model.account.email_address import is_mailable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
-from valetkey.cli.register.hashes import check_hashes
-from valetkey.cli.register.importing import import_users
 from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.refusal import OperatorError
@@ -77,7 +76,7 @@ _HELP = {
     Example: valetkey registration invite --uses 1 --note "Ada's printer"
     """,
     "user": """
-    Create, import, show, change and delete accounts, and invite users. Servers may be running.
+    Create, show, change and delete accounts, and invite users. Servers may be running.
 
     Example: valetkey user create ada --email ada@example.com --name "Ada Lovelace"
     """,
@@ -107,7 +106,10 @@ _HELP = {
 
 
 def group_of(name: str) -> click.Group:
-    """Return the group with its derived commands."""
-    return group(
-        name, _HELP[name], *((import_users, check_hashes, invite) if name == "user" else ())
-    )
+    """Return the group with its derived commands, and those that are written by hand."""
+    others = [invite] if name == "user" else list[click.Command]()
+    for each in FEATURES:
+        if any(path.partition(" ")[0] == name for path in each.handwritten):
+            module = import_module(f"valetkey.authorization.{each.name}.commands")
+            others += module.COMMANDS[name]
+    return group(name, _HELP[name], *others)

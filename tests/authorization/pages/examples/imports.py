@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
 from tests.authorization.pages.examples.people import HOSTILE
-from valetkey.authorization.actions.admin.import_file import COLUMNS
-from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.account.user_import import ImportState
-from valetkey.authorization.protocol.register.reasons import Reason, reason
-from valetkey.authorization.site.admin.users.imports import (
+from valetkey.authorization.imports.model import ImportState
+from valetkey.authorization.imports.pages import (
     ImportLine,
     ImportPage,
     ImportStatePage,
     ProblemLine,
 )
+from valetkey.authorization.imports.rules.files import COLUMNS
+from valetkey.authorization.layout.render import PageContext
+from valetkey.authorization.protocol.register.reasons import Reason, reason
 from valetkey.kernel.replace import replace
 
 _IMPORT = "/admin/users/import"

@@ -240,7 +240,7 @@ def people_examples() -> Mapping[str, PageContext]:
             listed,
             headings=HEADINGS,
             paging=_NEXT,
-            import_url="/admin/users/import",
+            links=(("import", "Import users", "/admin/users/import"),),
             new_url="/admin/users/new",
             ways=(("Disable account", _SELECTED),),
         ),

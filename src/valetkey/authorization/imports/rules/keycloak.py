@@ -14,6 +14,15 @@ from valetkey.authorization.actions.user_input import UserWanted, wanted_record
 from valetkey.authorization.authentication.password import hash_prepared, prepare
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
 from valetkey.authorization.features import GRANT_RULES
+from valetkey.authorization.imports.rules.json_values import (
+    Json,
+    object_in,
+    objects_in,
+    text_in,
+    text_values_in,
+    texts_in,
+    tuple_in,
+)
 from valetkey.authorization.model.account.group import NAME
 from valetkey.authorization.model.account.user import (
     ATTRIBUTE_NAME,
@@ -31,15 +40,6 @@ from valetkey.authorization.protocol.register.client_metadata import ClientMetad
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.reasons import REASONS
-from valetkey.cli.converting.json_values import (
-    Json,
-    object_in,
-    objects_in,
-    text_in,
-    text_values_in,
-    texts_in,
-    tuple_in,
-)
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.secret import Secret
 
@@ -195,23 +195,23 @@ class _Conversion:
             self._leave(what, why)
             return
         username = self._username(said)
-        row = self._judged(what, username, email, user)
-        if row is None:
+        record = self._judged(what, username, email, user)
+        if record is None:
             return
         self.names.add(fold(username))
         self.emails.add(fold(email))
         if username != said:
             self._leave(what, f"the username is {username}; the email address signs in, too")
         if stored := self._hash(what, user):
-            row["password_hash"] = stored
-        self.users.append(row)
+            record["password_hash"] = stored
+        self.users.append(record)
         extra: dict[str, object] = {}
         if values := self._attributes(what, user):
             extra["attributes"] = values
         if user.get("enabled") is False:
             extra["disabled"] = True
         if extra:
-            more = {"username": username, "email": row["email"], **extra}
+            more = {"username": username, "email": record["email"], **extra}
             self.more.append(("users", more))
         for group in self._groups_of(user):
             self.members.setdefault(group, []).append(username)
@@ -231,7 +231,7 @@ class _Conversion:
     def _judged(self, what: str, username: str, email: str, user: Json) -> dict[str, object] | None:
         """Return the row without the claims that break a rule; None if the rest does, too."""
         first, last = text_in(user.get("firstName")), text_in(user.get("lastName"))
-        row: dict[str, object] = {
+        record: dict[str, object] = {
             "username": username,
             "email": email,
             "name": f"{first} {last}".strip(),
@@ -240,17 +240,17 @@ class _Conversion:
             "family_name": last,
         }
         kept = _attributes_of(user)
-        row |= {ours: kept[name][0] for name, ours in _CLAIMS.items() if kept.get(name)}
-        row = {name: value for name, value in row.items() if value != ""}
-        for _ in range(len(row) + 1):
-            field, reason = _user_fault(row)
+        record |= {ours: kept[name][0] for name, ours in _CLAIMS.items() if kept.get(name)}
+        record = {name: value for name, value in record.items() if value != ""}
+        for _ in range(len(record) + 1):
+            field, reason = _user_fault(record)
             if not field:
-                return row
-            if field in {"username", "email"} or field not in row:
+                return record
+            if field in {"username", "email"} or field not in record:
                 self._leave(what, f"{field}: {reason}")
                 return None
             self._leave(f"{what}, {field}", reason)
-            del row[field]
+            del record[field]
         return None
 
     def _hash(self, what: str, user: Json) -> str:
@@ -622,17 +622,17 @@ _RULES = ClientRules(
 )
 
 
-def _user_fault(row: Json) -> tuple[str, str]:
+def _user_fault(record: Json) -> tuple[str, str]:
     """Return the first field of a row that breaks a rule, and why; "" for none."""
     try:
-        record = wanted_record(msgspec.convert(row, UserWanted))
+        user = wanted_record(msgspec.convert(record, UserWanted))
     except msgspec.ValidationError as error:
         field = str(error).rpartition("`$.")[2].partition("`")[0]
         return field or "user", str(error).partition(" - at")[0]
-    found = record.faults()
+    found = user.faults()
     if found:
         return found[0].field.partition("/")[0], f"must be {found[0].detail}"
-    detail = username_fault(record.username)
+    detail = username_fault(user.username)
     return ("username", f"must be {detail}") if detail else ("", "")
 
 

@@ -1,46 +1,114 @@
 """Imports of users: every row is checked first, then each becomes an account."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import csv
+import re
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from io import StringIO
 from itertools import islice
 
 from msgspec import Struct, UnsetType
 
-from valetkey.authorization.actions.admin.import_attributes import imported_attributes
-from valetkey.authorization.actions.admin.import_file import (
-    FileFormat,
-    ImportedUser,
-    decode,
-    format_of,
-    printable,
-    read_file,
-)
-from valetkey.authorization.actions.admin.import_reasons import FileFault, stored_reasons
+from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     Permission,
     permissions_of,
     require,
 )
+from valetkey.authorization.actions.attributes import merged_attributes, takes_json, typed_value
 from valetkey.authorization.actions.user_input import wanted_record
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
-from valetkey.authorization.model.account.user import Uid, User, UserAttributes
-from valetkey.authorization.model.account.user_import import (
+from valetkey.authorization.imports.model import (
     ImportKind,
     ImportRow,
     ImportState,
     RowState,
     UserImport,
+    UserImportFinished,
+    UserImportStarted,
 )
-from valetkey.authorization.model.event.users import UserImportFinished, UserImportStarted
+from valetkey.authorization.imports.rules.files import (
+    FileFault,
+    FileFormat,
+    ImportedUser,
+    decode,
+    explain,
+    format_of,
+    printable,
+    read_file,
+    stored_reasons,
+)
+from valetkey.authorization.imports.storage import UserImports
+from valetkey.authorization.model.account.user import (
+    ATTRIBUTE_NAME,
+    Attribute,
+    Uid,
+    User,
+    UserAttributes,
+)
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import Reason
+from valetkey.authorization.protocol.register.reasons import Reason, reason
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.words import translatable
+from valetkey.web.json_body import read_json
+
+
+def imported_attributes(
+    declared: Collection[Attribute], given: Mapping[str, object], kind: ImportKind
+) -> UserAttributes | tuple[Reason, ...]:
+    """Return the attributes of a row, or what is wrong with them.
+
+    A cell is text, read as the type of its attribute, and as JSON where that is no simple type.
+    """
+    known = {each.name: each for each in declared}
+    faults = [_unknown(name) for name in given if name not in known]
+    values = dict(given)
+    if kind is ImportKind.CSV and not faults:
+        for name, text in given.items():
+            try:
+                values[name] = _read(known[name], str(text))
+            except Refused:
+                faults.append(reason(f"attributes/{name}", "text.json"))
+    if faults:
+        return _distinct(faults)
+    found = merged_attributes(declared, UserAttributes.NOTHING, values)
+    return _distinct(map(_reason, found)) if isinstance(found, tuple) else found
+
+
+def _read(attribute: Attribute, text: str) -> object:
+    if takes_json(attribute):
+        return read_json(text.encode())
+    return typed_value(attribute, text)
+
+
+def _unknown(name: str) -> Reason:
+    if re.fullmatch(ATTRIBUTE_NAME, name) is None:
+        return reason("attributes", "unknown")
+    return reason(f"attributes/{name}", "attribute.undeclared")
+
+
+def _reason(fault: MetadataError) -> Reason:
+    # Below an attribute, a path may have any characters.
+    return Reason("/".join(fault.field.split("/")[:2]), fault.code, fault.values)
+
+
+def _distinct(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    return tuple({(each.field, each.text, *each.values.items()): each for each in reasons}.values())
+
 
 BATCH = 20
 """Users that one transaction checks or creates: at most some ten milliseconds."""
@@ -147,14 +215,14 @@ async def _some(rows: Iterator[ImportRow]) -> Sequence[ImportRow]:
 
 
 def _begin(tx: Transaction, actor: Actor, wanted: UserImport) -> bool:
-    tx.user_imports.exclude()
+    UserImports.of(tx).exclude()
     require(tx, actor, Permission.USERS)
-    return tx.user_imports.begin(wanted, MOST_OPEN)
+    return UserImports.of(tx).begin(wanted, MOST_OPEN)
 
 
 def _add(tx: Transaction, actor: Actor, import_id: str, rows: Sequence[ImportRow]) -> bool:
     require(tx, actor, Permission.USERS)
-    if not tx.user_imports.add(import_id, rows):
+    if not UserImports.of(tx).add(import_id, rows):
         raise Refused.because(ErrorCode.NOT_FOUND, "this import was stopped", "import.over")
     return True
 
@@ -167,10 +235,10 @@ def move_import(
     moved = [
         before
         for before in _BEFORE.get(after, ())
-        if tx.user_imports.move(import_id, before, after, now)
+        if UserImports.of(tx).move(import_id, before, after, now)
     ]
     if after is ImportState.IMPORTING and moved:
-        users = tx.user_imports.counts(import_id).get(RowState.GOOD, 0)
+        users = UserImports.of(tx).counts(import_id).get(RowState.GOOD, 0)
         tx.events.add(UserImportStarted(import_id, users), now)
     if ImportState.IMPORTING in moved:
         _finished(tx, import_id, now)
@@ -190,12 +258,12 @@ class ImportWork(Struct, frozen=True):
         is_importing = found.state is ImportState.IMPORTING
         # Before any other lock: accounts are locked first.
         may = not is_importing or _may(tx, found.uid)
-        rows = tx.user_imports.rows(found.id, found.position, BATCH)
-        if not tx.user_imports.advance(found, len(rows), later(now, _LEASE)):
+        rows = UserImports.of(tx).rows(found.id, found.position, BATCH)
+        if not UserImports.of(tx).advance(found, len(rows), later(now, _LEASE)):
             return None
         acting = tx.acting(found.done_by)
         if not may:
-            tx.user_imports.move(found.id, found.state, ImportState.STOPPED, now)
+            UserImports.of(tx).move(found.id, found.state, ImportState.STOPPED, now)
             _finished(acting, found.id, now)
             return None
         for row in rows:
@@ -203,9 +271,9 @@ class ImportWork(Struct, frozen=True):
         if len(rows) == BATCH:
             return replace(found, position=found.position + BATCH)
         if found.state is ImportState.CHECKING:
-            tx.user_imports.move(found.id, found.state, ImportState.CHECKED, now)
+            UserImports.of(tx).move(found.id, found.state, ImportState.CHECKED, now)
         elif is_importing:
-            tx.user_imports.move(found.id, found.state, ImportState.FINISHED, now)
+            UserImports.of(tx).move(found.id, found.state, ImportState.FINISHED, now)
             _finished(acting, found.id, now)
         return None
 
@@ -218,7 +286,7 @@ class ImportWork(Struct, frozen=True):
         elif found.state is ImportState.STOPPED and state in {RowState.WAITING, RowState.GOOD}:
             state, reason = RowState.FAULTY, stored_reasons([Reason("", "row.stopped")])
         if state is not row.state:
-            tx.user_imports.decide(found.id, row.position, state, reason)
+            UserImports.of(tx).decide(found.id, row.position, state, reason)
 
     def _check(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> tuple[RowState, str]:
         judged = self._judged(tx, kind, row)
@@ -266,17 +334,6 @@ class ImportWork(Struct, frozen=True):
         return record, _uid(wanted), wanted.password_hash or None, attributes
 
 
-def sweep_imports(tx: Transaction, now: Instant, limit: int) -> int:
-    """Delete incomplete uploads, checked files without a decision, and old reports."""
-    return tx.user_imports.sweep(
-        Instant(now - UPLOAD_LIFETIME),
-        Instant(now - WAITING_LIFETIME),
-        Instant(now - REPORT_LIFETIME),
-        MOST_KEPT,
-        limit,
-    )
-
-
 def _may(tx: Transaction, uid: Uid | None) -> bool:
     if uid is None:
         return True
@@ -289,7 +346,7 @@ def _may(tx: Transaction, uid: Uid | None) -> bool:
 
 
 def _finished(tx: Transaction, import_id: str, now: Instant) -> None:
-    counts = tx.user_imports.counts(import_id)
+    counts = UserImports.of(tx).counts(import_id)
     created = counts.get(RowState.CREATED, 0)
     failed = sum(counts.values()) - created
     tx.events.add(UserImportFinished(import_id, created, failed), now)
@@ -323,3 +380,64 @@ def _uid(wanted: ImportedUser) -> Uid | None:
 
 def _stored(faults: Sequence[MetadataError]) -> str:
     return stored_reasons(Reason(each.field, each.code, each.values) for each in faults)
+
+
+_CHUNK = 500
+_RESULTS = {
+    RowState.WAITING: translatable("not checked"),
+    RowState.GOOD: translatable("can be imported"),
+    RowState.FAULTY: translatable("fault"),
+    RowState.EXISTS: translatable("already exists"),
+    RowState.CREATED: translatable("created"),
+}
+_HEADING = (
+    translatable("row"),
+    translatable("username"),
+    translatable("email"),
+    translatable("result"),
+    translatable("reason"),
+)
+
+
+def figures(counts: Mapping[RowState, int]) -> Mapping[str, int]:
+    """Return how many users have each outcome, by the names that programs see."""
+    return {
+        "created": counts.get(RowState.CREATED, 0),
+        "can_be_imported": counts.get(RowState.GOOD, 0),
+        "existing": counts.get(RowState.EXISTS, 0),
+        "faults": counts.get(RowState.FAULTY, 0),
+    }
+
+
+async def report(
+    store: Store,
+    import_id: str,
+    gettext: Callable[[str], str] = str,
+) -> AsyncGenerator[bytes]:
+    """Yield the report in pieces: row, username, email, result and reason.
+
+    `gettext` translates its words and the reasons.
+    """
+    yield _csv([[gettext(name) for name in _HEADING]])
+    after = 0
+    while rows := await _rows(store, import_id, after):
+        after = rows[-1].position
+        yield _csv(
+            [
+                (
+                    *(str(it.line), it.username, it.email),
+                    *(gettext(_RESULTS[it.state]), explain(it.reason, gettext)),
+                )
+                for it in rows
+            ]
+        )
+
+
+async def _rows(store: Store, import_id: str, after: int) -> Sequence[ImportRow]:
+    return await store.scan(lambda tx: UserImports.of(tx).rows(import_id, after, _CHUNK))
+
+
+def _csv(lines: Sequence[Sequence[str]]) -> bytes:
+    written = StringIO()
+    csv.writer(written).writerows([escape_formula(cell) for cell in line] for line in lines)
+    return written.getvalue().encode()

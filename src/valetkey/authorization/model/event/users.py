@@ -14,29 +14,6 @@ class UserRegistered(ByUser, frozen=True):
     uid: int
 
 
-class UserImportStarted(Event, frozen=True):
-    """An import of `users` users began; each of them has a `user.registered` of its own."""
-
-    sentence = translatable("An import of users began: %(users)s.")
-
-    affects_tokens: ClassVar[bool] = False
-
-    import_id: str
-    users: int
-
-
-class UserImportFinished(Event, frozen=True):
-    """An import of users ended; `created` accounts were created, `failed` were not."""
-
-    sentence = translatable("An import of users ended: %(created)s created, %(failed)s failed.")
-
-    affects_tokens: ClassVar[bool] = False
-
-    import_id: str
-    created: int
-    failed: int
-
-
 class UserChanged(ByUser, frozen=True):
     """An account was changed; `fields` names its changed fields."""
 

@@ -10,6 +10,7 @@ from valetkey.authorization.actions.admin.search import count_users, find_users,
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.account.user import Uid, User, uid_of
+from valetkey.authorization.operations.operation import ListLink
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
@@ -41,7 +42,6 @@ from valetkey.web.form import read_query
 
 USERS = ADDRESSES["admin_users"]
 NEW = "/admin/users/new"
-IMPORT = "/admin/users/import"
 
 
 class UserLine(Struct, frozen=True):
@@ -75,8 +75,8 @@ class UsersPage(Struct, frozen=True):
     saved: SavedPart = NOTHING_SAVED
     #: A user was just deleted.
     deleted: bool = False
-    #: "" where the role may not.
-    import_url: str = ""
+    #: Id, title and address of other links above the list.
+    links: tuple[tuple[str, str, str], ...] = ()
     #: The form that creates a user; "" where the role may not.
     new_url: str = ""
     #: Title and address of what can be done with the selected users.
@@ -98,6 +98,7 @@ class UserListPages(Struct, frozen=True):
     """List, search and filter users."""
 
     store: Store
+    links: Sequence[ListLink] = ()
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
@@ -140,7 +141,11 @@ class UserListPages(Struct, frozen=True):
             paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
             saved=saved,
             deleted=deleted,
-            import_url=IMPORT if may else "",
+            links=tuple(
+                (link.slug, link.title, link.address)
+                for link in self.links
+                if request.permissions.allow(link.permission)
+            ),
             new_url=NEW if may else "",
             ways=SELECTED_USERS.offers(request.permissions),
         )

@@ -1,0 +1,1 @@
+"""Imports of users from files, and converters of the exports of other servers."""

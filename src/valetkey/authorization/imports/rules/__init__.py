@@ -1,0 +1,1 @@
+"""How files are read, rows become accounts, and exports of other servers are converted."""
