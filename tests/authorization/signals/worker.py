@@ -35,7 +35,7 @@ async def main(directory: Path, database: str, ahead: int) -> None:
     runtime = Runtime(lambda: Instant(NOON + ahead + int(monotonic() - began)), SYSTEM.random)
     it = build_foundation(settings, runtime, SCOPES, begins=False)
     it.outgoing.prepare()
-    parts = Parts(it.store, it.keyring, it.outgoing, runtime, it.notices, it.keys)
+    parts = Parts(it.store, it.keyring, it.outgoing, runtime, it.notices, it.keys, it.accounts())
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.gather(*(job() for job in jobs(parts)))

@@ -422,7 +422,7 @@ CREATE_STREAM = Operation(
     commands=(
         Command(
             options=(Option("client_id", argument=True),),
-            example="web1 --url https://receiver.example/events --events session-revoked",
+            example="web1 --url https://receiver.example/events --event session-revoked",
         ),
     ),
 )
