@@ -154,10 +154,6 @@ def _place(module: str) -> tuple[str, str]:
     return feature, inside.partition(".")[0]
 
 
-def _words(operation: Operation) -> list[str]:
-    return [each for each in operation.path.split("/") if each and not each.startswith("{")]
-
-
 def test_core_imports_no_feature_and_a_feature_only_those_above_its_line(
     imports: Mapping[str, AbstractSet[str]],
 ) -> None:

@@ -382,7 +382,7 @@ def _stored(faults: Sequence[MetadataError]) -> str:
     return stored_reasons(Reason(each.field, each.code, each.values) for each in faults)
 
 
-_CHUNK = 500
+_REPORTED_AT_ONCE = 500
 _RESULTS = {
     RowState.WAITING: translatable("not checked"),
     RowState.GOOD: translatable("can be imported"),
@@ -434,7 +434,7 @@ async def report(
 
 
 async def _rows(store: Store, import_id: str, after: int) -> Sequence[ImportRow]:
-    return await store.scan(lambda tx: UserImports.of(tx).rows(import_id, after, _CHUNK))
+    return await store.scan(lambda tx: UserImports.of(tx).rows(import_id, after, _REPORTED_AT_ONCE))
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
