@@ -30,6 +30,7 @@ CREATE TABLE signal_exclusions (
     at        BIGINT NOT NULL,
     PRIMARY KEY (stream_id, uid)
 );
+CREATE INDEX signal_exclusions_by_user ON signal_exclusions (uid);
 CREATE TABLE signal_failures (
     id          TEXT   PRIMARY KEY,
     stream_id   TEXT   NOT NULL,
