@@ -74,7 +74,10 @@ def test_the_map_of_the_architecture_is_the_tree() -> None:
     drawn = dict[str, set[str]]()
     parent = ""
     for line in next(blocks("ARCHITECTURE.md")).code.splitlines()[1:]:
-        branch, _, rest = line.partition("── ")
+        branch, fork, rest = line.partition("── ")
+        if not fork:
+            # A remark about the lines below it.
+            continue
         names = re.match(r"(?:[a-z_]+/ +)+", rest)
         assert names is not None, line
         found = names[0].replace("/", "").split()
