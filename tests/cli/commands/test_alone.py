@@ -13,6 +13,7 @@ from tests.cli.commands.test_serve import get
 from tests.cli.running import valetkey
 from tests.cli.site import serving
 from tests.support.wait import CEILING
+from valetkey.authorization.features import SCOPES
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.agreement import disagreements
@@ -56,7 +57,8 @@ def test_serve_runs_it_for_a_declared_api_that_the_sdk_protects(tmp_path: Path) 
         assert site.resource == ""
         status, body = get(f"{site.authorization}/.well-known/openid-configuration")
         assert status == 200
-        assert set(json.loads(body)["scopes_supported"]) <= {*IDENTITY_SCOPES, "client:read"}
+        own = {*IDENTITY_SCOPES, *SCOPES, "client:read"}
+        assert set(json.loads(body)["scopes_supported"]) <= own
         assert get(f"{site.authorization}/oauth/identity")[0] == 404
         declared = valetkey(
             "api", "declare", "--identifier", API, "--name", "Orders", "--scopes",
