@@ -35,7 +35,7 @@ def _shared() -> list[Statement]:
 # Names are sorted and searched without regard to case. SQLite folds letters of ASCII only, but both
 # sides of each comparison are folded by the same engine.
 _FOLDING = {
-    "authorization/storage/administration/api_search.py",
+    "authorization/apis/storage.py",
     "authorization/storage/administration/client_search.py",
     "authorization/storage/administration/groups.py",
 }
