@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Iterator
 from fnmatch import fnmatch
 
 from tests.architecture.tree import Source, imports, sources, texts
@@ -183,3 +185,21 @@ def test_imports_are_absolute_and_at_home_in_one_tree() -> None:
         for line, module in imports(source)
         if module.split(".")[0] in {"tests", "bench", "examples", "src"}
     ]
+
+
+def test_no_module_assigns_a_constant_twice() -> None:
+    """Of two, as after two modules were joined, the first has the value of the second."""
+    assert not [
+        f"{source.path}: {name}"
+        for source in sources()
+        for name, count in Counter(_assigned(source.tree)).items()
+        if count > 1
+    ]
+
+
+def _assigned(module: ast.Module) -> Iterator[str]:
+    for node in module.body:
+        if isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id

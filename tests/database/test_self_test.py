@@ -27,7 +27,9 @@ _QUICK_AND_PRIVATE = ("fsync = off", "full_page_writes = off")
 
 def _test(url: str, *, at_once: int = 1, timeouts: Timeouts | None = None) -> Sequence[SelfTest]:
     async def story() -> Sequence[SelfTest]:
-        engine = Postgres(url, size=1, timeouts=timeouts or Timeouts(answer=60))
+        engine = Postgres(
+            url, size=1, timeouts=timeouts or Timeouts(connect=60, statement=60, answer=60)
+        )
         try:
             return await asyncio.gather(*(engine.self_test(os.urandom) for _ in range(at_once)))
         finally:
