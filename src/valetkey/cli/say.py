@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from valetkey.kernel.words import printable
+
 
 class Exit(IntEnum):
     """Exit codes."""
@@ -96,4 +98,4 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _plain(text: str) -> str:
     # Names that users choose must not send control sequences to the operator's terminal.
-    return "".join(character if character.isprintable() else "?" for character in text)
+    return printable(text, "?")

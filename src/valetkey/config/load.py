@@ -14,6 +14,7 @@ from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, Settings, SettingsSource
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import printable
 
 USUAL_FILE = "valetkey.toml"
 """The file that is read when none is named and the working directory has it."""
@@ -200,4 +201,4 @@ def _suggestion(name: str, here: Sequence[str], otherwise: str) -> str:
 
 
 def _printable(name: str) -> str:
-    return "".join(character if character.isprintable() else "�" for character in name)[:60]
+    return printable(name, "�")[:60]

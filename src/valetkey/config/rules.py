@@ -12,6 +12,7 @@ from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
+from valetkey.kernel.words import printable
 
 Network = IPv4Network | IPv6Network
 
@@ -324,7 +325,7 @@ def _listed(value: str) -> object:
 def quoted(value: object) -> str:
     """Return an invalid value, short enough to be repeated in a sentence."""
     shown = f'"{value}"' if isinstance(value, str) else repr(value)
-    plain = "".join(character if character.isprintable() else "�" for character in shown)
+    plain = printable(shown, "�")
     return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"
 
 

@@ -1,4 +1,4 @@
-"""Mark sentences in the code for translation."""
+"""Texts: sentences that are marked for translation, and what others wrote made printable."""
 
 
 def translatable(text: str) -> str:
@@ -8,3 +8,11 @@ def translatable(text: str) -> str:
     shown.
     """
     return text
+
+
+def printable(text: str, instead: str = " ") -> str:
+    """Return the text with `instead` for each character that Unicode does not print.
+
+    These are control characters, line breaks and what changes the direction of text; a space stays.
+    """
+    return "".join(letter if letter.isprintable() else instead for letter in text)

@@ -49,6 +49,7 @@ from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import ordered_id
+from valetkey.kernel.words import printable
 from valetkey.web.cors import any_origin
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.form import read_query
@@ -578,7 +579,7 @@ def _errors(said: Members) -> Mapping[str, tuple[str, str]]:
 
 
 def _plain(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)[:_REASON]
+    return printable(text[:_REASON])
 
 
 def _as_set(value: object) -> object:

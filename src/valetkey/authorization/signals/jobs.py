@@ -36,6 +36,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
+from valetkey.kernel.words import printable
 from valetkey.web import log
 
 _LOOK_EVERY = 1.0
@@ -244,7 +245,7 @@ def _error_of(found: Fetched) -> ReceiverError | None:
 
 
 def _shown(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)[:_EXCERPT]
+    return printable(text[:_EXCERPT])
 
 
 def _finish(

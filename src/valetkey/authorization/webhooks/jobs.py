@@ -50,6 +50,7 @@ from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.webhook import webhook_signature
+from valetkey.kernel.words import printable
 from valetkey.web import log
 
 AT_ONCE = 4
@@ -237,9 +238,8 @@ class WebhookDelivery:
             found = await self.post(webhook.url, body, headers)
         except Unfetchable as failure:
             return _Answer(failure.check)
-        excerpt = found.body[:_EXCERPT].decode("ascii", "replace")
-        shown = "".join(letter if letter.isprintable() else " " for letter in excerpt)
-        return _Answer(str(found.status), shown, asked_pause(found))
+        excerpt = printable(found.body[:_EXCERPT].decode("ascii", "replace"))
+        return _Answer(str(found.status), excerpt, asked_pause(found))
 
     def _body(self, tx: Transaction, webhook: Webhook, message: WebhookMessage) -> bytes | None:
         event = tx.events.find(message.event_id)

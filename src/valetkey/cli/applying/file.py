@@ -29,6 +29,7 @@ from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.words import printable
 
 MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
@@ -142,8 +143,7 @@ def _unknown(
 ) -> Problem:
     close = get_close_matches(name, known, 1)
     right = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-    plain = "".join(letter if letter.isprintable() else "�" for letter in path)
-    return Problem(plain, f"unknown {what}", elsewhere or right)
+    return Problem(printable(path, "�"), f"unknown {what}", elsewhere or right)
 
 
 def _lacking(wanted: tuple[DeclaredEntry, ...], key: str, example: str) -> Iterator[Problem]:

@@ -19,6 +19,7 @@ from valetkey.authorization.protocol.register.faults import NO_CONTROLS, fault_o
 from valetkey.authorization.protocol.register.reasons import Reason, reason
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
+from valetkey.kernel.words import printable
 
 _MOST = 200
 """Maximum length of the explained reasons of a row, in characters."""
@@ -235,15 +236,13 @@ def _number(value: object, *, strict: bool) -> int | None:
         return None
 
 
-def printable(text: object) -> str:
+def shown_text(value: object) -> str:
     """Return the beginning of a text without control characters, "" for another value."""
-    if not isinstance(text, str):
-        return ""
-    return "".join(each if each.isprintable() else " " for each in text[:LONGEST_SHOWN])
+    return printable(value[:LONGEST_SHOWN]) if isinstance(value, str) else ""
 
 
 def _row(position: int, line: int, data: str, names: _Names, seen: dict[str, int]) -> ImportRow:
-    username, email = printable(names.username), printable(names.email)
+    username, email = shown_text(names.username), shown_text(names.email)
     row = ImportRow(position, line, username, email, data=data)
     if len(data) > LONGEST_ROW:
         return _faulty(row, reason("", "row.size", size=LONGEST_ROW // 1024))
@@ -294,7 +293,7 @@ def _check_columns(columns: list[str]) -> None:
     for name in columns:
         if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None:
             known = ", ".join((*COLUMNS, attribute_column("NAME")))
-            raise FileFault("file.column", column=printable(name), columns=known)
+            raise FileFault("file.column", column=shown_text(name), columns=known)
         if name in repeated:
             raise FileFault("file.columns", column=name)
     for name in ("username", "email"):

@@ -44,8 +44,8 @@ from valetkey.authorization.imports.rules.files import (
     decode,
     explain,
     format_of,
-    printable,
     read_file,
+    shown_text,
     stored_reasons,
 )
 from valetkey.authorization.imports.storage import UserImports
@@ -179,7 +179,7 @@ class ImportUpload(Struct, frozen=True):
         uid: Uid | None = getattr(actor, "uid", None)
         import_id = fresh_id("im", self.random)
         wanted = UserImport(
-            *(import_id, uid, actor.done_by, printable(name), form.rows, ImportState.RECEIVING),
+            *(import_id, uid, actor.done_by, shown_text(name), form.rows, ImportState.RECEIVING),
             *(0, 0, now),
             due_at=now,
         )

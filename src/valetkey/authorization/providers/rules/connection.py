@@ -15,6 +15,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.words import printable
 
 FEDERATED = "fed"
 """The authentication method of upstream sign-ins; RFC 8176 defines none."""
@@ -131,7 +132,7 @@ def unusable(
         "the other server did not confirm who you are; nothing was changed",
         f"federation.{check}",
         expected or f"an answer of {provider.id}",
-        "".join(c if c.isprintable() else "?" for c in received[:_LONGEST_RECEIVED]),
+        printable(received[:_LONGEST_RECEIVED], "?"),
     )
 
 
