@@ -13,6 +13,7 @@ from valetkey.kernel.url import (
     canonical,
     check_redirect_uri,
     encode_pairs,
+    masked,
     matches_redirect_uri,
     origin,
     same_identifiers,
@@ -124,3 +125,17 @@ def test_an_answer_is_added_to_the_query_that_is_there() -> None:
     assert append_query("https://a.example/cb", []) == "https://a.example/cb"
     assert with_fragment("https://a.example/cb", pairs) == f"https://a.example/cb#{query}"
     assert parse_qsl(urlsplit(append_query("https://a.example/cb", pairs)).query) == pairs
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("", ""),
+        ("https://r.example", "https://r.example/"),
+        ("https://r.example/", "https://r.example/"),
+        ("https://r.example:8443/hook/secret", "https://r.example:8443/…"),
+        ("https://r.example?token=secret", "https://r.example/…"),
+    ],
+)
+def test_path_and_query_are_masked(url: str, shown: str) -> None:
+    assert masked(url) == shown

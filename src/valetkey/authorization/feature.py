@@ -5,7 +5,7 @@ Commands read it, too: it imports no pages, which load templates.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -118,53 +118,12 @@ class NeededServer(Struct, frozen=True):
     """The page of the documentation, without its ending."""
 
 
-def _no_pages(services: Services) -> "tuple[AnyPage, ...]":
-    del services
+def _nothing(*_: object) -> tuple[()]:
     return ()
 
 
-def _no_site(site: Site) -> tuple[()]:
-    del site
-    return ()
-
-
-def _no_notices(tx: Transaction, user: User, now: Instant) -> tuple[()]:
-    del tx, user, now
-    return ()
-
-
-def _no_endpoints(parts: EndpointParts) -> tuple[()]:
-    del parts
-    return ()
-
-
-def _no_metadata(issuer: str) -> Mapping[str, object]:
-    del issuer
+def _no_members(*_: object) -> Mapping[str, Never]:
     return {}
-
-
-def _no_memory(services: Services) -> tuple[()]:
-    del services
-    return ()
-
-
-def _trusts_nobody(parts: Parts) -> Mapping[str, TrustedIssuer]:
-    del parts
-    return {}
-
-
-def _needs_no_server(settings: Settings) -> tuple[NeededServer, ...]:
-    del settings
-    return ()
-
-
-def _no_jobs(parts: Parts) -> tuple[Job, ...]:
-    del parts
-    return ()
-
-
-def _nothing_sealed(tx: Transaction, reseal: Reseal) -> None:
-    del tx, reseal
 
 
 class CommandGroup(Struct, frozen=True):
@@ -206,7 +165,7 @@ class Feature(Struct, frozen=True):
     """
     hooks: Callable[[], Hooks] = Hooks
     """Makes what it does in transactions of others; each store has its own."""
-    console: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
+    console: "Callable[[Services], tuple[AnyPage, ...]]" = _nothing
     console_after: str = ""
     """The path of the page, itself or above others, that they follow in the navigation."""
     console_places: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -215,43 +174,43 @@ class Feature(Struct, frozen=True):
     """Links to its pages on the console's pages of the core's objects."""
     users_links: tuple[ListLink, ...] = ()
     """Links to its pages above the list of users."""
-    portal: "Callable[[Services], tuple[AnyPage, ...]]" = _no_pages
+    portal: "Callable[[Services], tuple[AnyPage, ...]]" = _nothing
     scopes: Mapping[str, str] = MappingProxyType({})
     """Scopes of its endpoints at the default API, with what users are asked for.
 
     Clients with a registered one request it from a user or for themselves; developers cannot
     register it.
     """
-    visitor: "Callable[[Site], tuple[AnyPage, ...]]" = _no_site
+    visitor: "Callable[[Site], tuple[AnyPage, ...]]" = _nothing
     """Its pages outside of the areas; each says itself whether it needs a session."""
-    account_notices: Callable[[Transaction, User, Instant], Sequence[AccountNotice]] = _no_notices
+    account_notices: Callable[[Transaction, User, Instant], Sequence[AccountNotice]] = _nothing
     """What it tells a user on the overview of the account; a few rows, read at each visit."""
-    account: "Callable[[Site], tuple[AnyPage, ...]]" = _no_site
+    account: "Callable[[Site], tuple[AnyPage, ...]]" = _nothing
     """Its pages of the account area."""
-    sign_in_links: "Callable[[Site], tuple[SignInLinks, ...]]" = _no_site
+    sign_in_links: "Callable[[Site], tuple[SignInLinks, ...]]" = _nothing
     """Other ways to sign in, offered by the sign-in page."""
-    security: "Callable[[Site], tuple[SecuritySections, ...]]" = _no_site
+    security: "Callable[[Site], tuple[SecuritySections, ...]]" = _nothing
     """Sections of the page about the security of an account."""
-    memory: Callable[[Services], tuple[Memory, ...]] = _no_memory
+    memory: Callable[[Services], tuple[Memory, ...]] = _nothing
     """What it keeps in memory: read before the server starts, and again after each change.
 
     Raises OperatorError for settings with which the server cannot start.
     """
-    trusted_issuers: Callable[[Parts], Mapping[str, TrustedIssuer]] = _trusts_nobody
+    trusted_issuers: Callable[[Parts], Mapping[str, TrustedIssuer]] = _no_members
     """Servers whose identity assertions are accepted, by issuer."""
-    needed_servers: Callable[[Settings], tuple[NeededServer, ...]] = _needs_no_server
+    needed_servers: Callable[[Settings], tuple[NeededServer, ...]] = _nothing
     """Other servers that it needs; `valetkey doctor` looks whether they respond."""
-    endpoints: "Callable[[EndpointParts], tuple[Route, ...]]" = _no_endpoints
+    endpoints: "Callable[[EndpointParts], tuple[Route, ...]]" = _nothing
     """Its routes for programs."""
-    metadata: Callable[[str], Mapping[str, object]] = _no_metadata
+    metadata: Callable[[str], Mapping[str, object]] = _no_members
     """Its members of the discovery documents, by the issuer (RFC 8414)."""
     grant_types: tuple[GrantType, ...] = ()
     """Its grant types of the token endpoint."""
-    jobs: Callable[[Parts], tuple[Job, ...]] = _no_jobs
+    jobs: Callable[[Parts], tuple[Job, ...]] = _nothing
     sweeps: tuple[Sweep, ...] = ()
     gauges: tuple[Gauges, ...] = ()
     checks: tuple[DatabaseCheck, ...] = ()
     declared: tuple[DeclaredKind, ...] = ()
     """Its objects in the file of `valetkey apply`."""
-    reseals: Callable[[Transaction, Reseal], None] = _nothing_sealed
+    reseals: Callable[[Transaction, Reseal], object] = _nothing
     """Seals again what it keeps sealed, after a change of the keyring."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote, unquote_plus, urlsplit
 
 from msgspec import Struct
 
@@ -158,6 +158,15 @@ def origin(url: str) -> str:
     if web is None:
         raise _refused("form", "it must be an absolute URL")
     return web.origin()
+
+
+def masked(url: str) -> str:
+    """Return a URL without its path and query, which may hold credentials; "" for ""."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    bare = f"{parts.scheme}://{parts.netloc}/"
+    return bare if url in {bare, bare[:-1]} else f"{bare}…"
 
 
 def append_query(url: str, pairs: Iterable[tuple[str, str]]) -> str:

@@ -8,12 +8,11 @@ from typing import TypeVar, cast
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
-from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.endpoints.client.userinfo import NO_TOKEN, BearerRefusal
+from valetkey.authorization.feature import EndpointParts
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_client
 from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,
@@ -42,7 +41,6 @@ from valetkey.authorization.signals.rules.streams import (
 )
 from valetkey.authorization.signals.rules.tokens import EventTokens
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.read import AccessTokenReader
@@ -94,10 +92,10 @@ Members = Mapping[str, object]
 Work = Callable[[Transaction, Client], T]
 
 
-def routes(services: Services, decisions: ClientDecisionQueue) -> tuple[Route, ...]:
+def routes(parts: EndpointParts) -> tuple[Route, ...]:
     """Return the routes of the transmitter."""
+    services, plain = parts.services, parts.refuse
     issuer = services.settings.authorization.url
-    plain = ClientRefusal(issuer, decisions)
     manages, reads = BearerRefusal(plain, MANAGE), BearerRefusal(plain, READ)
     subjects = Subjects(services.fingerprints)
     reader = AccessTokenReader(

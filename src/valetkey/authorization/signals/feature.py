@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _endpoints(parts: EndpointParts) -> tuple[Route, ...]:
     from valetkey.authorization.signals.endpoints import routes  # noqa: PLC0415 - see `feature`
 
-    return routes(parts.services, parts.server.decisions)
+    return routes(parts)
 
 
 def _console(services: Services) -> "tuple[AnyPage, ...]":

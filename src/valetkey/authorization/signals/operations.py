@@ -51,6 +51,7 @@ from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
 
 SHORT = {each.rpartition("/")[2]: each for each in SUPPORTED}
@@ -196,13 +197,6 @@ def signal_stream_shown(
         stream.last_delivery_at,
         stream.created_at,
     )
-
-
-def masked(url: str) -> str:
-    """Return an address without its path and query, which may hold credentials."""
-    scheme, _, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host}/…" if slash and path else url
 
 
 def signal_stream_tag(stream: SignalStream) -> str:

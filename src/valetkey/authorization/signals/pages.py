@@ -22,7 +22,6 @@ from valetkey.authorization.signals.operations import (
     STREAMS,
     SignalStreamShown,
     found_stream,
-    masked,
     signal_stream_tag,
 )
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
@@ -38,6 +37,7 @@ from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -46,6 +45,7 @@ from valetkey.authorization.webhooks.rules import (
     require_access,
 )
 from valetkey.authorization.webhooks.storage import Webhooks
+from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
 
 _Url = Annotated[
@@ -150,13 +150,6 @@ def webhook_shown(webhook: Webhook, *, whole: bool = True) -> WebhookShown:
         webhook.failing_since,
         webhook.client_id,
     )
-
-
-def masked(url: str) -> str:
-    """Return an address without its path and query, which may hold credentials."""
-    parts = urlsplit(url)
-    bare = f"{parts.scheme}://{parts.netloc}/"
-    return bare if url in {bare, bare[:-1]} else f"{bare}…"
 
 
 def target_of(wanted: WebhookWanted) -> WebhookTarget:

@@ -73,7 +73,6 @@ from valetkey.authorization.webhooks.operations import (
     WEBHOOKS,
     WebhookSecretShown,
     WebhookShown,
-    masked,
     webhook_tag,
 )
 from valetkey.authorization.webhooks.rules import (
@@ -84,6 +83,7 @@ from valetkey.authorization.webhooks.rules import (
 )
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
 from valetkey.web.form import Form
 
