@@ -108,6 +108,7 @@ def _sentences() -> Iterator[Found]:
         yield advice.fix, "authorization/site/developer/monitoring/advice.py", []
     for setting in catalogue().values():
         yield reasons()[setting.path], "config/sections", [setting.path]
+        yield setting.label, "config/sections", [f"Label of {setting.path}"]
         if setting.rule.unit and setting.rule.unit != "time":
             yield setting.rule.unit, "config/sections", [f"After a number: {setting.path}"]
     for preset in PRESETS.values():

@@ -74,6 +74,25 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert loaded.source.origin("tokens.access_token_lifetime") is Origin.ENVIRONMENT
 
 
+def test_the_line_of_a_setting_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text(
+        '# access_token_lifetime = "1h"\n\n[tokens]\naccess_token_lifetime="10m"\n'
+        '[ registration ] # apps\n  mode  = "open"\n'
+        "[limits]\nrequests = 100\n"
+        'portal = { who = "nobody" }\n'.replace("portal", "\n[portal]\n#"),
+        encoding="utf-8",
+    )
+    loaded = load(file, {"VALETKEY__LIMITS__PATIENCE": "5s"})
+    assert loaded.source.lines == {
+        "tokens.access_token_lifetime": 4,
+        "registration.mode": 6,
+        "limits.requests": 8,
+    }
+    file.write_text('limits = { requests = 100 }\ntokens.access_token_lifetime = "10m"\n')
+    assert load(file, {}).source.lines == {"tokens.access_token_lifetime": 2}
+
+
 def test_environment_overrides_invalid_file_values(tmp_path: Path) -> None:
     file = written(tmp_path, "[authorization]\nworkers = 0\n")
     assert load(file, {"VALETKEY__AUTHORIZATION__WORKERS": "2"}).authorization.workers == 2

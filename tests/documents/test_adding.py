@@ -198,7 +198,7 @@ def feature(servers, grace):
         "admin API": "/announcements" in api["paths"],
         "notice": text in overview.text,
         "setting": [line.default for line in explain(servers.settings, "announcements")] == [20],
-        "settings page": 'id="announcements"' in grace.open(
+        "settings page": 'id="announcements.shown"' in grace.open(
             servers.auth_url + "/admin/settings"
         ).body,
     }

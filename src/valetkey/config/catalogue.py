@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
 from functools import cache
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from valetkey.config.features import feature_sections
-from valetkey.config.rules import Rule
+from valetkey.config.rules import Group, Rule
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
@@ -20,12 +20,14 @@ from valetkey.kernel.replace import replace
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its path, rule and default."""
+    """One setting: its path, rule and default, and its label and group in the console."""
 
     section: str
     name: str
     rule: Rule
     default: object
+    label: str
+    group: Group
 
     @property
     def path(self) -> str:
@@ -109,11 +111,25 @@ def _settings() -> Iterator[Setting]:
     for section, kind in sections().items():
         hints = get_type_hints(kind, include_extras=True)
         for field in fields(kind):
-            yield Setting(section, field.name, _rule(hints[field.name]), _default(field))
+            notes = hints[field.name].__metadata__
+            label = next((each for each in notes if type(each) is str), _label(field.name))
+            group = next((each for each in notes if isinstance(each, Group)), group_of(kind))
+            yield Setting(section, field.name, _rule(notes), _default(field), label, group)
 
 
-def _rule(hint: Any) -> Rule:
-    for note in hint.__metadata__:
+def group_of(kind: type) -> Group:
+    """Return the group of a section that does not name one for each setting."""
+    found = getattr(kind, "GROUP", Group.NETWORK)
+    return Group(found)
+
+
+def _label(name: str) -> str:
+    """Return the words of a name: the label of a setting that declares none."""
+    return name.replace("_", " ").capitalize()
+
+
+def _rule(notes: Sequence[object]) -> Rule:
+    for note in notes:
         if isinstance(note, Rule):
             return note
     message = "a setting has a rule"

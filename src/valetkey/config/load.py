@@ -1,5 +1,6 @@
 """Load the settings from a TOML file and the environment, and report every problem at once."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ USUAL_FILE = "valetkey.toml"
 """The file that is read when none is named and the working directory has it."""
 
 _PREFIX = "VALETKEY__"
+_HEADER = re.compile(r"\s*\[{1,2}\s*([\w.-]+)\s*\]")
+_KEY = re.compile(r"\s*([\w.-]+)\s*=")
 _PARTS = 3  # VALETKEY, section, name
 _MEGABYTES = 1
 
@@ -44,11 +47,15 @@ def load(path: Path | None, environment: Mapping[str, str]) -> Settings:
     TOML. Files that settings name are not looked at.
     """
     reading = _Reading()
+    lines: Mapping[str, int] = {}
     if path:
-        reading.take_file(read_toml(path, _MEGABYTES))
+        text = _text(path, _MEGABYTES)
+        reading.take_file(_parsed(path, text))
+        lines = _lines(text)
     reading.take_environment(environment)
     file = path.absolute() if path else None
-    settings = _assembled(reading, SettingsSource(file, file.parent if file else Path.cwd()))
+    source = SettingsSource(file, file.parent if file else Path.cwd(), lines=lines)
+    settings = _assembled(reading, source)
     wrong = {problem.path for problem in reading.problems}
     for problem in disagreements(settings):
         if wrong.isdisjoint((problem.path, *problem.about)):
@@ -128,6 +135,10 @@ def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:
 
     Raises OperatorError for one that is larger or unreadable.
     """
+    return _parsed(path, _text(path, megabytes))
+
+
+def _text(path: Path, megabytes: int) -> str:
     largest = megabytes << 20
     try:
         with path.open("rb") as file:
@@ -138,13 +149,31 @@ def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:
     if len(data) > largest:
         raise OperatorError(f"{path} is larger than {megabytes} MiB")
     try:
-        return tomllib.loads(data.decode())
+        return data.decode()
     except UnicodeDecodeError:
         raise OperatorError(f"{path} is not UTF-8 text") from None
+
+
+def _parsed(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as reason:
         raise OperatorError(f"{path} is not TOML: {reason}") from None
     except RecursionError:
         raise OperatorError(f"{path} is nested too deeply") from None
+
+
+def _lines(text: str) -> Mapping[str, int]:
+    """Return the line of each setting, for operators; one in an inline table has none."""
+    found: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if header := _HEADER.match(line):
+            section = header[1]
+            found.setdefault(section, number)
+        elif key := _KEY.match(line):
+            found.setdefault(f"{section}.{key[1]}".lstrip("."), number)
+    return MappingProxyType({path: found[path] for path in found if path in catalogue()})
 
 
 def _assembled(reading: _Reading, source: SettingsSource) -> Settings:

@@ -12,7 +12,7 @@ from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
-from valetkey.kernel.words import printable
+from valetkey.kernel.words import printable, translatable
 
 Network = IPv4Network | IPv6Network
 
@@ -31,13 +31,43 @@ class InvalidValue(Exception):
     """A value that a rule rejects: the reason, and in `expected` what would be valid."""
 
 
+class Group(StrEnum):
+    """The groups under which the console shows settings, in its order."""
+
+    SIGN_UP = "sign-up"
+    SESSIONS = "sessions"
+    PASSWORDS = "passwords"
+    EMAIL = "email"
+    TOKENS = "tokens"
+    APPS = "apps"
+    DIRECTORIES = "directories"
+    BRAND = "brand"
+    PRIVACY = "privacy"
+    LIMITS = "limits"
+    NETWORK = "network"
+    MONITORING = "monitoring"
+
+
+class Kind(StrEnum):
+    """The kinds of values, each edited by a form of its own."""
+
+    TEXT = "text"
+    SECRET = "secret"
+    FLAG = "flag"
+    DURATION = "duration"
+    NUMBER = "number"
+    CHOICE = "choice"
+    LIST = "list"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One kind of setting: `read` takes what TOML gave, or raises InvalidValue with the reason.
 
     `from_text` makes the same of an environment variable, `show` writes the value as an operator
     would, without any secret. `expected` ends the sentence "write …"; `unit` is "" where the
-    value itself carries it.
+    value itself carries it. `bounds` are the smallest and the largest number or duration. `words`
+    are the values of a choice, or those that a list may have, each with its words, translatable.
     """
 
     expected: str
@@ -46,6 +76,9 @@ class Rule:
     show: Callable[[object], object] = str
     unit: str = ""
     only_by_environment: bool = False
+    kind: Kind = Kind.TEXT
+    bounds: tuple[int, int] | None = None
+    words: tuple[tuple[str, str], ...] = ()
 
 
 def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -> Rule:
@@ -82,6 +115,8 @@ def lifetime(low: str, high: str) -> Rule:
         read,
         show=lambda value: show_lifetime(cast("Lifetime", value)),
         unit="time",
+        kind=Kind.DURATION,
+        bounds=(least, most),
     )
 
 
@@ -100,7 +135,15 @@ def whole(low: int, high: int, unit: str) -> Rule:
         # int() alone would take " 1", "1_0" and full-width digits.
         return int(value) if _DIGITS.fullmatch(value) else value
 
-    return Rule(f"a whole number from {low} to {high}", read, from_text, lambda value: value, unit)
+    return Rule(
+        f"a whole number from {low} to {high}",
+        read,
+        from_text,
+        lambda value: value,
+        unit,
+        kind=Kind.NUMBER,
+        bounds=(low, high),
+    )
 
 
 def _ratio(value: object) -> float:
@@ -113,8 +156,8 @@ def _ratio_from_text(value: str) -> object:
     return float(value) if _RATIO.fullmatch(value) else value
 
 
-def choice(names: type[StrEnum]) -> Rule:
-    """Return the rule that allows one of `names`."""
+def choice(names: type[StrEnum], **words: str) -> Rule:
+    """Return the rule that allows one of `names`; `words` are those of each value."""
     allowed = ", ".join(f'"{name}"' for name in names)
 
     def read(value: object) -> StrEnum:
@@ -123,7 +166,8 @@ def choice(names: type[StrEnum]) -> Rule:
             raise InvalidValue(f"{quoted(value)} is unknown")
         return names(found)
 
-    return Rule(f"one of {allowed}", read)
+    shown = tuple((each.value, words.get(each.value, each.value)) for each in names)
+    return Rule(f"one of {allowed}", read, kind=Kind.CHOICE, words=shown)
 
 
 def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
@@ -138,7 +182,10 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
         return found
 
     told = "" if always is None else f', with "{always}"'
-    return Rule(f"a list of {allowed}{told}", read, _listed, _show_texts)
+    shown = tuple((each.value, each.value) for each in names)
+    return Rule(
+        f"a list of {allowed}{told}", read, _listed, _show_texts, kind=Kind.LIST, words=shown
+    )
 
 
 def texts(
@@ -150,6 +197,7 @@ def texts(
         lambda value: _distinct(value, lambda item: one(_string(item))),
         _listed,
         lambda value: [show(item) for item in cast("Sequence[object]", value)],
+        kind=Kind.LIST,
     )
 
 
@@ -346,7 +394,7 @@ def _show_texts(value: object) -> list[str]:
 
 
 RATIO = Rule("a number from 0 to 1", _ratio, _ratio_from_text, lambda value: value)
-FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value)
+FLAG = Rule("true or false", _flag, _flag_from_text, lambda value: value, kind=Kind.FLAG)
 FOLDER = text(4_096, 'the path of a directory, or "" for none')
 PATH = text(4_096, 'a path, or "" for none, or for the usual one')
 COLOUR = text(7, 'a color, such as "#2456d6"', _colour)
@@ -371,13 +419,18 @@ DATABASE = Rule(
     show=_show_database,
 )
 NETWORKS = Rule(
-    'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]', _networks, _listed, _show_networks
+    'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]',
+    _networks,
+    _listed,
+    _show_networks,
+    kind=Kind.LIST,
 )
 ORIGINS = Rule(
     'a list of origins, such as ["https://app.example.com"]',
     _origins,
     _listed,
     lambda value: list(cast("Sequence[str]", value)),
+    kind=Kind.LIST,
 )
 HOSTS = texts('a list of hosts, such as ["app.example.com"]', _host)
 GRANT_TYPES = Rule(
@@ -385,16 +438,33 @@ GRANT_TYPES = Rule(
     lambda value: _distinct(value, _string),
     _listed,
     _show_texts,
+    kind=Kind.LIST,
+    words=(
+        ("authorization_code", translatable("Sign-in with a code (authorization code)")),
+        ("refresh_token", translatable("Access while the user is away (refresh tokens)")),
+        ("client_credentials", translatable("Access for the app itself (client credentials)")),
+        ("urn:ietf:params:oauth:grant-type:device_code", translatable("Sign-in on a device")),
+        (
+            "urn:ietf:params:oauth:grant-type:token-exchange",
+            translatable("Exchange of tokens"),
+        ),
+        (
+            "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            translatable("Assertions of another server (JWT bearer)"),
+        ),
+    ),
 )
 SCOPE_NAMES = Rule(
     'a list of scopes, such as ["notes:read"]',
     lambda value: _distinct(value, _scope_name),
     _listed,
     _show_texts,
+    kind=Kind.LIST,
 )
 SECRET = Rule(
     "the secret itself",
     _secret,
     show=lambda value: "" if value is None else "…",
     only_by_environment=True,
+    kind=Kind.SECRET,
 )

@@ -4,11 +4,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import whole
+from valetkey.config.rules import Group, whole
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
+from valetkey.kernel.words import translatable
 
 
 class SignUpMode(StrEnum):
@@ -23,18 +24,35 @@ class SignUpMode(StrEnum):
 class AccountSettings:
     """Sign-up and deletion of accounts."""
 
-    sign_up: Annotated[SignUpMode, rules.choice(SignUpMode)] = SignUpMode.OFF
+    GROUP: ClassVar = Group.SIGN_UP
+
+    sign_up: Annotated[
+        SignUpMode,
+        rules.choice(
+            SignUpMode,
+            off=translatable("Administrators create all accounts"),
+            invitation=translatable("Invited users"),
+            open=translatable("Anyone with an email address"),
+        ),
+        "Users who may create an account",
+    ] = SignUpMode.OFF
     """Who may create an account: `off` operators only, `invitation` invited users, `open` anyone
     with an email address."""
 
-    deletion_grace: Annotated[Lifetime, rules.lifetime("1s", "90d")] = days(7)
+    deletion_grace: Annotated[
+        Lifetime, rules.lifetime("1s", "90d"), "A deleted account can be kept for"
+    ] = days(7)
     """Time in which a user can cancel the deletion of their account by signing in. Sessions and
     connected apps end immediately; personal data is deleted afterwards."""
 
-    import_size: Annotated[int, rules.whole(1, 32, "MiB")] = 8
+    import_size: Annotated[
+        int, rules.whole(1, 32, "MiB"), "Largest file of users", Group.DIRECTORIES
+    ] = 8
     """Largest file of users that administrators may import."""
 
-    import_users: Annotated[int, rules.whole(1, 200_000, "users")] = 20_000
+    import_users: Annotated[
+        int, rules.whole(1, 200_000, "users"), "Most users in a file", Group.DIRECTORIES
+    ] = 20_000
     """Maximum number of users in such a file. To import more, split them into several files."""
 
     @property
@@ -52,11 +70,15 @@ class AccountSettings:
 class FactorSettings:
     """Second factors and remembered browsers."""
 
-    remember_devices: Annotated[Lifetime, rules.lifetime("1h", "365d")] = days(30)
+    GROUP: ClassVar = Group.PASSWORDS
+
+    remember_devices: Annotated[
+        Lifetime, rules.lifetime("1h", "365d"), "Remember a browser for"
+    ] = days(30)
     """Time for which a remembered browser skips the second factor. Longer is more convenient;
     shorter limits what a stolen device can do."""
 
-    refuse_fallen_counters: Annotated[bool, rules.FLAG] = True
+    refuse_fallen_counters: Annotated[bool, rules.FLAG, "Refuse passkeys that may be copies"] = True
     """Refuse a passkey whose signature counter decreased, which suggests a copy. If off, it is only
     recorded as an event, for authenticators with unreliable counters."""
 
@@ -65,11 +87,17 @@ class FactorSettings:
 class AdministrationSettings:
     """Sessions in the admin console."""
 
-    idle: Annotated[Lifetime, rules.lifetime("1m", "8h")] = minutes(30)
+    GROUP: ClassVar = Group.SESSIONS
+
+    idle: Annotated[
+        Lifetime, rules.lifetime("1m", "8h"), "Ask administrators again when idle for"
+    ] = minutes(30)
     """Idle time after which the console asks an administrator to confirm their identity. They stay
     signed in otherwise."""
 
-    lifetime: Annotated[Lifetime, rules.lifetime("5m", "1d")] = hours(12)
+    lifetime: Annotated[
+        Lifetime, rules.lifetime("5m", "1d"), "Ask administrators again in any case after"
+    ] = hours(12)
     """Maximum time in the console before it asks again, however active the administrator is."""
 
 
@@ -77,26 +105,36 @@ class AdministrationSettings:
 class DeviceSettings:
     """Sign-in on devices without a browser (RFC 8628), for clients that have this grant type."""
 
-    code_lifetime: Annotated[Lifetime, rules.lifetime("1m", "30m")] = minutes(10)
+    GROUP: ClassVar = Group.LIMITS
+
+    code_lifetime: Annotated[
+        Lifetime, rules.lifetime("1m", "30m"), "Lifetime of device codes", Group.TOKENS
+    ] = minutes(10)
     """How long a user has to enter the code that a device shows."""
 
-    interval: Annotated[Lifetime, rules.lifetime("1s", "1m")] = seconds(5)
+    interval: Annotated[
+        Lifetime, rules.lifetime("1s", "1m"), "Time between the polls of a device", Group.TOKENS
+    ] = seconds(5)
     """Seconds between the polls of a device. A device that polls sooner gets `slow_down`, and
     its interval grows by 5 seconds each time, up to a minute."""
 
-    codes_per_client: Annotated[int, whole(1, 100_000, "codes")] = 500
+    codes_per_client: Annotated[int, whole(1, 100_000, "codes"), "Device codes of one app"] = 500
     """Codes that one client may request in `code_lifetime` without a user allowing them, so never
     more than twice as many are open. Fewer open codes make a guess less likely to hit one."""
 
-    codes_per_address: Annotated[int, whole(1, 100_000, "codes")] = 30
+    codes_per_address: Annotated[
+        int, whole(1, 100_000, "codes"), "Device codes from one network"
+    ] = 30
     """Codes that one address (/24 or /56) may request in `code_lifetime`, for all clients, without
     a user allowing them. A code that was allowed stops counting; ten times as many may be requested
     in all."""
 
-    wrong_codes: Annotated[int, whole(3, 1_000, "codes")] = 10
+    wrong_codes: Annotated[int, whole(3, 1_000, "codes"), "Wrong device codes of one user"] = 10
     """Wrong codes that one user, and one address, may enter in `code_lifetime`."""
 
-    wrong_codes_everywhere: Annotated[int, whole(10, 1_000_000, "codes")] = 1_000
+    wrong_codes_everywhere: Annotated[
+        int, whole(10, 1_000_000, "codes"), "Wrong device codes of all users"
+    ] = 1_000
     """Wrong codes that all users together may enter in `code_lifetime`. With 10,000 open codes one
     guess hits any of them with a probability of 2^-21, because there are 20^8 codes: at this limit
     an attacker with any number of accounts and addresses needs about two weeks for one hit, and

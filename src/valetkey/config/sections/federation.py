@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 import msgspec
 
-from valetkey.config.rules import SECRET, InvalidValue, Rule, quoted
+from valetkey.config.rules import SECRET, Group, InvalidValue, Rule, quoted
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
 
@@ -211,13 +211,17 @@ PROVIDERS = Rule(
 class FederationSettings:
     """Identity providers at which users may sign in: Google, GitHub, any OpenID provider."""
 
-    providers: Annotated[tuple[ProviderSettings, ...], PROVIDERS] = ()
+    GROUP: ClassVar = Group.DIRECTORIES
+
+    providers: Annotated[
+        tuple[ProviderSettings, ...], PROVIDERS, "Providers at which users sign in"
+    ] = ()
     """Each provider has a button on the sign-in page. Register the redirect URI
     `<authorization.url>/oauth/sign-in/with/<id>/callback` there. An account is linked by its user,
     or created with the email address that the provider has verified; accounts are never matched by
     email address."""
 
-    secrets: Annotated[Secret | None, SECRET] = None
+    secrets: Annotated[Secret | None, SECRET, "Secrets of the providers"] = None
     """Client secrets by id, such as `google=…,github=…`, to pass them through the environment
     instead of files."""
 

@@ -5,13 +5,14 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 from urllib.parse import urlsplit
 
 from valetkey.config import rules
-from valetkey.config.rules import InvalidValue, Network, quoted, show_lifetime
+from valetkey.config.rules import Group, InvalidValue, Network, quoted, show_lifetime
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.words import translatable
 
 _EVENT = re.compile(r"[a-z_]{1,60}(\.[a-z_]{1,60})?", re.ASCII)
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
@@ -80,10 +81,22 @@ class LogFormat(StrEnum):
 class LogSettings:
     """The log on standard error and the audit log. No level shows secrets, forms or queries."""
 
-    level: Annotated[LogLevel, rules.choice(LogLevel)] = LogLevel.INFO
+    GROUP: ClassVar = Group.MONITORING
+
+    level: Annotated[
+        LogLevel,
+        rules.choice(
+            LogLevel,
+            debug=translatable("Debug"),
+            info=translatable("Information"),
+            warning=translatable("Warning"),
+            error=translatable("Error"),
+        ),
+        "Least important log lines",
+    ] = LogLevel.INFO
     """The lowest level that is logged."""
 
-    keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d")] = days(365)
+    keep_events: Annotated[Lifetime, rules.lifetime("1d", "3650d"), "Keep events for"] = days(365)
     """Retention of the audit log in the database."""
 
     keep_events_of: Annotated[
@@ -91,15 +104,28 @@ class LogSettings:
         rules.texts(
             f'a list such as ["mail=30d"], each an event and {_KEPT.expected}', _kept, _show_kept
         ),
+        "Keep some events for",
     ] = ()
     """Shorter retention of some events of the authorization server, such as ["mail=30d",
     "session.renewed=14d"]: a name, or the part before its dot for all such events."""
 
-    format: Annotated[LogFormat, rules.choice(LogFormat)] = LogFormat.AUTO
+    format: Annotated[
+        LogFormat,
+        rules.choice(
+            LogFormat,
+            auto=translatable("Text in a terminal, JSON elsewhere"),
+            json=translatable("JSON"),
+            ecs=translatable("JSON for Elastic (ECS)"),
+            text=translatable("Text"),
+        ),
+        "Format of the log",
+    ] = LogFormat.AUTO
     """`json`; `ecs`, JSON with the field names of the Elastic Common Schema; `text`; `auto` is
     `text` on a terminal and `json` otherwise."""
 
-    slow_statement: Annotated[int, rules.whole(10, 60_000, "milliseconds")] = 500
+    slow_statement: Annotated[
+        int, rules.whole(10, 60_000, "milliseconds"), "Log statements that take longer than"
+    ] = 500
     """A statement or a commit that takes this long is logged as `database.slow`, once a minute for
     each statement and without its values."""
 
@@ -108,20 +134,23 @@ class LogSettings:
 class AuditSettings:
     """Export of the authorization server's audit log."""
 
+    GROUP: ClassVar = Group.MONITORING
+
     export: Annotated[
         tuple[str, ...],
         rules.texts(
             'a list of "file:path", "syslog+tls://host:port" and "https://host/path"', _destination
         ),
+        "Export events to",
     ] = ()
     """Destinations: "file:audit.jsonl", a path from the folder of this file;
     "syslog+tls://host:6514" (RFC 5424 over TLS); "https://host/path" for batches of JSON lines by
     POST. Each has all events at least once, in order."""
 
-    export_token: Annotated[Secret | None, rules.SECRET] = None
+    export_token: Annotated[Secret | None, rules.SECRET, "Token for the export of events"] = None
     """The bearer token for https destinations."""
 
-    export_ca_file: Annotated[str, rules.PATH] = ""
+    export_ca_file: Annotated[str, rules.PATH, "Certificates to trust for the export"] = ""
     """PEM file with certificates to trust at destinations, besides those of the system."""
 
 
@@ -129,15 +158,17 @@ class AuditSettings:
 class MetricsSettings:
     """Metrics for Prometheus, of both servers and all their workers, on a listener of their own."""
 
-    listen: Annotated[str, rules.OPTIONAL_LISTEN] = ""
+    GROUP: ClassVar = Group.MONITORING
+
+    listen: Annotated[str, rules.OPTIONAL_LISTEN, "Address and port of the metrics"] = ""
     """Where `valetkey serve` answers `GET /metrics`, such as "127.0.0.1:8402". Empty: metrics
     are not served. An address that other machines can reach requires a token."""
 
-    bearer_token: Annotated[Secret | None, rules.SECRET] = None
+    bearer_token: Annotated[Secret | None, rules.SECRET, "Token for the metrics"] = None
     """The bearer token that a scrape must send. /health/ready returns details to requests with this
     token. It is sent without TLS: use a proxy with TLS on networks that you do not control."""
 
-    bearer_token_file: Annotated[str, rules.PATH] = ""
+    bearer_token_file: Annotated[str, rules.PATH, "File with the token for the metrics"] = ""
     """File with the token, instead of `bearer_token`."""
 
 
@@ -145,26 +176,30 @@ class MetricsSettings:
 class TraceSettings:
     """Traces for OpenTelemetry, of both servers and all their workers; needs `valetkey[otel]`."""
 
-    endpoint: Annotated[str, rules.OPTIONAL_SERVER_URL] = ""
+    GROUP: ClassVar = Group.MONITORING
+
+    endpoint: Annotated[str, rules.OPTIONAL_SERVER_URL, "Receiver of traces"] = ""
     """The collector, which accepts OTLP over HTTP with Protobuf at /v1/traces, such as
     "http://127.0.0.1:4318". Empty: no traces."""
 
-    sampling: Annotated[float, rules.RATIO] = 0.1
+    sampling: Annotated[float, rules.RATIO, "Share of requests that are traced"] = 0.1
     """The share of traces that are recorded, from 0 to 1. A request that continues a trace follows
     the decision of the caller instead."""
 
-    service_name: Annotated[str, rules.text(60, 'a name, such as "valetkey"', _service)] = (
-        "valetkey"
-    )
+    service_name: Annotated[
+        str, rules.text(60, 'a name, such as "valetkey"', _service), "Name of the service in traces"
+    ] = "valetkey"
     """`service.name` of all spans, followed by "-authorization" or "-resource"."""
 
-    continue_from: Annotated[tuple[Network, ...], rules.NETWORKS] = ()
+    continue_from: Annotated[
+        tuple[Network, ...], rules.NETWORKS, "Networks whose traces are continued"
+    ] = ()
     """Addresses and networks whose traces are continued (`traceparent`), besides trusted proxies.
     Name the resource server, "127.0.0.1" on one machine, so that its requests and those it causes
     are one trace. The header of any other client is ignored, because it could force sampling."""
 
-    bearer_token: Annotated[Secret | None, rules.SECRET] = None
+    bearer_token: Annotated[Secret | None, rules.SECRET, "Token for the receiver of traces"] = None
     """The bearer token for the collector; requires https, except on loopback."""
 
-    ca_file: Annotated[str, rules.PATH] = ""
+    ca_file: Annotated[str, rules.PATH, "Certificates to trust for traces"] = ""
     """PEM file with certificates to trust at the collector, besides those of the system."""

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import text, whole
+from valetkey.config.rules import Group, text, whole
+from valetkey.kernel.words import translatable
 
 
 class Registrants(StrEnum):
@@ -28,15 +29,29 @@ class PortalProfile(StrEnum):
 class PortalSettings:
     """The developer portal."""
 
-    who: Annotated[Registrants, rules.choice(Registrants)] = Registrants.VERIFIED
+    GROUP: ClassVar = Group.APPS
+
+    who: Annotated[
+        Registrants,
+        rules.choice(
+            Registrants,
+            everyone=translatable("Everyone with an account"),
+            verified=translatable("Users with a verified email address"),
+            invited=translatable("Users whom an administrator invited"),
+            nobody=translatable("Only administrators"),
+        ),
+        "Users who may register apps",
+    ] = Registrants.VERIFIED
     """Who may register apps: `everyone` with an account, users with a `verified` email address,
     users `invited` by an administrator, or `nobody`. Existing apps stay."""
 
-    apps_per_person: Annotated[int, whole(1, 10_000, "apps")] = 20
+    apps_per_person: Annotated[int, whole(1, 10_000, "apps"), "Apps that one user may own"] = 20
     """Apps that one user may own. Administrators can give them further apps (`valetkey client
     owner`)."""
 
-    grant_types: Annotated[tuple[str, ...], rules.GRANT_TYPES] = (
+    grant_types: Annotated[
+        tuple[str, ...], rules.GRANT_TYPES, "Grant types of apps in the portal"
+    ] = (
         "authorization_code",
         "refresh_token",
         "client_credentials",
@@ -45,15 +60,25 @@ class PortalSettings:
     """Grant types that such an app may use. `implicit` and `password` are not among them: only an
     administrator can enable these, for one app (RFC 9700 sections 2.1.2 and 2.4)."""
 
-    scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES] = ()
+    scopes: Annotated[tuple[str, ...], rules.SCOPE_NAMES, "Permissions of apps in the portal"] = ()
     """Scopes of your API that such an app may request. Empty: all."""
 
-    sample_requests: Annotated[int, whole(0, 3_600, "seconds")] = 60
+    sample_requests: Annotated[
+        int, whole(0, 3_600, "seconds"), "Seconds between recorded requests"
+    ] = 60
     """For each app, endpoint and grant type, one successful request in this time is recorded, for
     the list of requests on the page of the app. Each process of the servers counts separately. 0
     records none; refused requests are always recorded."""
 
-    default_profile: Annotated[PortalProfile, rules.choice(PortalProfile)] = PortalProfile.MODERN
+    default_profile: Annotated[
+        PortalProfile,
+        rules.choice(
+            PortalProfile,
+            classic=translatable("Classic (OAuth 2.0)"),
+            modern=translatable("Modern (OAuth 2.1)"),
+        ),
+        "Profile that the portal proposes",
+    ] = PortalProfile.MODERN
     """The profile that the form proposes."""
 
 
@@ -61,23 +86,27 @@ class PortalSettings:
 class BrandSettings:
     """Name, color, logo and links on all pages."""
 
-    name: Annotated[str, text(60, "a name of at most 60 characters")] = "Valetkey"
+    GROUP: ClassVar = Group.BRAND
+
+    name: Annotated[str, text(60, "a name of at most 60 characters"), "Name of the service"] = (
+        "Valetkey"
+    )
     """The name of your service."""
 
-    accent: Annotated[str, rules.COLOUR] = "#2456d6"
+    accent: Annotated[str, rules.COLOUR, "Accent color"] = "#2456d6"
     """The color of buttons and links. Text on it is adjusted to stay readable, in light and dark
     mode."""
 
-    logo_url: Annotated[str, rules.LOGO_AT_START] = ""
+    logo_url: Annotated[str, rules.LOGO_AT_START, "Path of the logo"] = ""
     """Path of the logo on every page, 48 pixels high. Empty: the logo of the theme."""
 
-    terms_url: Annotated[str, rules.LINK] = ""
+    terms_url: Annotated[str, rules.LINK, "Terms of service"] = ""
     """Terms of service, linked from every page."""
 
-    privacy_url: Annotated[str, rules.LINK] = ""
+    privacy_url: Annotated[str, rules.LINK, "Privacy statement"] = ""
     """Privacy statement, linked from every page."""
 
-    theme: Annotated[str, rules.FOLDER] = ""
+    theme: Annotated[str, rules.FOLDER, "Folder of the theme"] = ""
     """Directory with a stylesheet, logo, templates and translations of your own. It is checked when
     the server starts."""
 
@@ -96,6 +125,8 @@ class BrandField(StrEnum):
 class DocumentationSettings:
     """The documentation that pages and commands link to."""
 
-    url: Annotated[str, rules.LINK] = ""
+    GROUP: ClassVar = Group.BRAND
+
+    url: Annotated[str, rules.LINK, "URL of the documentation"] = ""
     """URL of a copy of the documentation site. Empty: the authorization server serves its own copy
     under `/docs/`, the one of its version. With a URL it serves none."""

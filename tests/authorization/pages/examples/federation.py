@@ -19,15 +19,15 @@ from valetkey.authorization.providers.pages.console import (
 )
 from valetkey.authorization.providers.pages.visitor import FailedPage, UnlinkedIdentityPage
 from valetkey.authorization.site.admin.confirm import Offer
-from valetkey.authorization.site.admin.server.setting_form import form_page
+from valetkey.authorization.site.admin.server.setting_form import form_page, line_of
 from valetkey.authorization.site.admin.server.settings import (
     ServerSettingsPage,
-    SettingLine,
-    SettingSection,
+    SettingGroup,
 )
 from valetkey.authorization.site.sign_in.sign_in import SignInLink, SignInPage
-from valetkey.config.catalogue import catalogue, reasons
-from valetkey.config.effect import Effect
+from valetkey.config.catalogue import catalogue, explain
+from valetkey.config.overrides import as_text
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -90,41 +90,55 @@ def federation_examples() -> Mapping[str, PageContext]:
     }
 
 
+def shown_settings(*paths: str) -> tuple[SettingShown, ...]:
+    """Settings at their defaults, as the admin API shows them."""
+    return tuple(
+        SettingShown(
+            each.path,
+            each.value,
+            each.origin.value,
+            each.default,
+            each.variable,
+            each.reason,
+            label=catalogue()[each.path].label,
+            group=catalogue()[each.path].group.value,
+        )
+        for each in explain(Settings())
+        if each.path in paths
+    )
+
+
 def _settings() -> Mapping[str, PageContext]:
-    """Settings that are changed at runtime."""
-    path = "tokens.access_token_lifetime"
-    setting = catalogue()[path]
-    shown = SettingShown(
-        path, "30m", "stored", "1h", setting.variable, reasons()[path], "30m", changeable=True
-    )
-    mode = catalogue()["registration.mode"]
-    off = SettingShown(
-        mode.path, "off", "default", "off", mode.variable, reasons()[mode.path], changeable=True
-    )
-    line = SettingLine(
-        path,
-        "access_token_lifetime",
-        '"30m"',
-        "stored",
-        '"1h"',
-        setting.variable,
-        reasons()[path],
-        effect=Effect.CONSOLE,
-        edit_url=f"/admin/settings/{path}/edit",
-        reset_url=f"/admin/settings/{path}/reset",
-    )
-    pinned = replace(line, origin="file", edit_url="", stored="30m", ignored="the file wins")
-    lines = (line, pinned, replace(line, origin="default", reset_url=""))
-    reset = Offer("reset", "Reset setting", f"/admin/settings/{path}/reset")
+    """Settings that are changed at runtime, and a form of each kind."""
+    paths = {
+        "tokens.access_token_lifetime": "30m",
+        "registration.mode": "open",
+        "portal.grant_types": ["authorization_code"],
+        "registration.scopes": ["notes:read"],
+        "device.wrong_codes": 5,
+        "privacy.record_ip_addresses": False,
+        "scim.requests_per_minute": 60,
+    }
+    shown = {
+        each.path: replace(
+            each, value=paths[each.path], origin="stored", stored="x", changeable=True
+        )
+        for each in shown_settings(*paths)
+    }
+    lines = tuple(line_of(each, may=True) for each in shown.values())
+    ignored = replace(lines[0], ignored="it is set in the environment, which wins", stored="1s")
+    group = SettingGroup("tokens", "Tokens", "How long tokens are valid.", (*lines, ignored))
+    forms = {
+        path: form_page(
+            catalogue()[path], each, as_text(catalogue()[path], catalogue()[path].default)
+        )
+        for path, each in shown.items()
+    }
+    duration = forms["tokens.access_token_lifetime"]
     return {
-        "admin_settings_stored": ServerSettingsPage(
-            (SettingSection("tokens", lines),), "", "", text="token", done="Saved."
-        ),
-        "admin_setting_form": form_page(setting, shown, "30m", ways=(reset,)),
-        "admin_setting_wrong": replace(
-            form_page(setting, shown, "never", setting.rule.expected), stale=True
-        ),
-        "admin_setting_choice": form_page(mode, off, "off"),
+        "admin_settings_stored": ServerSettingsPage((group,), "", "", text="token", done="Saved."),
+        **{f"admin_setting_{each.kind}_{i}": each for i, each in enumerate(forms.values())},
+        "admin_setting_wrong": replace(duration, fault="range", typed=("never",), stale=True),
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tests.authorization.pages.examples.account import HEADINGS
 from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.claims import claims_examples
+from tests.authorization.pages.examples.federation import shown_settings
 from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from tests.authorization.pages.examples.signals import signals_examples
@@ -40,13 +41,13 @@ from valetkey.authorization.site.admin.server.registration import (
     RegistrationPage,
     invitation_page,
 )
+from valetkey.authorization.site.admin.server.setting_form import line_of
 from valetkey.authorization.site.admin.server.settings import (
     BrandFormPage,
     EmailLine,
     MailPage,
     ServerSettingsPage,
-    SettingLine,
-    SettingSection,
+    SettingGroup,
 )
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.moment import Instant
@@ -281,30 +282,15 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             InitialAccessTokenLine("in_2", hostile.name, 1, _ago(90_000), _ago(-86_400), ""),
         ),
     )
-    section = SettingSection(
-        "tokens",
-        (
-            SettingLine(
-                "tokens.access_token_lifetime",
-                "access_token_lifetime",
-                '"10m"',
-                "file",
-                '"1h"',
-                "VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME",
-                "How long an access token works. Short, because some APIs cannot ask whether it "
-                "has ended.",
-            ),
-            SettingLine(
-                "tokens.signing_algorithms",
-                "signing_algorithms",
-                '["ES256"]',
-                "environment",
-                '["ES256"]',
-                "VALETKEY__TOKENS__SIGNING_ALGORITHMS",
-                "With which tokens are signed.",
-            ),
-        ),
+    lines = tuple(
+        line_of(replace(each, changeable=True), may=True)
+        for each in shown_settings("tokens.access_token_lifetime", "tokens.signing_algorithms")
     )
+    lines = (
+        replace(lines[0], origin="file", line=12, edit_url=""),
+        replace(lines[1], origin="environment", edit_url=""),
+    )
+    section = SettingGroup("tokens", "Tokens", "How long tokens are valid.", lines)
     brand = BrandFormPage("/admin/settings/brand", "/admin/settings", "Acme", "#aa3300", "", "", "")
     return {
         "admin_keys": keys,
@@ -373,7 +359,9 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             "2027-02-14 08:00:00 UTC",
         ),
         "admin_settings": ServerSettingsPage(
-            (section, replace(section, name="mail")), "/etc/valetkey.toml", "/admin/settings/brand"
+            (section, replace(section, slug="email", title="Email")),
+            "/etc/valetkey.toml",
+            "/admin/settings/brand",
         ),
         "admin_settings_found": ServerSettingsPage((section,), "", "", text="token"),
         "admin_settings_none": ServerSettingsPage((), "", "", text=hostile.name),

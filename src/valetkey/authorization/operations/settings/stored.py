@@ -36,7 +36,9 @@ class SettingShown(Struct, frozen=True):
     """One setting, its secrets masked; a lifetime and the like are written as in the file.
 
     `stored` is the value that was set at runtime, null for none, and `ignored` why it is not used.
-    `changeable` says whether a value can be set at runtime now.
+    `changeable` says whether a value can be set at runtime now. `line` is that of the configuration
+    file, null if it does not set the setting or sets it in an inline table. `label` and `group` are
+    those of the console.
     """
 
     path: str
@@ -48,6 +50,9 @@ class SettingShown(Struct, frozen=True):
     stored: str | None = None
     ignored: str = ""
     changeable: bool = False
+    line: int | None = None
+    label: str = ""
+    group: str = ""
 
 
 class SettingsShown(Struct, frozen=True):
@@ -158,6 +163,8 @@ def _merged(call: Call, stored: dict[str, str]) -> Merged:
 
 def _shown(each: Explained, stored: dict[str, str], merged: Merged) -> SettingShown:
     is_pinned = each.origin in {Origin.FILE, Origin.ENVIRONMENT}
+    setting = catalogue()[each.path]
+    line = merged.settings.source.lines.get(each.path) if each.origin is Origin.FILE else None
     return SettingShown(
         each.path,
         each.value,
@@ -168,6 +175,9 @@ def _shown(each: Explained, stored: dict[str, str], merged: Merged) -> SettingSh
         stored.get(each.path),
         merged.ignored.get(each.path, ""),
         is_changeable(each.path) and not is_pinned,
+        line,
+        setting.label,
+        setting.group.value,
     )
 
 

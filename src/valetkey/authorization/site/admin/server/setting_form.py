@@ -1,8 +1,9 @@
 """/admin/settings/{setting}/edit: change one setting while the servers run, or reset it."""
 
-from enum import StrEnum
+from collections.abc import Mapping
 from typing import ClassVar
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
@@ -25,15 +26,16 @@ from valetkey.authorization.site.admin.administrator import AdminRequest, admini
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
-    Offer,
     Subject,
     confirmation,
-    done_at,
 )
-from valetkey.authorization.site.admin.input_fields import InputField
+from valetkey.authorization.site.admin.events.lines import EventRow
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.config.catalogue import Setting, catalogue
+from valetkey.config.effect import Effect, effect_of
 from valetkey.config.overrides import as_text
+from valetkey.config.rules import Kind
+from valetkey.kernel.moment import parse_lifetime
 from valetkey.kernel.preconditions import FAILED, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -47,33 +49,134 @@ BUTTONS = Buttons.below(ONE)
 
 _BAD_REQUEST = 400
 _LONGEST = 2_000
+_MOST_ENTRIES = 200
+_UNITS = ("s", "m", "h", "d")
+
+
+class ItemShown(Struct, frozen=True):
+    """One part of a value, with its words if it is one of a choice, translatable."""
+
+    value: str
+    words: str = ""
+
+
+class ValueShown(Struct, frozen=True):
+    """A value as the pages say it: `number` of a duration in seconds, 1 of a flag that is on."""
+
+    kind: str
+    number: int = 0
+    unit: str = ""
+    items: tuple[ItemShown, ...] = ()
+
+
+class SettingLine(Struct, frozen=True):
+    """One setting; `origin` is `default`, `stored`, `file` or `environment`.
+
+    `label`, `reason` and the values of `names` are texts of the catalogue; `names` are the labels
+    of settings that the reason names. The first sentence of the reason ends at `stop`.
+    """
+
+    path: str
+    label: str
+    value: ValueShown
+    default: ValueShown
+    origin: str
+    variable: str
+    reason: str
+    names: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    stop: str = ". "
+    line: int = 0
+    #: The latest recorded change.
+    by: EventRow | None = None
+    #: Addresses of the form and of the confirmation to reset; "" where the role may not.
+    edit_url: str = ""
+    reset_url: str = ""
+    #: The stored value that is not used, and why.
+    stored: str = ""
+    ignored: str = ""
+    #: Whether a change in the file takes effect after a restart only.
+    restarts: bool = False
+
+
+def line_of(shown: SettingShown, *, may: bool, by: EventRow | None = None) -> SettingLine:
+    """Return a setting as the pages show it; `may` says whether this user may change settings."""
+    setting = catalogue().get(shown.path)
+    address = f"{SETTINGS}/{shown.path}"
+    return SettingLine(
+        path=shown.path,
+        label=shown.label or shown.path,
+        value=value_shown(setting, shown.value),
+        default=value_shown(setting, shown.default),
+        origin=shown.origin,
+        variable=shown.variable,
+        reason=shown.reason,
+        names=_named(shown),
+        stop=": " if setting is not None and setting.rule.kind is Kind.CHOICE else ". ",
+        line=shown.line or 0,
+        by=by,
+        edit_url=f"{address}/edit" if may and shown.changeable else "",
+        reset_url=f"{address}/reset" if may and shown.stored is not None else "",
+        stored=shown.stored or "",
+        ignored=shown.ignored,
+        restarts=effect_of(shown.path) is Effect.RESTART,
+    )
+
+
+def value_shown(setting: Setting | None, value: object) -> ValueShown:
+    """Return a value, as an operator would write it, in the form in which the pages say it."""
+    rule = None if setting is None else setting.rule
+    words = dict(rule.words) if rule else {}
+    kind = rule.kind if rule else Kind.TEXT
+    match value:
+        case bool():
+            return ValueShown(Kind.FLAG, int(value))
+        case int():
+            return ValueShown(Kind.NUMBER, value, rule.unit if rule else "")
+        case str() if kind is Kind.DURATION:
+            return ValueShown(Kind.DURATION, parse_lifetime(value))
+        case list():
+            items = tuple(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case None | "":
+            items = ()
+        case _:
+            items = (str(value),)
+    return ValueShown(kind, items=tuple(ItemShown(each, words.get(each, "")) for each in items))
+
+
+def _named(shown: SettingShown) -> Mapping[str, str]:
+    section = shown.path.partition(".")[0]
+    found: dict[str, str] = {}
+    for word in shown.reason.split("`")[1::2]:
+        setting = catalogue().get(word) or catalogue().get(f"{section}.{word}")
+        # A choice of this setting may have the name of another setting.
+        if setting is not None and word not in dict(catalogue()[shown.path].rule.words):
+            found[word] = setting.label
+    return found
 
 
 class SettingFormPage(Struct, frozen=True):
-    """The form of a setting. Posts `csrf`, `etag` and `value`."""
+    """The form of a setting. Posts `csrf`, `etag`, `value`, and `unit` of a duration.
+
+    `kind` is a kind of setting. `typed` are the values of the fields named `value`, `bounds` the
+    smallest and the largest number. `fault` is what the value must be, or `range`.
+    """
 
     template: ClassVar[str] = "admin/server/setting_form.html"
 
     action: str
-    fields: tuple[InputField, ...]
-    #: The path of the setting, and texts of the catalogue.
-    path: str
-    reason: str
-    unit: str
-    #: Valid values, for operators; and the default as they would write it.
-    allowed: str
-    default: str
-    ways: tuple[Offer, ...] = ()
+    setting: SettingLine
+    kind: str
+    typed: tuple[str, ...]
+    chosen_unit: str = "m"
+    unit: str = ""
+    bounds: tuple[int, int] | None = None
+    choices: tuple[tuple[str, str], ...] = ()
+    fault: str = ""
+    file: str = ""
     etag: str = ""
     stale: bool = False
-    #: What its template shows of other forms.
-    note: str = ""
-    problem: str = ""
     back: str = SETTINGS
-    above: str = translatable("Settings")
     title: str = translatable("Change setting")
-    submit: str = translatable("Save changes")
-    frame: str = "admin/frame.html"
 
 
 class SettingForms(Struct, frozen=True):
@@ -86,19 +189,27 @@ class SettingForms(Struct, frozen=True):
         may = administrator(Permission.SETTINGS, recent=True)
         title = translatable("Change setting")
         return (
-            Page(EDIT, may, self.show, Act(self.change), title=title),
-            confirmation(ACT, BUTTONS, self.services, self._subject, done_at(SETTINGS)),
+            Page(EDIT, may, self.show, Act(self.change, multiple=("value",)), title=title),
+            confirmation(ACT, BUTTONS, self.services, self._subject, _reset),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the form with the current value."""
         shown = await self._read(request)
-        return Show(self._page(request, shown, _current(shown)))
+        return Show(self._page(shown, _current(shown)))
 
     async def change(self, request: AdminRequest) -> Outcome:
         """Change the setting, unless it was changed since the form was shown."""
         shown, form = await self._read(request), request.form
-        value = (form.get("value") or "").strip()[:_LONGEST]
+        setting = _changeable(shown)
+        if form.get("more") or form.get("remove"):
+            entries = list(form.all("value"))[:_MOST_ENTRIES]
+            remove = form.get("remove") or ""
+            if remove.isascii() and remove.isdigit() and int(remove[:4]) < len(entries):
+                del entries[int(remove[:4])]
+            page = self._page(shown, ",".join(each.strip() for each in entries if each.strip()))
+            return Show(replace(page, etag=form.get("etag") or ""))
+        value = _typed(setting, form)
         seen = preconditions((form.get("etag") or '""',), ())
         call = call_of(
             self.services,
@@ -111,14 +222,13 @@ class SettingForms(Struct, frozen=True):
         try:
             await CHANGE_SETTING.run(replace(call, preconditions=seen))
         except InvalidInput as invalid:
-            page = self._page(request, shown, value, invalid.faults[0].detail)
+            page = self._page(shown, value, invalid.faults[0].detail)
             return Show(page, _BAD_REQUEST)
         except Refused as refused:
             if refused.refusal is not FAILED:
                 raise
-            page = self._page(request, shown, value)
-            return Show(replace(page, stale=True), _BAD_REQUEST)
-        return SeeOther(f"{SETTINGS}?done=change")
+            return Show(replace(self._page(shown, value), stale=True), _BAD_REQUEST)
+        return SeeOther(f"{SETTINGS}?done=change&group={setting.group.value}#{shown.path}")
 
     async def _read(self, request: AdminRequest) -> SettingShown:
         path = {"setting": request.arguments["setting"]}
@@ -130,53 +240,72 @@ class SettingForms(Struct, frozen=True):
         facts = (shown.stored,) if shown.stored else ()
         return Subject(SETTINGS, shown.path, facts, above=translatable("Settings"))
 
-    def _page(
-        self, request: AdminRequest, shown: SettingShown, value: str, fault: str = ""
-    ) -> SettingFormPage:
-        setting = catalogue().get(shown.path)
-        if setting is None or not shown.changeable:
-            raise not_found("setting")
-        return form_page(
-            setting,
-            shown,
-            value,
-            fault,
-            BUTTONS.offers(shown, request.permissions, f"{SETTINGS}/{shown.path}"),
-        )
+    def _page(self, shown: SettingShown, value: str, fault: str = "") -> SettingFormPage:
+        file = self.services.settings.source.file
+        page = form_page(_changeable(shown), shown, value, fault)
+        return replace(page, file="" if file is None else str(file))
+
+
+async def _reset(request: AdminRequest, confirmed: Confirmed, _result: object) -> Outcome:
+    path = request.arguments["setting"]
+    setting = catalogue().get(path)
+    group = "" if setting is None else setting.group.value
+    return SeeOther(f"{SETTINGS}?done={confirmed.button.slug}&group={group}#{path}")
 
 
 def form_page(
-    setting: Setting,
-    shown: SettingShown,
-    value: str,
-    fault: str = "",
-    ways: tuple[Offer, ...] = (),
+    setting: Setting, shown: SettingShown, value: str, fault: str = ""
 ) -> SettingFormPage:
-    """Return the form of a setting with this value."""
-    field = InputField(
-        "value",
-        translatable("Value"),
-        "",
-        "text",
-        value,
-        required=False,
-        choices=_choices(setting),
-        faulty=bool(fault),
-        fault=fault,
-    )
-    if field.choices:
-        field = replace(field, kind="choice")
+    """Return the form of a setting with this value, written as in its environment variable."""
+    rule = setting.rule
+    typed: tuple[str, ...] = (value,)
+    unit = "m"
+    if rule.kind is Kind.DURATION:
+        # What was not understood is shown again as it was typed.
+        number = value[:-1] if value[-1:] in {*_UNITS} else value
+        typed, unit = (number,), value[-1:] if number != value else "m"
+    elif rule.kind is Kind.LIST:
+        typed = tuple(each.strip() for each in value.split(",") if each.strip())
+        if not rule.words:
+            typed = (*typed, "")
+    known = dict(rule.words)
+    choices = rule.words
+    if rule.kind is Kind.FLAG:
+        choices = (("true", translatable("On")), ("false", translatable("Off")))
+    elif rule.kind is Kind.LIST and rule.words:
+        choices = (*choices, *((each, each) for each in typed if each not in known))
     return SettingFormPage(
         action=f"{SETTINGS}/{setting.path}/edit",
-        fields=(field,),
-        path=setting.path,
-        reason=shown.reason,
-        unit=setting.rule.unit,
-        allowed=setting.rule.expected,
-        default=as_text(setting, setting.default),
-        ways=ways,
+        setting=line_of(shown, may=True),
+        kind=rule.kind.value,
+        typed=typed,
+        chosen_unit=unit,
+        unit="" if rule.unit == "time" else rule.unit,
+        bounds=rule.bounds,
+        choices=choices,
+        fault="range" if fault and rule.bounds and fault == rule.expected else fault,
         etag=tag_of(shown),
     )
+
+
+def _changeable(shown: SettingShown) -> Setting:
+    setting = catalogue().get(shown.path)
+    if setting is None or not shown.changeable:
+        raise not_found("setting")
+    return setting
+
+
+def _typed(setting: Setting, form: Form) -> str:
+    """Return the submitted value as its environment variable would have it."""
+    entries = [each.strip() for each in form.all("value")]
+    if setting.rule.kind is Kind.LIST:
+        text = ",".join(each for each in entries if each)
+    else:
+        text = entries[0] if entries else ""
+        unit = form.get("unit") or ""
+        if setting.rule.kind is Kind.DURATION and unit in _UNITS:
+            text += unit
+    return text[:_LONGEST]
 
 
 def _current(shown: SettingShown) -> str:
@@ -184,12 +313,3 @@ def _current(shown: SettingShown) -> str:
     if shown.stored is not None or setting is None:
         return shown.stored or ""
     return as_text(setting, setting.default)
-
-
-def _choices(setting: Setting) -> tuple[tuple[str, str], ...]:
-    default = setting.default
-    if isinstance(default, bool):
-        return (("true", translatable("On")), ("false", translatable("Off")))
-    if isinstance(default, StrEnum):
-        return tuple((each.value, each.value) for each in type(default))
-    return ()

@@ -1,13 +1,12 @@
 """/admin/settings and /admin/mail: each setting with its source, the brand, and email delivery."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import server
+from valetkey.authorization.actions.admin import events, server
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.actions.admin.server import brand_of
 from valetkey.authorization.layout.addresses import ADDRESSES
@@ -15,6 +14,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
 from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.model.email import label_of
+from valetkey.authorization.model.event.administration import SettingChanged
 from valetkey.authorization.operations.operation import (
     InvalidInput,
     Services,
@@ -33,11 +33,14 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
 )
-from valetkey.authorization.site.admin.server.setting_form import BUTTONS
+from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
+from valetkey.authorization.site.admin.server.setting_form import BUTTONS, SettingLine, line_of
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.storage.administration.client_search import END
+from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.config.catalogue import catalogue
-from valetkey.config.effect import Effect, effect_of
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.rules import Group
 from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -46,33 +49,12 @@ SETTINGS = ADDRESSES["admin_settings"]
 BRAND = "/admin/settings/brand"
 
 
-class SettingLine(Struct, frozen=True):
-    """One setting; `origin` is `default`, `file` or `environment`. Secrets are masked.
+class SettingGroup(Struct, frozen=True):
+    """The settings of one group; `title` and `sentence` are texts of the catalogue."""
 
-    `unit` and `reason` are texts of the catalogue. `effect` says how a change takes effect.
-    """
-
-    path: str
-    name: str
-    value: str
-    origin: str
-    default: str
-    variable: str
-    reason: str
-    unit: str = ""
-    effect: Effect = Effect.RELOAD
-    #: Addresses of the form and of the confirmation to reset; "" where the role may not.
-    edit_url: str = ""
-    reset_url: str = ""
-    #: The stored value that is not used, and why.
-    stored: str = ""
-    ignored: str = ""
-
-
-class SettingSection(Struct, frozen=True):
-    """The settings of one section."""
-
-    name: str
+    slug: str
+    title: str
+    sentence: str
     settings: tuple[SettingLine, ...]
 
     @property
@@ -81,12 +63,64 @@ class SettingSection(Struct, frozen=True):
         return sum(each.origin != "default" for each in self.settings)
 
 
+_GROUPS = {
+    Group.SIGN_UP: (
+        translatable("Sign-up"),
+        translatable("Who may create an account, and how long a deleted one can be kept."),
+    ),
+    Group.SESSIONS: (
+        translatable("Sessions"),
+        translatable("How long users and administrators stay signed in."),
+    ),
+    Group.PASSWORDS: (
+        translatable("Passwords and factors"),
+        translatable("How passwords are stored, and when a second factor is asked for."),
+    ),
+    Group.EMAIL: (
+        translatable("Email"),
+        translatable("The mail server, and the sender of emails."),
+    ),
+    Group.TOKENS: (
+        translatable("Tokens"),
+        translatable("How long tokens, codes and signing keys are valid."),
+    ),
+    Group.APPS: (
+        translatable("Registration of apps"),
+        translatable("Who may register apps, and what such apps may do."),
+    ),
+    Group.DIRECTORIES: (
+        translatable("Providers and directories"),
+        translatable("Users who come from other systems."),
+    ),
+    Group.BRAND: (
+        translatable("Brand and documentation"),
+        translatable("How the pages look, and where the documentation is."),
+    ),
+    Group.PRIVACY: (
+        translatable("Privacy"),
+        translatable("What is recorded about users, and for how long."),
+    ),
+    Group.LIMITS: (
+        translatable("Limits"),
+        translatable("How much one user, app or network may do before it is delayed or refused."),
+    ),
+    Group.NETWORK: (
+        translatable("Network"),
+        translatable("Addresses, certificates, proxies and databases of the servers."),
+    ),
+    Group.MONITORING: (
+        translatable("Monitoring"),
+        translatable("Logs, events, metrics and traces."),
+    ),
+}
+
+
 class ServerSettingsPage(Struct, frozen=True):
     """The list of settings."""
 
     template: ClassVar[str] = "admin/server/settings.html"
 
-    sections: tuple[SettingSection, ...]
+    groups: tuple[SettingGroup, ...]
     file: str
     brand_url: str
     changed: bool = False
@@ -95,6 +129,8 @@ class ServerSettingsPage(Struct, frozen=True):
     text: str = ""
     #: Whether only settings that do not have their default are shown.
     only_set: bool = False
+    #: The group that is open at first.
+    opened: str = ""
     action: str = SETTINGS
 
 
@@ -127,6 +163,8 @@ class BrandFormPage(Struct, frozen=True):
 
 _BAD_REQUEST = 400
 _LONGEST = 200
+_CHANGES = 200
+"""Recorded changes that are read to say who changed a setting."""
 
 
 class SettingsPages(Struct, frozen=True):
@@ -153,27 +191,46 @@ class SettingsPages(Struct, frozen=True):
         """Show the settings that contain every word of the search; secrets are masked."""
         text = (request.query.get("q") or "").strip()[:_LONGEST]
         only_set = request.query.get("show") == "set"
-        sections: dict[str, list[SettingLine]] = {}
+        groups: dict[str, list[SettingLine]] = {each.value: [] for each in Group}
         translate = translations(language_of(request.request, request.user)).gettext
         may = request.permissions.allow(Permission.SETTINGS)
         call = call_of(self.services, READ_SETTINGS, request.actor, request.now)
+        changes = await self._changes(request)
         for each in (await value_of(call, SettingsShown)).items:
             if only_set and each.origin == "default":
                 continue
-            if not _contains(each, translate(each.reason), text.casefold().split()):
+            if not _contains(each, translate, text.casefold().split()):
                 continue
-            sections.setdefault(each.path.partition(".")[0], []).append(_line(each, may=may))
+            line = line_of(each, may=may, by=changes.get(each.path))
+            groups[each.group or Group.MONITORING].append(line)
         file = self.services.settings.source.file
         page = ServerSettingsPage(
-            sections=tuple(SettingSection(name, tuple(each)) for name, each in sections.items()),
+            groups=tuple(
+                SettingGroup(each, *_GROUPS[each], tuple(groups[each]))
+                for each in Group
+                if groups[each]
+            ),
             file="" if file is None else str(file),
             brand_url=BRAND if may else "",
             changed="changed" in request.query,
             done=BUTTONS.done(request.query.get("done"), _DONE),
             text=text,
             only_set=only_set,
+            opened=request.query.get("group") or "",
         )
         return Show(page)
+
+    async def _changes(self, request: AdminRequest) -> Mapping[str, EventRow]:
+        """Return the latest of the recorded changes of each setting."""
+
+        def read(tx: Transaction) -> tuple[EventRow, ...]:
+            wanted = EventFilter(name=SettingChanged.name)
+            found = events.page(tx, request.actor, wanted, END, _CHANGES)
+            kinds = {SettingChanged.name: SettingChanged}
+            return rows_of(found, names_in(tx, found), request.now, kinds)
+
+        rows = await self.services.store.scan(read)
+        return {each.values["setting"]: each for each in reversed(rows)}
 
     async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the form with the current brand."""
@@ -196,30 +253,11 @@ class SettingsPages(Struct, frozen=True):
         return SeeOther(f"{SETTINGS}?changed=1")
 
 
-def _line(each: SettingShown, *, may: bool) -> SettingLine:
-    setting = catalogue().get(each.path)
-    address = f"{SETTINGS}/{each.path}"
-    return SettingLine(
-        path=each.path,
-        name=each.path.partition(".")[2],
-        value=json.dumps(each.value, ensure_ascii=False),
-        origin=each.origin,
-        default=json.dumps(each.default, ensure_ascii=False),
-        variable=each.variable,
-        reason=each.reason,
-        # A length of time has its unit in the value.
-        unit=setting.rule.unit if setting and isinstance(each.value, int) else "",
-        effect=effect_of(each.path),
-        edit_url=f"{address}/edit" if may and each.changeable else "",
-        reset_url=f"{address}/reset" if may and each.stored is not None else "",
-        stored=each.stored or "",
-        ignored=each.ignored,
-    )
-
-
-def _contains(each: SettingShown, translated: str, words: Sequence[str]) -> bool:
-    """Return whether every word is in the path, the variable or the explanation."""
-    text = f"{each.path} {each.variable} {each.reason} {translated}".casefold()
+def _contains(each: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
+    """Return whether every word is in the name, the variable or the explanation."""
+    told = (each.label, each.reason, *_GROUPS.get(Group(each.group or Group.MONITORING), ()))
+    said = " ".join(filter(None, (*told, *(translate(it) for it in told if it))))
+    text = f"{each.path} {each.variable} {said}".casefold()
     return all(word in text for word in words)
 
 
