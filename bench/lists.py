@@ -17,12 +17,11 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.shapes.json_schema import JsonSchema
+from valetkey.kernel.shapes import JsonSchema
 from valetkey.resource.backends.records import LocalRecords, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.storage.lists import Lists
-from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
+from valetkey.resource.storage.objects import ListPosition, Lists, Objects, Owner, Stored
 from valetkey.sdk import Caller
 
 ROWS = 1_000_000

@@ -24,7 +24,7 @@ from docs.generate import NOTICE
 from valetkey.authorization.endpoints.admin_api import openapi as admin_api
 from valetkey.authorization.features import TABLE
 from valetkey.authorization.site.documentation import ARCHIVE
-from valetkey.kernel.shapes.shape import Document
+from valetkey.kernel.shapes import Document
 from valetkey.resource.documentation import openapi as resource_api
 from valetkey.resource.objects import OBJECTS
 

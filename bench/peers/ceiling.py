@@ -21,9 +21,9 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, fresh_reference, same
 from valetkey.web import listen, log
+from valetkey.web.body import read_form
 from valetkey.web.connection.bind import bind
 from valetkey.web.exchange import Request, Response, json_response
-from valetkey.web.form import read_form
 from valetkey.web.router import Body, Route, RoutedApp
 
 NAME = "ceiling"

@@ -35,7 +35,7 @@ OWNERS = {
         "authorization/layout/theme_check.py",
     ),
     "josepy": ("cli/serving/acme.py",),
-    "jsonschema_rs": ("kernel/shapes/json_schema.py",),
+    "jsonschema_rs": ("kernel/shapes.py",),
     "maxminddb": ("authorization/authentication/places.py",),
     "msgspec": ANYWHERE,
     "opentelemetry": ("cli/serving/trace_export.py",),

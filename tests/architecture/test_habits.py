@@ -26,9 +26,9 @@ MAY_SAY_ANY = {
     "config/load.py": "TOML comes in untyped and leaves as settings",
     "config/overrides.py": "stored values are checked by the rules of their fields",
     "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",
-    "kernel/shapes/typed.py": "types are looked at as values",
+    "kernel/shapes.py": "types are looked at as values",
     "sdk/adapters/asgi.py": "what an ASGI message is, as Starlette spells it",
-    "testing/engine_process.py": "how typing spells a coroutine",
+    "testing/engine_story.py": "how typing spells a coroutine",
 }
 
 SECRET_NAME = re.compile(

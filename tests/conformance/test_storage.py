@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.testing.storage_conformance import StorageConformance
-from valetkey.testing.storage_story import Memory
+from valetkey.testing.storage_conformance import Memory, StorageConformance
 
 
 class TestStores(StorageConformance):

@@ -13,9 +13,8 @@ import pytest
 
 from valetkey.cli.register.store import SCHEMAS
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection, ConstraintViolated, Engine
+from valetkey.database.engine import Connection, ConstraintViolated, Engine, split
 from valetkey.database.migrate import find, migrate
-from valetkey.database.statement import split
 from valetkey.kernel.refusal import OperatorError
 
 Package = Callable[..., str]

@@ -11,9 +11,8 @@ from typing import TypeVar
 import pytest
 
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection, Engine
+from valetkey.database.engine import Connection, Engine, split
 from valetkey.database.migrate import Migration, find, migrate, pending
-from valetkey.database.statement import split
 
 T = TypeVar("T")
 

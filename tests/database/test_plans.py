@@ -13,9 +13,8 @@ import pytest
 
 from tests.support.statements import Statement, statements
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection, Engine
+from valetkey.database.engine import Connection, Engine, parameters
 from valetkey.database.migrate import migrate
-from valetkey.database.statement import parameters
 
 _SCHEMA = "valetkey.authorization.storage.schema"
 

@@ -21,10 +21,8 @@ from valetkey.database.engine import (
     Row,
     Timeouts,
 )
-from valetkey.database.sqlite import SQLite
-from valetkey.database.sqlite_connection import open_writer
-from valetkey.database.sqlite_files import create_file
-from valetkey.database.sqlite_writer import Checkpoints
+from valetkey.database.sqlite import Checkpoints, SQLite
+from valetkey.database.sqlite_connection import create_file, open_writer
 from valetkey.kernel.refusal import OperatorError
 
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY)"

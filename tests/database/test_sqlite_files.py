@@ -12,14 +12,15 @@ import apsw
 import pytest
 
 from tests.support.wait import CEILING
-from valetkey.database import sqlite_writer
+from valetkey.database import sqlite
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.migrate import migrate
 from valetkey.database.sqlite import SQLite
-from valetkey.database.sqlite_connection import open_writer, replace_with_backup
-from valetkey.database.sqlite_files import (
+from valetkey.database.sqlite_connection import (
     create_file,
     files_of,
+    open_writer,
+    replace_with_backup,
     require_private,
     sync_while_written,
 )
@@ -117,7 +118,7 @@ def test_log_may_be_deleted_while_the_database_is_opened(
             return open_writer(path, patience=patience)
 
         with monkeypatch.context() as then:
-            then.setattr(sqlite_writer, "open_writer", open_late)
+            then.setattr(sqlite, "open_writer", open_late)
             engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run("INSERT INTO a (id) VALUES (1)"))
         assert (tmp_path / "a.db-wal").stat().st_ino != log

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.database.engine import UnstorableValue
-from valetkey.database.statement import numbered, parameters, split, storable
+from valetkey.database.engine import UnstorableValue, numbered, parameters, split, storable
 
 
 class Word(StrEnum):

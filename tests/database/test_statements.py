@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.statements import ROOT, Statement, statements
 from valetkey.database.connect import connect
-from valetkey.database.engine import Connection, Engine
+from valetkey.database.engine import Connection, Engine, parameters
 from valetkey.database.migrate import migrate
-from valetkey.database.statement import parameters
 
 # Casts, clocks, locks, and functions that the two engines define differently.
 _NOT_SHARED = re.compile(

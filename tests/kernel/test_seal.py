@@ -2,8 +2,8 @@
 
 import pytest
 
+from valetkey.kernel.keyring import Sealer, SealingKey, open_with, seal_with
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.kernel.seal import Sealer, SealingKey, open_with, seal_with
 
 _OLD = SealingKey(1, b"o" * 32)
 _NEW = SealingKey(2, b"n" * 32)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from valetkey.kernel.jose import access_token, jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
-from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.keyring import Keyring, Sealer, SealingKey, open_with
 from valetkey.kernel.moment import Instant, parse_lifetime
 from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.seal import Sealer, SealingKey, open_with
 from valetkey.kernel.secret import (
     Prefix,
     fresh_secret,

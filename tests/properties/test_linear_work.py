@@ -23,18 +23,16 @@ from valetkey.kernel.jose import jwt
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import to_base64url
-from valetkey.kernel.shapes.json_schema import JsonSchema
-from valetkey.kernel.shapes.shape import Invalid
+from valetkey.kernel.shapes import Invalid, JsonSchema
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import check_redirect_uri, parse_url
 from valetkey.resource.objects import notes
 from valetkey.resource.requests import patches
 from valetkey.resource.requests.representation import check_accept, read_preference
-from valetkey.sdk.bearer import read_bearer
+from valetkey.sdk.caller import read_bearer
+from valetkey.web.body import read_form, read_json, read_multipart, read_query
 from valetkey.web.client_address import Proxies
 from valetkey.web.exchange import Headers, Request
-from valetkey.web.form import read_form, read_multipart, read_query
-from valetkey.web.json_body import read_json
 
 _PROXIES = Proxies((ip_network("10.0.0.0/8"),))
 

@@ -80,7 +80,7 @@ _IMPORTED = "import time, valetkey.sdk; print(time.process_time())"
 _CONFORMANCE = """
 import pytest
 from valetkey.testing.storage_conformance import StorageConformance
-from valetkey.testing.storage_story import Memory
+from valetkey.testing.storage_conformance import Memory
 
 
 class TestStores(StorageConformance):

@@ -64,7 +64,7 @@ SERVERS = (
     Broken(
         "an answer before its commit",
         {
-            "database/sqlite_writer.py": (
+            "database/sqlite.py": (
                 _COMMIT,
                 f"                tell(batch)\n                time.sleep(0.1)\n{_COMMIT}",
             )

@@ -14,7 +14,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.problem import Problems
 from valetkey.sdk.adapters.gate import Gate
-from valetkey.sdk.bearer import Challenge
+from valetkey.sdk.caller import Challenge
 from valetkey.web.exchange import Request
 
 

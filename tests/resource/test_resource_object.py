@@ -7,8 +7,8 @@ from typing import Annotated
 import pytest
 from msgspec import Meta
 
-from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
-from valetkey.resource.objects import client, notes
+from valetkey.kernel.shapes import Document, FieldError, Invalid
+from valetkey.resource.objects import identity, notes
 from valetkey.resource.resource_object import ResourceObject, Verb
 
 
@@ -60,17 +60,17 @@ def test_every_error_stands_at_its_place() -> None:
 
 def test_a_client_names_one_redirect_uri_or_several() -> None:
     one: Document = {"description": "", "redirect_uri": "https://a/cb"}
-    assert client.OBJECT.replaced(one) == one
-    errors = _errors(client.OBJECT.replaced, {"description": ""})
+    assert identity.CLIENT.replaced(one) == one
+    errors = _errors(identity.CLIENT.replaced, {"description": ""})
     assert [error.pointer for error in errors] == ["/redirect_uri"]
     nothing: Document = {"description": "", "redirect_uri": None}
-    assert [e.pointer for e in _errors(client.OBJECT.replaced, nothing)] == ["/redirect_uri"]
+    assert [e.pointer for e in _errors(identity.CLIENT.replaced, nothing)] == ["/redirect_uri"]
 
 
 def test_the_wide_scopes_are_about_users_data_only() -> None:
     assert notes.OBJECT.scopes(Verb.LIST) == ("notes:read", "read")
     assert notes.OBJECT.scopes(Verb.DELETE) == ("notes:write", "write")
-    assert client.OBJECT.scopes(Verb.REPLACE) == ("client:write",)
+    assert identity.CLIENT.scopes(Verb.REPLACE) == ("client:write",)
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:

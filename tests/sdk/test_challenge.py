@@ -1,7 +1,7 @@
 """What a refused request is told (RFC 6750 section 3)."""
 
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.sdk.bearer import NO_TOKEN, Challenge
+from valetkey.sdk.caller import NO_TOKEN, Challenge
 
 CHALLENGE = Challenge("https://api.example")
 

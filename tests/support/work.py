@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.shapes.shape import Invalid
+from valetkey.kernel.shapes import Invalid
 
 Job = Callable[[], object]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.form import Form, read_form, read_query
+from valetkey.web.body import Form, read_form, read_query
 
 
 def refused(body: bytes, **kinds: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.json_body import read_json
+from valetkey.web.body import read_json
 
 
 def test_a_body_gives_its_value() -> None:

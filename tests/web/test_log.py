@@ -16,7 +16,7 @@ from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret
 from valetkey.resource.problem import Problems
-from valetkey.sdk.bearer import Challenge
+from valetkey.sdk.caller import Challenge
 from valetkey.web import log
 from valetkey.web.exchange import Request, Response
 from valetkey.web.router import Route

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.form import read_multipart
+from valetkey.web.body import read_multipart
 
 KIND = "multipart/form-data; boundary=----WebKitFormBoundary7MA4YWxkTrZu0gW"
 LINE = b"------WebKitFormBoundary7MA4YWxkTrZu0gW"

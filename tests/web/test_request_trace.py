@@ -4,8 +4,7 @@ from ipaddress import ip_network
 
 from tests.support.otlp import recording
 from tests.web import ask, refuse, small_app
-from valetkey.kernel.tracing import TRACES
-from valetkey.kernel.waiting import current_span
+from valetkey.kernel.tracing import TRACES, current_span
 from valetkey.web.exchange import Request, Response
 from valetkey.web.router import Route
 

@@ -12,9 +12,9 @@ from tests.web import FORM, NOW, ROUTES, SECURITY, ask, broken, echo, refuse, sm
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import Message
-from valetkey.web.cors import any_origin
 from valetkey.web.exchange import Endpoint, Request, Response
 from valetkey.web.router import Body, Route, RoutedApp
+from valetkey.web.security_headers import any_origin
 
 APP = small_app()
 JSON = ("content-type", "application/json")

@@ -8,8 +8,7 @@ from typing import Any
 
 from valetkey.database.engine import Connection, Engine, Row, T, Timeouts
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.tracing import Span, SpanKind
-from valetkey.kernel.waiting import current_span
+from valetkey.kernel.tracing import Span, SpanKind, current_span
 
 Connector = Callable[[str, Path, int, bool, Timeouts], Engine]
 _TIMEOUTS = Timeouts()

@@ -11,7 +11,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import FAILED, Refusal
 from valetkey.kernel.secret import fresh_reference
-from valetkey.kernel.waiting import CALLER
+from valetkey.kernel.tracing import CALLER
 
 DECISION_LIFETIME = days(7)
 """How long a decision record is kept."""

@@ -12,9 +12,8 @@ from itertools import chain, pairwise
 
 from msgspec import Struct
 
-from valetkey.database.engine import Connection, Engine, Row
+from valetkey.database.engine import Connection, Engine, Row, split
 from valetkey.database.identity import is_missing
-from valetkey.database.statement import split
 from valetkey.kernel.refusal import OperatorError
 
 _NAME = re.compile(r"(?P<number>[0-9]{4})_(?P<what>[a-z0-9_]+)\.sql")

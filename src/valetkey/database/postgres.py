@@ -10,11 +10,9 @@ from typing import Any
 import psycopg
 
 from valetkey.database.engine import Connection, Row, SelfTest, T, Timeouts, refuse_nesting
-from valetkey.database.postgres_channel import Channel
-from valetkey.database.postgres_connection import open_channel, parse_url
-from valetkey.database.postgres_pool import Pool
+from valetkey.database.postgres_connection import Channel, open_channel, parse_url
+from valetkey.database.postgres_pool import Pool, TransactionKind
 from valetkey.database.postgres_self_test import self_test
-from valetkey.database.postgres_session import TransactionKind
 from valetkey.kernel.refusal import OperatorError
 
 # Seconds between two reads of table `revision`.

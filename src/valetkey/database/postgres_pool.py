@@ -1,23 +1,380 @@
-"""The pool of threads with a PostgreSQL connection each, and the queue of transactions."""
+"""The pool of threads with a PostgreSQL connection each: running transactions, and again.
+
+Statements travel in a pipeline: BEGIN with the first statement, and one whose result is not needed
+with the next one or with COMMIT. The answer to ROLLBACK after a read is not awaited.
+"""
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from math import inf
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import errors
 
 from valetkey.database.engine import (
     NOTICES,
     DatabaseUnavailable,
+    Lock,
     Overloaded,
+    Row,
     Timeouts,
     WorkCancelled,
+    run_work,
 )
-from valetkey.database.postgres_channel import Channel
-from valetkey.database.postgres_session import PostgresSession, TransactionKind, Unconnected
+from valetkey.database.postgres_connection import (
+    EXCLUDE,
+    SETTINGS_OF_A_TRANSACTION,
+    Channel,
+    PostgresConnection,
+    SinglePostgresStatement,
+    limits_of_session,
+    locking,
+    open_channel,
+    translate_error,
+)
 from valetkey.database.queued import QueuedWork, Work, deliver_outcomes, group
 from valetkey.kernel import metrics
+from valetkey.kernel.refusal import OperatorError
+
+_RETRIES = 9
+_RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+# A proxy gave a transaction another server connection, without the statements prepared before.
+_POOLED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+# See `Connection.assume` and `Connection.claim`.
+_GUESSED_WRONG = errors.DivisionByZero
+# Any number will do, as long as every process uses it.
+_SCHEMA_LOCK = 8_206_115_104_117_014_902
+_WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_PATIENTLY = b"SELECT set_config('statement_timeout', $1, true)"
+
+
+class TransactionKind(Enum):
+    """The purpose of a transaction: how it begins, and whether it only reads."""
+
+    # A single SELECT is its own transaction.
+    LOOK = ((), True)
+    READ = ((_READ,), True)
+    SCAN = ((_READ, _PATIENTLY), True)
+    # Every invariant is one conditional statement, so READ COMMITTED is enough.
+    WRITE = ((_WRITE,), False)
+    SCHEMA = (
+        (
+            _WRITE,
+            b"SET LOCAL statement_timeout = 0",
+            b"SET LOCAL lock_timeout = 0",
+            b"SET LOCAL idle_in_transaction_session_timeout = 0",
+            b"SELECT pg_advisory_xact_lock(%d)" % _SCHEMA_LOCK,
+        ),
+        False,
+    )
+
+    def __init__(self, begin: tuple[bytes, ...], reading: bool) -> None:
+        self.begin = begin
+        self.reading = reading
+
+    def limit(self, timeouts: Timeouts) -> float | None:
+        """Return the time limit in seconds; None without a limit."""
+        if self is TransactionKind.SCAN:
+            return timeouts.report
+        return None if self is TransactionKind.SCHEMA else timeouts.answer
+
+
+# Two groups may wait for each other's rows, because each locks the rows of many transactions in no
+# particular order. A group gives up after this time, long before the server looks for a deadlock;
+# its transactions then run one by one, each in the lock order that it keeps.
+_IMPATIENT = b"SET LOCAL lock_timeout = 100"
+
+# Transactions run again after a deadlock are serialised across processes: run together they would
+# deadlock again, at a second each time, until no attempts are left.
+_LOCK_AGAIN = b"SELECT set_config('lock_timeout', $1, true)"
+_ONE_AFTER_THE_OTHER = (
+    b"SET LOCAL lock_timeout = 0",
+    locking(Lock.RETRIES, EXCLUDE).encode(),
+)
+
+
+class _OneByOne(psycopg.Error):
+    """A member of a group raised after it wrote: undo the group and run its members one by one.
+
+    A savepoint around each would avoid that, but costs each transaction a third of its time, and
+    few raise once they have written: refusals are returned.
+    """
+
+
+class Unconnected(NamedTuple):
+    """Transactions that did not begin because no connection could be opened, and why."""
+
+    batch: Sequence[QueuedWork]
+    problem: Exception
+
+
+class PostgresSession:
+    """A connection owned by one thread; opened when needed, replaced when it is lost."""
+
+    def __init__(
+        self,
+        parameters: Mapping[str, str],
+        timeouts: Timeouts,
+        revised: Callable[[], None],
+        undone: Callable[[], None],
+        unconfirmed: Callable[[Channel], None],
+    ) -> None:
+        """Store the parameters; connect later. Call `revised` after a write to table `revision`.
+
+        Call `undone` instead if it was not committed.
+        `unconfirmed` receives a connection whose commit had no answer in time.
+        """
+        self._unconfirmed = unconfirmed
+        self._parameters = parameters
+        self._timeouts = timeouts
+        self._limits = limits_of_session(timeouts)
+        self._report = (str(round(timeouts.report * 1_000)),)
+        self._revised = revised
+        self._undone = undone
+        self._channel: Channel | None = None
+        # Until a proxy that pools transactions is detected.
+        self._prepares = True
+        self._wrote_revision = False
+        self._committing = False
+        # The outcome of the last commit is unknown: the connection was lost meanwhile.
+        self._unknown = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it had a connection when it was last used; any thread may ask."""
+        return self._channel is not None
+
+    def run(self, kind: TransactionKind, batch: Sequence[QueuedWork]) -> Unconnected | None:
+        """Run a batch, in one transaction if possible, and deliver the outcomes.
+
+        Return those that did not begin, whose callers still wait.
+        """
+        sure = False
+        if len(batch) > 1:
+            if (problem := self._connect()) is not None:
+                return Unconnected(batch, problem)
+            error = self._transact(kind, batch)
+            if error is None:
+                deliver_outcomes(batch)
+                return None
+            if self._unknown:
+                for asked in batch:
+                    asked.problem = _unknown_outcome()
+                deliver_outcomes(batch)
+                return None
+            sure = isinstance(error, _GUESSED_WRONG)
+        for position, asked in enumerate(batch):
+            if (problem := self._alone(kind, asked, sure=sure)) is not None:
+                return Unconnected(batch[position:], problem)
+            deliver_outcomes([asked])
+        return None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _connect(self) -> Exception | None:
+        if self._channel is None:
+            try:
+                self._channel = open_channel(
+                    self._parameters, self._timeouts, prepares=self._prepares
+                )
+            except psycopg.Error as problem:
+                return DatabaseUnavailable(f"PostgreSQL: {problem}")
+            except OperatorError as problem:
+                return problem
+        return None
+
+    def _alone(self, kind: TransactionKind, asked: QueuedWork, *, sure: bool) -> Exception | None:
+        """Run one transaction; again if the database asks for that or the connection was stale.
+
+        Returns why no connection can be opened, which applies to the rest of the batch too.
+        """
+        was_deadlocked = False
+        for attempt in range(1 + _RETRIES):
+            asked.again()
+            if asked.future.done():
+                return None
+            problem = self._connect()
+            if problem is not None:
+                return problem
+            error = self._transact(kind, [asked], was_deadlocked=was_deadlocked, sure=sure)
+            if error is None:
+                return None
+            guessed_wrong = isinstance(error, _GUESSED_WRONG) and not sure
+            sure |= guessed_wrong
+            was_deadlocked |= isinstance(error, errors.DeadlockDetected)
+            if self._unknown:
+                asked.problem = _unknown_outcome()
+                return None
+            if asked.problem is None:
+                asked.problem = translate_error(error, reading=kind.reading)
+            stale = attempt == 0 and self._channel is None
+            if not stale and not guessed_wrong and not isinstance(error, _RUN_AGAIN):
+                return None
+        return None
+
+    def _transact(
+        self,
+        kind: TransactionKind,
+        batch: Sequence[QueuedWork],
+        *,
+        was_deadlocked: bool = False,
+        sure: bool = False,
+    ) -> psycopg.Error | None:
+        """Run a batch in one transaction; return the database's error, if any.
+
+        After an error nothing was written, unless `_unknown` is set.
+        """
+        channel = self._channel
+        if channel is None:
+            return psycopg.InterfaceError("not connected")
+        self._unknown = self._committing = self._wrote_revision = False
+        error: psycopg.Error | None = None
+        limit = kind.limit(self._timeouts)
+        channel.limit(inf if limit is None else limit)
+        try:
+            self._statements(channel, kind, batch, was_deadlocked=was_deadlocked, sure=sure)
+        except psycopg.Error as problem:
+            error = problem
+            known = self._recover(channel, kind, error)
+            self._unknown = self._committing and not known
+        if self._wrote_revision:
+            (self._revised if error is None or self._unknown else self._undone)()
+        return error
+
+    def _statements(
+        self,
+        channel: Channel,
+        kind: TransactionKind,
+        batch: Sequence[QueuedWork],
+        *,
+        was_deadlocked: bool,
+        sure: bool,
+    ) -> None:
+        """Send everything from BEGIN to COMMIT, and wait for its answer."""
+        begun = self._begin(channel, kind, was_deadlocked=was_deadlocked)
+        known: dict[str, Row | None] = {}
+        keep = not kind.reading
+        guessed = False
+        last: set[str] = set()
+        begin = SinglePostgresStatement if kind is TransactionKind.LOOK else PostgresConnection
+        if len(batch) == 1:
+            require = batch[0].require_not_abandoned
+            connection = begin(channel, known, require, reading=kind.reading, sure=sure)
+            self._one(connection, batch[0])
+            keep &= batch[0].problem is None
+            guessed, last = connection.guessed, connection.last
+        else:
+            if not kind.reading:
+                channel.send(_IMPATIENT)
+            for asked in batch:
+                require = asked.require_not_abandoned
+                connection = begin(channel, known, require, reading=kind.reading, sure=sure)
+                self._one(connection, asked)
+                if asked.problem is not None and connection.wrote:
+                    raise _OneByOne
+                if asked.problem is None:
+                    last |= connection.last
+        if keep:
+            self._commit(channel, last)
+            return
+        if begun:
+            channel.send(b"ROLLBACK")
+        if guessed:
+            # The exception may be a consequence of a wrong assumption.
+            channel.finish()
+        else:
+            channel.leave()
+
+    def _commit(self, channel: Channel, last: set[str]) -> None:
+        for sql in sorted(last):
+            channel.send(sql.encode())
+        self._committing = True
+        channel.send(b"COMMIT")
+        began = monotonic()
+        ended = channel.finish().command_status
+        took = monotonic() - began
+        if took >= NOTICES.slow:
+            NOTICES.report_slow("COMMIT", took)
+        if ended != b"COMMIT":
+            raise psycopg.InternalError("the commit became a rollback")
+
+    def _begin(self, channel: Channel, kind: TransactionKind, *, was_deadlocked: bool) -> bool:
+        """Send what every transaction of this kind begins with; return whether there is one."""
+        left = channel.settle()
+        if isinstance(left, _POOLED):
+            raise left
+        # The failed transaction may be open: its ROLLBACK was skipped.
+        if left is not None and not channel.recover():
+            raise psycopg.OperationalError("the connection was lost")
+        begin = kind.begin
+        if not (channel.prepares and channel.keeps_settings):
+            first, *rest = begin or TransactionKind.READ.begin
+            begin = (first, SETTINGS_OF_A_TRANSACTION, *rest)
+        again = _ONE_AFTER_THE_OTHER if was_deadlocked else ()
+        # A schema change keeps waiting for locks without a limit.
+        if was_deadlocked and kind is not TransactionKind.SCHEMA:
+            again = (*again, _LOCK_AGAIN)
+        for statement in (*begin, *again):
+            channel.send(statement, self._values(statement))
+        return bool(begin)
+
+    def _values(self, statement: bytes) -> tuple[str, ...]:
+        """Return the parameters of a statement that every transaction of its kind sends."""
+        if statement is SETTINGS_OF_A_TRANSACTION:
+            return self._limits
+        if statement is _LOCK_AGAIN:
+            return (self._limits[1],)
+        return self._report if statement is _PATIENTLY else ()
+
+    def _one(self, connection: PostgresConnection, asked: QueuedWork) -> None:
+        """Run one function. Raises if the database reported an error: the transaction is lost."""
+        try:
+            asked.require_caller()
+            asked.result = run_work(connection, asked.work)
+            if connection.wrote:
+                # A client that left would find a code or token spent for which it received no
+                # response.
+                asked.require_caller()
+        except BaseException as problem:  # noqa: BLE001 - it belongs to the caller, not here
+            asked.problem = problem
+        if connection.error is not None:
+            raise connection.error
+        self._wrote_revision |= connection.revised
+
+    def _recover(self, channel: Channel, kind: TransactionKind, error: psycopg.Error) -> bool:
+        """Make the connection usable for the next transaction, or close it.
+
+        Return whether the outcome of this one is known: nothing was written.
+        """
+        known = channel.recover()
+        pooled = isinstance(error, _POOLED)
+        if pooled:
+            self._prepares = False
+        # A plan outdated by a changed table, and a server that became a standby, are cured by a new
+        # connection.
+        outgrown = isinstance(error, errors.FeatureNotSupported)
+        demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
+        if self._committing and not known and channel.is_silent():
+            self._unconfirmed(channel)
+            self._channel = None
+        elif not known or pooled or outgrown or demoted:
+            self.close()
+        return known
+
+
+def _unknown_outcome() -> DatabaseUnavailable:
+    return DatabaseUnavailable("PostgreSQL went away during a commit: it may be done or not")
+
 
 _LONGEST_QUEUE = 2_000
 _MOST_SCANS = 128

@@ -12,18 +12,17 @@ from time import monotonic, sleep
 import psycopg
 from psycopg import errors
 
-from valetkey.database.engine import DatabaseUnavailable, Row, SelfTest, Timeouts
-from valetkey.database.postgres_channel import Channel
+from valetkey.database.engine import DatabaseUnavailable, Row, SelfTest, Storable, Timeouts
 from valetkey.database.postgres_connection import (
     EXCLUDE,
     SETTINGS_OF_A_TRANSACTION,
     SHARE,
+    Channel,
     locking,
     open_channel,
     translate_error,
 )
-from valetkey.database.postgres_session import TransactionKind
-from valetkey.database.statement import Storable
+from valetkey.database.postgres_pool import TransactionKind
 from valetkey.kernel.refusal import OperatorError
 
 # Seconds that the second transaction waits for a connection while the first one is open, at the

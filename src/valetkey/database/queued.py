@@ -8,7 +8,7 @@ from typing import Any
 
 from valetkey.database.engine import Connection, DatabaseUnavailable, WorkCancelled
 from valetkey.kernel import metrics
-from valetkey.kernel.waiting import CALLER, HALF_CLOSED
+from valetkey.kernel.tracing import CALLER, HALF_CLOSED
 
 Work = Callable[[Connection], Any]
 

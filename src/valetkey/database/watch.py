@@ -20,7 +20,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import to_base64url
-from valetkey.kernel.waiting import CALLER
+from valetkey.kernel.tracing import CALLER
 
 _LOOK_EVERY = 1.0  # seconds
 _NUMBER_EVERY = 2  # checks

@@ -25,9 +25,8 @@ from valetkey.fetch.address import (
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import import_lazily
-from valetkey.kernel.tracing import TRACES
+from valetkey.kernel.tracing import TRACES, current_span
 from valetkey.kernel.url import Web, parse_url
-from valetkey.kernel.waiting import current_span
 
 if TYPE_CHECKING:
     import httpx2

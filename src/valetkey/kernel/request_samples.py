@@ -7,7 +7,7 @@ from time import perf_counter
 from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.waiting import CALLER
+from valetkey.kernel.tracing import CALLER
 
 _AT_ONCE = 2_000
 _QUEUED = 10_000

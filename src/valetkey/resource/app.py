@@ -30,13 +30,12 @@ from valetkey.resource.forward_auth import ForwardAuth
 from valetkey.resource.objects.declared import objects_of
 from valetkey.resource.operations import Operations
 from valetkey.resource.problem import Cors, Problems
-from valetkey.resource.requests.allowance import Allowances
-from valetkey.resource.requests.ledger import CallerCounters
+from valetkey.resource.requests.allowance import Allowances, CallerCounters
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Backend, ResourceObject
 from valetkey.resource.scopes import scopes_of
-from valetkey.resource.storage.lists import bring_up_to_date
 from valetkey.resource.storage.maintenance import UNAVAILABLE, Maintenance, tolerate_outage
+from valetkey.resource.storage.objects import bring_up_to_date
 from valetkey.resource.storage.revocations import Revocations
 from valetkey.resource.storage.values import KEY_SET, PAGE_KEY, StoredValues
 from valetkey.sdk import (
@@ -51,11 +50,11 @@ from valetkey.sdk import (
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.uses import Uses
 from valetkey.web import log
-from valetkey.web.cors import ANY_ORIGIN, any_origin
 from valetkey.web.exchange import Request, Response
 from valetkey.web.health import Health
 from valetkey.web.paths import ServerAddress
 from valetkey.web.router import Route, RoutedApp
+from valetkey.web.security_headers import ANY_ORIGIN, any_origin
 
 CLIENT_ID = "resource-server"
 """This server's client id at the authorization server."""

@@ -12,8 +12,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.resource.problem import Problems
 from valetkey.sdk import Caller, Protection, read_bearer
+from valetkey.web.body import read_query
 from valetkey.web.exchange import Endpoint, Pairs, Request, Response
-from valetkey.web.form import read_query
 from valetkey.web.router import Route
 
 PATH = "/forward-auth"

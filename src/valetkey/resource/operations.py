@@ -13,7 +13,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.shapes.shape import Invalid
+from valetkey.kernel.shapes import Invalid
 from valetkey.resource.backends.identity import Declined
 from valetkey.resource.backends.records import NOT_FOUND, Records, Representation, Visit
 from valetkey.resource.problem import Cors, Problems

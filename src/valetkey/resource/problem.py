@@ -9,9 +9,9 @@ from msgspec import Struct
 from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal
 from valetkey.kernel.replace import replace
-from valetkey.kernel.shapes.shape import FieldError
+from valetkey.kernel.shapes import FieldError
 from valetkey.resource.requests.representation import NOT_ACCEPTABLE, OTHER_BODY
-from valetkey.sdk.bearer import Challenge
+from valetkey.sdk.caller import Challenge
 from valetkey.web.exchange import Pairs, Refuse, Request, Response
 
 _SHOWN = (

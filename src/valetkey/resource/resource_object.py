@@ -1,30 +1,104 @@
-"""ResourceObject: an object's shape, scopes, owner, place of storage and methods."""
+"""ResourceObject: an object's shape, scopes, owner, place of storage, methods and scalar fields."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
+from math import inf, isfinite
 from types import MappingProxyType
 from typing import cast, get_type_hints
 
 import msgspec
 
-from valetkey.kernel.shapes.json_schema import JsonSchema, inlined
-from valetkey.kernel.shapes.shape import (
+from valetkey.kernel.shapes import (
     RESERVED,
     Document,
     FieldError,
     Invalid,
+    JsonSchema,
     Shape,
+    inlined,
     is_shown,
     pointer,
+    requirement,
     unknown,
     whole,
 )
-from valetkey.kernel.shapes.typed import requirement
-from valetkey.resource.scalar import Scalar, scalar_of
-from valetkey.resource.storage.lists import Orders
+from valetkey.resource.storage.objects import Orders
+
+_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+LARGEST = 10**15 - 1
+"""Integers in a query lie between this and its negative."""
+
+_TRUTH = {"true": True, "false": False}
+_NULL = {"type": "null"}
+
+
+class Scalar(StrEnum):
+    """The type of a field that holds a single value; the field may also be null."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+    def read(self, text: str) -> str | int | float | bool | None:
+        """Parse the value in a query; return None if it is not of this type."""
+        match self:
+            case Scalar.STRING:
+                return text
+            case Scalar.INTEGER:
+                return int(text) if _WHOLE.fullmatch(text) else None
+            case Scalar.NUMBER:
+                number = float(text) if _NUMBER.fullmatch(text) else inf
+                return number if isfinite(number) else None
+            case Scalar.BOOLEAN:
+                return _TRUTH.get(text)
+
+
+WORDS: Mapping[Scalar, str] = {
+    Scalar.STRING: "text",
+    Scalar.INTEGER: "a whole number",
+    Scalar.NUMBER: "a number",
+    Scalar.BOOLEAN: "true or false",
+}
+"""The name of each type in a sentence."""
+
+
+def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
+    """Return the scalar type of a field with this schema; None if it does not have exactly one."""
+    schema = without_null(schema)
+    if "anyOf" in schema:
+        return None
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        names = [each for each in cast("list[object]", kind) if each != "null"]
+        kind = names[0] if len(names) == 1 else None
+    if kind is None and _names_texts(schema):
+        return Scalar.STRING
+    return Scalar(kind) if isinstance(kind, str) and kind in tuple(Scalar) else None
+
+
+def without_null(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the one alternative to null in a schema, or the schema if it has several or none."""
+    several = schema.get("anyOf")
+    if not isinstance(several, list):
+        return schema
+    rest = [each for each in cast("list[object]", several) if each != _NULL]
+    if len(rest) != 1 or not isinstance(rest[0], dict):
+        return schema
+    return without_null(cast("dict[str, object]", rest[0]))
+
+
+def _names_texts(schema: Mapping[str, object]) -> bool:
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    if not isinstance(choices, list) or not choices:
+        return False
+    return all(isinstance(each, str) for each in cast("list[object]", choices))
+
 
 NOTHING: Document = MappingProxyType({})
 """No members."""

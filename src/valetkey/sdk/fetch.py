@@ -13,9 +13,8 @@ from urllib.parse import quote_plus, urlencode
 
 from valetkey.kernel.runtime import import_lazily
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.tracing import TRACES
+from valetkey.kernel.tracing import TRACES, current_span
 from valetkey.kernel.url import parse_url
-from valetkey.kernel.waiting import current_span
 
 if TYPE_CHECKING:
     import httpx2

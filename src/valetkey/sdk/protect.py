@@ -10,17 +10,15 @@ from valetkey.kernel.jose.access_token import Binding
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.bearer import LONGEST, Challenge, read_bearer
-from valetkey.sdk.caller import Caller
+from valetkey.sdk.caller import LONGEST, Caller, Challenge, read_bearer
 from valetkey.sdk.fetch import Credential, Fetcher, HttpClient
-from valetkey.sdk.upstream.discovery import Issuer
+from valetkey.sdk.upstream.discovery import Issuer, KeySource
+from valetkey.sdk.upstream.discovery import Keep as KeepKeys
 from valetkey.sdk.upstream.introspection import REMEMBERED, Introspection
-from valetkey.sdk.upstream.key_source import Keep as KeepKeys
-from valetkey.sdk.upstream.key_source import KeySource
 from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
 from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
 from valetkey.sdk.upstream.uses import Uses
-from valetkey.sdk.verify.verifier import Verifier
+from valetkey.sdk.verify import Verifier
 
 _BEARER = "Bearer "
 

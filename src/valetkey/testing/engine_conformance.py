@@ -22,8 +22,8 @@ from valetkey.database.engine import (
 )
 from valetkey.database.migrate import find
 from valetkey.testing.engine_look_conformance import UNSTORABLE, EngineLookConformance
-from valetkey.testing.engine_process import SCHEMA, order, other_process
 from valetkey.testing.engine_story import (
+    SCHEMA,
     TABLES,
     VOUCHERS,
     add,
@@ -34,6 +34,8 @@ from valetkey.testing.engine_story import (
     notes,
     opened,
     opening,
+    order,
+    other_process,
     raises,
     read,
     run_on_engine,

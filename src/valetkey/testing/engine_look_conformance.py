@@ -7,19 +7,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from valetkey.database.connect import connect
-from valetkey.database.engine import (
-    Connection,
-    Engine,
-    Overloaded,
-    ReadOnly,
-    Row,
-    UnstorableValue,
-)
-from valetkey.testing.engine_process import order, other_process
+from valetkey.database.engine import Connection, Engine, Overloaded, ReadOnly, Row, UnstorableValue
 from valetkey.testing.engine_story import (
     adding,
     check,
     notes,
+    order,
+    other_process,
     raises,
     run_on_engine,
     same,

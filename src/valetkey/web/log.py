@@ -1,16 +1,18 @@
-"""The log on standard error: events with typed fields, and one line for each request.
+"""The log on standard error: typed events, a line for each request, with its id and its span.
 
 Values are never interpolated and requests never dumped. An exception is logged with its type and
 origin but without its message and locals: any of these may contain a secret.
 """
 
 import logging
+import re
 import sys
 from asyncio import TimerHandle, get_running_loop
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from traceback import walk_tb
@@ -19,9 +21,13 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from valetkey.kernel import metrics
+from valetkey.kernel.metrics import OTHER
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import import_lazily
-from valetkey.kernel.waiting import CALLER
+from valetkey.kernel.secret import to_base64url
+from valetkey.kernel.tracing import CALLER, TRACES, Span, SpanKind
+from valetkey.web.client_address import Proxies
+from valetkey.web.connection.incoming_request import IncomingRequest
 
 if TYPE_CHECKING:
     import structlog
@@ -316,3 +322,64 @@ def _json(_: object, __: str, fields: _Fields) -> str:
 _seldom: dict[tuple[str, str, str], tuple[float, int]] = {}
 _encoder = msgspec.json.Encoder()
 _output = _Output("warning", "json", None)
+
+
+_GIVEN = re.compile(rb"[A-Za-z0-9._+/=@:-]{1,128}")
+_FAULT = 500
+
+
+class RequestIds:
+    """Name requests: by `X-Request-Id` of a trusted proxy, else by process and number."""
+
+    __slots__ = ("_numbers", "_process", "_proxies")
+
+    def __init__(self, proxies: Proxies, random: Callable[[int], bytes]) -> None:
+        """Trust the ids and addresses of `proxies`."""
+        self._proxies = proxies
+        self._process = f"{to_base64url(random(6))}-"
+        self._numbers = count(1)
+
+    def of(self, asked: IncomingRequest) -> str:
+        """Return the id of a request: that of a trusted proxy, or a new one."""
+        given = asked.headers.raw(b"x-request-id")
+        # Any other client could imitate other requests in the log.
+        if given and self._proxies.trusts(asked.peer) and _GIVEN.fullmatch(given):
+            return given.decode("ascii")
+        return f"{self._process}{next(self._numbers):x}"
+
+
+class RequestTraces:
+    """Begins the spans of requests and ends them, once tracing is on."""
+
+    __slots__ = ("_peers",)
+
+    def __init__(self, peers: Proxies) -> None:
+        """Continue the traces that `peers` send."""
+        self._peers = peers
+
+    def begin(self, asked: IncomingRequest) -> Span:
+        """Begin the span of a request."""
+        # A context of any other client could force sampling, or join the traces of others.
+        if not self._peers.trusts(asked.peer):
+            return TRACES.root("", SpanKind.SERVER)
+        headers = asked.headers
+        return TRACES.request(headers.raw(b"traceparent"), headers.raw(b"tracestate"))
+
+    @staticmethod
+    def end(asked: IncomingRequest, method: str, route: str, status: int) -> None:
+        """End the span of a request, if it is recorded; `method` and `route` are ours."""
+        span = asked.span
+        if not span.sampled:
+            return
+        if method == OTHER:
+            method = "_OTHER"  # the semantic conventions' word
+        span.name = f"{method} {route}"
+        span.set("http.request.method", method)
+        span.set("http.route", route)
+        span.set("http.response.status_code", status)
+        span.set("valetkey.request_id", asked.request_id)
+        if asked.reference:
+            span.set("valetkey.reference", asked.reference)
+        if status >= _FAULT:
+            span.fail(str(status))
+        span.end()

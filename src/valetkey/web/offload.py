@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from valetkey.kernel import metrics
 from valetkey.kernel.bounded_threads import BoundedThreads, DefaultThreads, Full
-from valetkey.kernel.waiting import current_span
+from valetkey.kernel.tracing import current_span
 from valetkey.web import log
 
 _NICENESS = 10

@@ -12,12 +12,19 @@ from typing import cast
 from uvicorn.server import ServerState
 
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.kernel.waiting import HALF_CLOSED
+from valetkey.kernel.tracing import HALF_CLOSED
 from valetkey.web import log
 from valetkey.web.connection.exchange import Disconnected, Exchange, ResponseFormatter
-from valetkey.web.connection.flow_control import FlowControl
 from valetkey.web.connection.gate import Gate
-from valetkey.web.connection.reader import HELD, RETRY_AFTER, Reader, Unreadable, busy, refusal
+from valetkey.web.connection.reader import (
+    HELD,
+    RETRY_AFTER,
+    FlowControl,
+    Reader,
+    Unreadable,
+    busy,
+    refusal,
+)
 from valetkey.web.router import RoutedApp
 from valetkey.web.security_headers import head
 

@@ -25,6 +25,7 @@ from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
 from valetkey.kernel.tracing import OFF, TRACES, Span
 from valetkey.web import log
+from valetkey.web.body import is_multipart
 from valetkey.web.client_address import Network, Proxies
 from valetkey.web.connection.incoming_request import (
     AsgiRequest,
@@ -38,7 +39,6 @@ from valetkey.web.connection.incoming_request import (
     send_stream,
     take_body,
 )
-from valetkey.web.cors import Cors, preflight
 from valetkey.web.exchange import (
     Endpoint,
     Headers,
@@ -48,11 +48,10 @@ from valetkey.web.exchange import (
     Response,
     conditional,
 )
-from valetkey.web.form import is_multipart
+from valetkey.web.log import RequestIds, RequestTraces
 from valetkey.web.offload import start_background
 from valetkey.web.paths import NOWHERE, WRONG_HOST, Paths, ServerAddress
-from valetkey.web.request_trace import RequestIds, RequestTraces
-from valetkey.web.security_headers import harden
+from valetkey.web.security_headers import Cors, harden, preflight
 
 TARGET_BYTES = 8 * 1024
 KIB = 1024

@@ -21,7 +21,7 @@ from tests.support.wait import CEILING
 from valetkey.authorization.model.register.api import ApiMetadata
 from valetkey.authorization.storage import schema
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.database.statement import split
+from valetkey.database.engine import split
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.browser import Page, UserAgent
 

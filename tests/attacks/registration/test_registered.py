@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.attacks.registration.applicant import Applicant
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwk import base64url_uint
-from valetkey.kernel.jose.key import SigningKey
+from valetkey.kernel.jose.key import SigningKey, base64url_uint
 
 _INVALID = "invalid_client_metadata"
 

@@ -30,7 +30,7 @@ from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret
-from valetkey.testing.storage_story import NOW, THREADS, Memory
+from valetkey.testing.storage_conformance import NOW, THREADS, Memory
 
 _ADELE = User(
     Uid(7), "adele", "adele@example.com", NOW, "Adele", NOW, NOW, None, StandardClaims.NOTHING

@@ -17,7 +17,7 @@ from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.client_authentication.client_secret import read_basic
 from valetkey.authorization.protocol.client_authentication.method import Basic, Presented
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 
 def _header(text: str | bytes) -> str:

@@ -15,7 +15,7 @@ from valetkey.authorization.protocol.client_authentication.method import Present
 from valetkey.database.engine import UnstorableValue
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.refusal import Refused
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 
 def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from valetkey.authorization.protocol.client_authentication.method import (
 from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.web.form import EMPTY, Form
+from valetkey.web.body import EMPTY, Form
 
 _GRANT = "client_credentials"
 _NEW = "n" * 40

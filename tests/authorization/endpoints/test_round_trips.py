@@ -12,7 +12,7 @@ from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.rules import declare_claim
 from valetkey.authorization.model.register.claim import ClaimLocation
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.database.postgres_channel import Channel
+from valetkey.database.postgres_connection import Channel
 from valetkey.kernel.moment import Instant
 
 _WAITS = ("result", "finish")

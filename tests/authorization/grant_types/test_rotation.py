@@ -36,8 +36,8 @@ from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
-from valetkey.testing.storage_story import NOW, client, grant, user
-from valetkey.web.form import Form
+from valetkey.testing.storage_conformance import NOW, client, grant, user
+from valetkey.web.body import Form
 
 T = TypeVar("T")
 

@@ -26,12 +26,12 @@ from valetkey.authorization.protocol.interaction import (
     chosen_scope,
     is_bound_to,
 )
+from valetkey.kernel.keyring import Sealer, SealingKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.kernel.secret import Fingerprint
 
 BOTH = Scope.of("read", "notes:read")

@@ -21,7 +21,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
-from valetkey.testing.storage_story import NOW, Memory, client, grant, user
+from valetkey.testing.storage_conformance import NOW, Memory, client, grant, user
 
 DEFAULT = default_api("https://api.example", "API", {}, Scope())
 CALENDAR = replace(

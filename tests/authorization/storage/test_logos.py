@@ -10,7 +10,7 @@ from valetkey.authorization.storage.register.images import PendingLogo
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint
-from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory, client
+from valetkey.testing.storage_conformance import LATER, NOW, THREADS, Memory, client
 
 URI = "https://app.example/logo.png"
 PRINTER = client()

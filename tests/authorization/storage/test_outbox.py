@@ -11,7 +11,7 @@ from valetkey.authorization.model.session import Delivery, DeliveryKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
-from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory
+from valetkey.testing.storage_conformance import LATER, NOW, THREADS, Memory
 
 ONE = Delivery(
     "lt_1", DeliveryKind.LOGOUT, "printer", "se_1", Uid(1001), 0, NOW, NOW, Instant(NOW + 600)

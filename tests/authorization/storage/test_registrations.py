@@ -10,7 +10,7 @@ from valetkey.authorization.storage.register.invitations import InitialAccessTok
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
-from valetkey.testing.storage_story import LATER, NOW, THREADS, Memory
+from valetkey.testing.storage_conformance import LATER, NOW, THREADS, Memory
 
 _TOKEN, _LOOKS = Fingerprint("token"), Fingerprint("looks")
 _FIVE = InitialAccessToken("in_1", "five", 5, NOW, LATER)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.kernel.moment import AHEAD, Instant, seconds
-from valetkey.testing.storage_story import NOW, Memory
+from valetkey.testing.storage_conformance import NOW, Memory
 
 
 def test_bucket_is_kept_until_it_is_empty(database_url: str, tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.model.voucher import VoucherKind
 from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.keyring import Keyring, Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import Fingerprint
 
 HOUR = 3_600

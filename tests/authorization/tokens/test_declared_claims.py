@@ -13,7 +13,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.kernel.scope import Scope
-from valetkey.testing.storage_story import NOW, Memory
+from valetkey.testing.storage_conformance import NOW, Memory
 
 CLAIM = DeclaredClaim("team", "constant:red", (ClaimLocation.ACCESS_TOKEN,))
 

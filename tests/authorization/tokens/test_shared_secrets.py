@@ -4,9 +4,9 @@ from hashlib import sha256
 
 from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
 from valetkey.authorization.tokens.client_keys import SharedSecrets, secret_context
+from valetkey.kernel.keyring import Sealer, SealingKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Sealer, SealingKey
 from valetkey.kernel.secret import Fingerprint
 
 NOW = Instant(1_800_000_000)

@@ -21,7 +21,7 @@ from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS, EncryptionKeys
-from valetkey.kernel.jose.jwk import public_members
+from valetkey.kernel.jose.key import public_members
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -18,8 +18,7 @@ from tests.cli.site import Site, configure_ports, serving
 from tests.support.wait import CEILING
 from valetkey.cli.register.store import SCHEMAS
 from valetkey.database.connect import connect
-from valetkey.database.copying.database_copy import DatabaseCopy, Side
-from valetkey.database.copying.dialect import DIALECTS
+from valetkey.database.copying import DIALECTS, DatabaseCopy, Side
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.migrate import migrate
 from valetkey.kernel.refusal import OperatorError

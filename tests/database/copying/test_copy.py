@@ -9,9 +9,7 @@ import pytest
 
 from valetkey.database import identity
 from valetkey.database.connect import connect
-from valetkey.database.copying.database_copy import DatabaseCopy, Side
-from valetkey.database.copying.dialect import DIALECTS
-from valetkey.database.copying.handover import release_source
+from valetkey.database.copying import DIALECTS, DatabaseCopy, Side, release_source
 from valetkey.database.engine import Connection, DatabaseUnavailable
 from valetkey.database.identity import Seen
 from valetkey.database.migrate import migrate

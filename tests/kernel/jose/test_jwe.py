@@ -16,7 +16,7 @@ from valetkey.kernel.jose.jwe import (
     EncryptionKeys,
     encrypt,
 )
-from valetkey.kernel.jose.jwk import MOST_PUBLISHED, public_members
+from valetkey.kernel.jose.key import MOST_PUBLISHED, public_members
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import from_base64url, to_base64url

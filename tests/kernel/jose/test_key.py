@@ -8,8 +8,15 @@ from joserfc.jwk import import_key
 
 from tests.vectors.rows import rows
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwk import LONGEST, MOST, MOST_PUBLISHED, thumbprint
-from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
+from valetkey.kernel.jose.key import (
+    LONGEST,
+    MOST,
+    MOST_PUBLISHED,
+    KeySet,
+    PublicKey,
+    SigningKey,
+    thumbprint,
+)
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import from_base64url, to_base64url
 

@@ -9,8 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.vectors.rows import rows
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import EncryptionKeys, derive, seal_content
-from valetkey.kernel.jose.jwk import private_half, public_half
-from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey, private_half, public_half
 from valetkey.kernel.jose.mac import authenticate
 from valetkey.kernel.secret import from_base64url, to_base64url
 

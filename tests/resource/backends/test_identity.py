@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.resource.api import api, following
-from valetkey.resource.objects.account import OBJECT
+from valetkey.resource.objects.identity import ACCOUNT
 
 
 def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
             old = get.headers["etag"]
             patch = await call("PATCH", "/v2/account", {"name": "Ada L."}, if_match=old)
             assert (patch.status, patch.json["name"]) == (200, "Ada L.")
-            whole = {**OBJECT.fields.defaults, "name": "Ada"}
+            whole = {**ACCOUNT.fields.defaults, "name": "Ada"}
             assert (await call("PUT", "/v2/account", whole, if_match=old)).status == 412
             assert (await call("PUT", "/v2/account", whole)).json["name"] == "Ada"
             assert (await call("PUT", "/v2/account", {"name": "Ada"})).status == 400

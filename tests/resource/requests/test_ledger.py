@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from valetkey.kernel.moment import Instant
-from valetkey.resource.requests.allowance import Allowances
-from valetkey.resource.requests.ledger import SharedCounters
+from valetkey.resource.requests.allowance import Allowances, SharedCounters
 
 _COUNT = """
 import sys
 from pathlib import Path
-from valetkey.resource.requests.ledger import SharedCounters
+from valetkey.resource.requests.allowance import SharedCounters
 
 ledger = SharedCounters(Path(sys.argv[1]))
 for _ in range(2_000):

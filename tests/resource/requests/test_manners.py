@@ -14,8 +14,7 @@ from tests.sdk.issuer import Clock, Issuer
 from valetkey.config.load import OperatorErrors, load
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
-from valetkey.resource.requests.allowance import Allowances
-from valetkey.resource.requests.ledger import CALLERS
+from valetkey.resource.requests.allowance import CALLERS, Allowances
 
 _APP = "https://app.example"
 

@@ -10,7 +10,7 @@ import pytest
 from tests.resource.api import Answer, Api
 from tests.resource.objects.test_declared_api import declared
 from tests.support.wait import CEILING
-from valetkey.kernel.shapes.shape import Invalid
+from valetkey.kernel.shapes import Invalid
 from valetkey.resource.requests.patches import JsonPatch, read_json_patch
 
 _TYPE = "application/json-patch+json"

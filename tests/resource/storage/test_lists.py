@@ -14,21 +14,24 @@ from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
-from valetkey.kernel.shapes.json_schema import JsonSchema
+from valetkey.kernel.shapes import JsonSchema
 from valetkey.resource.backends import listing
 from valetkey.resource.backends.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.storage import lists
-from valetkey.resource.storage.lists import (
+from valetkey.resource.storage import objects
+from valetkey.resource.storage.objects import (
     COMPARED,
     CREATED,
+    ListPosition,
     Lists,
+    Objects,
     Orders,
+    Owner,
+    Stored,
     bring_up_to_date,
     written,
 )
-from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
 
 _ORDERS = Orders(sort=("n",), filter=("t",))
 
@@ -45,7 +48,7 @@ def test_texts_are_written_in_their_order(one: str, other: str) -> None:
 
 
 def test_nothing_is_before_everything_and_the_end_behind() -> None:
-    places = [lists.FIRST.value, *map(written, (None, False, True)), lists.LAST.value]
+    places = [objects.BEFORE_ALL.value, *map(written, (None, False, True)), objects.AFTER_ALL.value]
     assert all(str(one) < str(other) for one, other in pairwise(places))
     assert written(3) == written(3.0)
     assert written([]) == "0"
@@ -67,9 +70,9 @@ def test_both_engines_list_in_one_order(engine: Engine) -> None:
 
     def page(db: Connection) -> list[str]:
         own = Lists(db, "s", owner)
-        first = own.page("t/n", written("a"), lists.FIRST, 3)
+        first = own.page("t/n", written("a"), objects.BEFORE_ALL, 3)
         rest = own.page("t/n", written("a"), first[-1][1], 3)
-        back = own.page_back("/n", "", lists.LAST, 2)
+        back = own.page_back("/n", "", objects.AFTER_ALL, 2)
         newest = Objects(db, "s", owner).page_back(ListPosition(2**62, ""), 1)
         return [each.id for each, _ in (*first, *rest, *back)] + [each.id for each in newest]
 
@@ -98,7 +101,9 @@ def test_what_is_older_than_its_lists_is_entered_in_batches(engine: Engine, coun
         await engine.write(fill)
         await bring_up_to_date(engine, "s", Orders(filter=("t",)))
         found = await engine.read(
-            lambda db: Lists(db, "s", owner).page("t/created_at", written("a"), lists.FIRST, 1_000)
+            lambda db: Lists(db, "s", owner).page(
+                "t/created_at", written("a"), objects.BEFORE_ALL, 1_000
+            )
         )
         return len(found)
 

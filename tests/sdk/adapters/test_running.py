@@ -11,8 +11,7 @@ import pytest
 
 from tests.sdk.adapters.stories import gate
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import Gate
-from valetkey.sdk.adapters.running import Background, Running
+from valetkey.sdk.adapters.gate import Background, Gate, Running
 from valetkey.sdk.protect import Protection
 from valetkey.sdk.testing import Mint, trusted
 
@@ -114,7 +113,7 @@ def test_the_child_of_a_fork_begins_anew() -> None:
 
 def test_a_program_that_ends_leaves_nothing_open() -> None:
     code = (
-        "from valetkey.sdk.adapters.running import Background\n"
+        "from valetkey.sdk.adapters.gate import Background\n"
         "from tests.sdk.adapters.stories import gate\n"
         "from valetkey.sdk.testing import trusted\n"
         "at = gate()\n"

@@ -13,8 +13,7 @@ from tests.sdk.client.endpoint import Strict, strict
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.sdk.client import Rejected, Tokens
-from valetkey.sdk.client.sign_in import open_browser, sign_in
-from valetkey.sdk.client.token_endpoint import TokenEndpoint
+from valetkey.sdk.client.token_endpoint import TokenEndpoint, open_browser, sign_in
 from valetkey.sdk.upstream.discovery import Issuer
 
 Answer = Callable[[dict[str, str]], dict[str, str]]

@@ -9,7 +9,7 @@ from tests.support.wait import until
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk.fetch import Fetcher
-from valetkey.sdk.upstream.key_source import FRESH, REST, KeySource
+from valetkey.sdk.upstream.discovery import FRESH, REST, KeySource
 
 JWKS = "/oauth/jwks"
 

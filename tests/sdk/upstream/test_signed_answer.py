@@ -15,8 +15,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Secret
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential, Fetcher
+from valetkey.sdk.upstream.discovery import KeySource
 from valetkey.sdk.upstream.introspection import UNANSWERED, Introspection, UnknownKey, read_signed
-from valetkey.sdk.upstream.key_source import KeySource
 
 _KEY = SigningKey.generate()
 _KEYS = KeySet.of(_KEY.public)

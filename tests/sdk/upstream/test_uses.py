@@ -18,7 +18,7 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
 from valetkey.sdk import Caller, Credential, Gate
-from valetkey.sdk.adapters.running import Running
+from valetkey.sdk.adapters.gate import Running
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.uses import MOST, Uses
 

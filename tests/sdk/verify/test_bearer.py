@@ -3,7 +3,7 @@
 import pytest
 
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.sdk.bearer import LONGEST, NO_TOKEN, read_bearer
+from valetkey.sdk.caller import LONGEST, NO_TOKEN, read_bearer
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])

@@ -12,7 +12,7 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.sdk import Credential, Issuer, LoggedOut, LogoutTokens
 from valetkey.sdk.fetch import Answer
-from valetkey.sdk.verify.logout import EVENT
+from valetkey.sdk.verify import EVENT
 
 NOON = Instant(1_800_000_000)
 URL = "https://auth.example"

@@ -4,7 +4,7 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.sdk.caller import Caller
-from valetkey.sdk.verify.verifier import VerifiedTokens
+from valetkey.sdk.verify import VerifiedTokens
 
 KEYS = KeySet()
 

@@ -13,8 +13,8 @@ from valetkey.kernel.replace import replace
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Fetcher
 from valetkey.sdk.upstream.discovery import Issuer as Trusted
-from valetkey.sdk.upstream.key_source import KeySource
-from valetkey.sdk.verify.verifier import NO_KEYS, Verifier
+from valetkey.sdk.upstream.discovery import KeySource
+from valetkey.sdk.verify import NO_KEYS, Verifier
 
 
 def test_known_keys_need_no_network() -> None:

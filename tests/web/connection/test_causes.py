@@ -19,7 +19,7 @@ from valetkey.kernel.replace import replace
 from valetkey.web import log
 from valetkey.web.client_address import Proxies
 from valetkey.web.connection.gate import Gate
-from valetkey.web.connection.tls_listener import TlsListener
+from valetkey.web.listen import TlsListener
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def _highest_descriptor() -> int:
 def test_listener_without_free_descriptor_logs_it_and_accepts_later(
     told: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("valetkey.web.connection.tls_listener._RETRY", 0.01)
+    monkeypatch.setattr("valetkey.web.listen._RETRY", 0.01)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*self_signed(tmp_path))
     soft, hard = getrlimit(RLIMIT_NOFILE)

@@ -22,8 +22,7 @@ from valetkey.authorization.protocol.register.reasons import REASONS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
-from valetkey.kernel.shapes.json_schema import JsonSchema
-from valetkey.kernel.shapes.shape import FieldError, whole
+from valetkey.kernel.shapes import FieldError, JsonSchema, whole
 from valetkey.kernel.strict_json import read_object
 
 Faults = tuple[MetadataError, ...]

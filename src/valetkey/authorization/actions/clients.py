@@ -36,10 +36,10 @@ from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
 
 DOCUMENT = "document"

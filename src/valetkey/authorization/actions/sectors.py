@@ -10,7 +10,7 @@ from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.refusal import Refused
-from valetkey.web.json_body import read_json
+from valetkey.web.body import read_json
 
 _OK = 200
 _NO_LIST = MetadataError(

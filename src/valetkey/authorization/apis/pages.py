@@ -76,7 +76,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 APIS = ADDRESSES["admin_apis"]
 NEW = "/admin/apis/new"

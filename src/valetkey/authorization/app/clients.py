@@ -59,10 +59,10 @@ from valetkey.database.watch import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
-from valetkey.web.cors import ANY_ORIGIN, Cors, any_origin
 from valetkey.web.exchange import Endpoint, Refuse
 from valetkey.web.health import Health
 from valetkey.web.router import Body, Route
+from valetkey.web.security_headers import ANY_ORIGIN, Cors, any_origin
 
 
 def client_routes(

@@ -19,9 +19,9 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days
 from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret, same, to_base64url
 from valetkey.kernel.url import origin
+from valetkey.web.body import Form
 from valetkey.web.client_address import plain_address
 from valetkey.web.exchange import Pairs, Request
-from valetkey.web.form import Form
 
 LIFETIME = days(180)
 """How long a browser stays known after the last sign-in."""

@@ -19,7 +19,7 @@ from valetkey.authorization.model.event.chain import (
 from valetkey.authorization.model.event.event import SYSTEM, read_back
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel import metrics
-from valetkey.kernel.checkpoint import CheckpointKey
+from valetkey.kernel.keyring import CheckpointKey
 from valetkey.kernel.moment import Instant, hours, later, minutes
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import to_base64url

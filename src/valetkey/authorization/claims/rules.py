@@ -28,7 +28,7 @@ from valetkey.authorization.protocol.register.reasons import input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.shapes.json_schema import UnusableSchema
+from valetkey.kernel.shapes import UnusableSchema
 from valetkey.kernel.url import canonical
 
 Faults = tuple[MetadataError, ...]

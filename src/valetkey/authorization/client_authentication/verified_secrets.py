@@ -10,7 +10,7 @@ from valetkey.authorization.protocol.client_authentication.method import Authent
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 MOST = 4_096
 """Maximum number of remembered credentials; the oldest is evicted first."""

@@ -38,9 +38,9 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_id, fresh_secret
 from valetkey.web.client_address import network_of
-from valetkey.web.cors import ANY_ORIGIN, any_origin
 from valetkey.web.exchange import Request, Response, json_response
 from valetkey.web.router import Body, Route
+from valetkey.web.security_headers import ANY_ORIGIN, any_origin
 
 _DRAWS = 3
 """Attempts to find an unused user code: with 20,000 open codes, one fails once in a million."""

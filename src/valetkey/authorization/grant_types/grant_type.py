@@ -33,7 +33,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, fresh_id
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 
 class PreparedSecrets:

@@ -36,11 +36,11 @@ from valetkey.authorization.storage.grants import GrantWithState, Previous, Rota
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
+from valetkey.kernel.keyring import open_with, seal_with
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.seal import open_with, seal_with
 from valetkey.kernel.secret import Fingerprint, Secret, same
 from valetkey.kernel.words import translatable
 

@@ -19,8 +19,8 @@ from valetkey.authorization.layout.language import (
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.protocol.csrf import check_origin
 from valetkey.kernel.url import origin
+from valetkey.web.body import read_form
 from valetkey.web.exchange import Pairs, Request, Response, redirect
-from valetkey.web.form import read_form
 
 CHOICE = "valetkey-language"
 """The cookie of a chosen language. It is not secret, and at worst shows another language."""

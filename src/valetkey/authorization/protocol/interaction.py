@@ -21,10 +21,10 @@ from valetkey.authorization.protocol.authorization_request import (
 from valetkey.authorization.protocol.authorization_response import ResponseType
 from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
 from valetkey.authorization.protocol.resource import covers
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, days, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Fingerprint
 from valetkey.kernel.words import translatable
 

@@ -35,7 +35,7 @@ from valetkey.authorization.site.shown_once import (
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 SCIM = "/admin/scim"
 NEW = "/admin/scim/new"

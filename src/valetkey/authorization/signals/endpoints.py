@@ -48,11 +48,10 @@ from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.words import printable
-from valetkey.web.cors import any_origin
+from valetkey.web.body import read_json, read_query
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
-from valetkey.web.form import read_query
-from valetkey.web.json_body import read_json
 from valetkey.web.router import Body, Route
+from valetkey.web.security_headers import any_origin
 
 METADATA = "/.well-known/ssf-configuration"
 CONFIGURATION = "/ssf/streams"

@@ -39,7 +39,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, S
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _FAILURES = 50
 _ONE = f"{ADDRESS}/{{stream_id}}"

@@ -26,8 +26,8 @@ from valetkey.authorization.model.session import Session
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.web.body import Form, read_form, read_multipart, read_parameters, read_query
 from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
-from valetkey.web.form import Form, read_form, read_multipart, read_parameters, read_query
 from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"

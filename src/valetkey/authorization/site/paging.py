@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _APART = "~"
 _GAP = "-"

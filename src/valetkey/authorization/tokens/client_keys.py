@@ -14,10 +14,10 @@ from valetkey.authorization.model.register.client import Client
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Secret
 
 LIFE = minutes(5)

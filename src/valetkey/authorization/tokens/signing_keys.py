@@ -21,9 +21,9 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.published_keys import PublishedKeys, published_keys
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.seal import Sealer
 
 PURPOSE = "access"
 _PUBLISHED_AFTER = days(2)

@@ -85,7 +85,7 @@ from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _ID = 100
 

@@ -42,10 +42,10 @@ from valetkey.authorization.webhooks.model import (
 )
 from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.config.settings import Settings
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import fresh_id, same
 from valetkey.kernel.webhook import fresh_webhook_secret
 

@@ -21,10 +21,9 @@ from valetkey.config.agreement import servers
 from valetkey.config.installation import forget_missing, open_tested, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.engine import Connection, SelfTest
+from valetkey.database.engine import Connection, SelfTest, split
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import pending
-from valetkey.database.statement import split
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 

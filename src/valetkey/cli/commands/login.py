@@ -11,7 +11,7 @@ from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
 from valetkey.sdk.client import Client, Rejected, Unreachable
-from valetkey.sdk.client.sign_in import WAIT, open_browser
+from valetkey.sdk.client.token_endpoint import WAIT, open_browser
 
 _SECRET = "CLIENT_SECRET"
 

@@ -25,7 +25,7 @@ from valetkey.config.paths import certificate_files, monitoring_token, process_p
 from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
+from valetkey.resource.requests.allowance import VARIABLE, SharedCounters
 from valetkey.web.connection.bind import bind, bind_named, listen
 
 _ANEW = "valetkey.cli.commands.database"

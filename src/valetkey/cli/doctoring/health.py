@@ -10,7 +10,7 @@ from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.copying.handover import copy_of
+from valetkey.database.copying import copy_of
 from valetkey.database.engine import DatabaseUnavailable, Engine, SelfTest
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import applied, find, migrate

@@ -12,9 +12,7 @@ from valetkey.config.agreement import servers
 from valetkey.config.installation import lag
 from valetkey.config.paths import database_file, keyring_path, last_seen_path
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.copying.database_copy import DatabaseCopy, Side, TableCheck
-from valetkey.database.copying.dialect import DIALECTS
-from valetkey.database.copying.handover import release_source
+from valetkey.database.copying import DIALECTS, DatabaseCopy, Side, TableCheck, release_source
 from valetkey.database.identity import Seen, lagging, last_seen, remember
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.refusal import OperatorError

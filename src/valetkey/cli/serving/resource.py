@@ -8,7 +8,7 @@ from valetkey.config.environment import environment
 from valetkey.config.settings import Settings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import build, prepare
-from valetkey.resource.requests.ledger import VARIABLE, SharedCounters
+from valetkey.resource.requests.allowance import VARIABLE, SharedCounters
 from valetkey.web.router import RoutedApp
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from msgspec import Struct
 
 from valetkey.kernel.jose import jwt, mac
-from valetkey.kernel.jose.jwk import (
+from valetkey.kernel.jose.key import (
     LONGEST_OF_ISSUER,
     MOST_PUBLISHED,
     RSA_BITS,

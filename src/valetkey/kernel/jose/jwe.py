@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.hashes import SHA256
 from msgspec import Struct
 
-from valetkey.kernel.jose.jwk import (
+from valetkey.kernel.jose.key import (
     MOST_PUBLISHED,
     entries,
     kid_of,

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.shapes.shape import Document, FieldError, Invalid
+from valetkey.kernel.shapes import Document, FieldError, Invalid
 from valetkey.resource.backends.records import NOT_FOUND, Listed, Representation, Visit
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch

@@ -8,9 +8,18 @@ from msgspec import Struct, field
 from valetkey.database.engine import Connection
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.storage import lists, objects
-from valetkey.resource.storage.lists import CREATED, Intersection, Lists, list_name, written
-from valetkey.resource.storage.objects import ListPosition, Objects, Owner, Stored
+from valetkey.resource.storage import objects
+from valetkey.resource.storage.objects import (
+    CREATED,
+    Intersection,
+    ListPosition,
+    Lists,
+    Objects,
+    Owner,
+    Stored,
+    list_name,
+    written,
+)
 
 EXAMINED = 1_000
 """Maximum number of objects examined for one page, however few match its filters."""
@@ -96,7 +105,7 @@ def _read_both(
         (written(value), written(its)),
     )
     page, end = (both.page_back, both.end_back) if asked.descending else (both.page, both.end)
-    after = asked.after or (lists.LAST if asked.descending else lists.FIRST)
+    after = asked.after or (objects.AFTER_ALL if asked.descending else objects.BEFORE_ALL)
     filling = _Page(asked)
     for _ in range(_ROUNDS):
         size, began = filling.wants, after
@@ -123,17 +132,17 @@ def _batch(
     if asked.by == CREATED and not asked.filters:
         own = Objects(db, kind.name, owner)
         if asked.descending:
-            found = own.page_back(after or objects.LAST, size)
+            found = own.page_back(after or objects.LAST_CREATED, size)
         else:
-            found = own.page(after or objects.FIRST, size)
+            found = own.page(after or objects.FIRST_CREATED, size)
         return [(stored, ListPosition(stored.created_at, stored.id)) for stored in found]
     filtered, value = asked.filters[0] if asked.filters else ("", "")
     name = list_name(filtered, asked.by)
     under = written(value) if filtered else ""
     listed = Lists(db, kind.name, owner)
     if asked.descending:
-        return listed.page_back(name, under, after or lists.LAST, size)
-    return listed.page(name, under, after or lists.FIRST, size)
+        return listed.page_back(name, under, after or objects.AFTER_ALL, size)
+    return listed.page(name, under, after or objects.BEFORE_ALL, size)
 
 
 def _fits(stored: Stored, asked: PageRequest) -> bool:

@@ -11,7 +11,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
-from valetkey.kernel.shapes.shape import Document
+from valetkey.kernel.shapes import Document
 from valetkey.resource.backends.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
@@ -26,13 +26,13 @@ from valetkey.resource.storage.events import (
     ObjectReplaced,
     done,
 )
-from valetkey.resource.storage.lists import Lists
 from valetkey.resource.storage.objects import (
     ONE,
     REMEMBERED,
     IdempotencyKey,
     IdempotencyKeys,
     ListPosition,
+    Lists,
     Objects,
     Owner,
     Stored,

@@ -1,17 +1,161 @@
 """The OpenAPI document (3.1) of this API, derived from its objects alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 
 from msgspec import Struct
 
-from valetkey.kernel.shapes.shape import Document
-from valetkey.resource.documentation import parts, schemas
+from valetkey.kernel.shapes import Document, problem_schema
+from valetkey.resource.documentation import schemas
 from valetkey.resource.documentation.schemas import Action, actions, of_kind, of_schema
-from valetkey.resource.requests.paging import LONGEST
+from valetkey.resource.requests.paging import LONGEST, LONGEST_CURSOR, MOST, USUAL
 from valetkey.resource.requests.representation import JSON, JSON_PATCH, MERGE_PATCH
-from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
-from valetkey.resource.scalar import LARGEST, Scalar, without_null
-from valetkey.resource.storage.lists import CREATED
+from valetkey.resource.resource_object import (
+    LARGEST,
+    Backend,
+    OwnedBy,
+    ResourceObject,
+    Scalar,
+    Verb,
+    without_null,
+)
+from valetkey.resource.storage.objects import CREATED
+
+PROBLEM = problem_schema("/title")
+_TAGS = r'^(\*|(W/)?"[!#-~]*")$'
+
+
+def _parameter(name: str, where: str, description: str, schema: Document) -> Document:
+    return {"name": name, "in": where, "description": description, "schema": schema}
+
+
+def _header(name: str, description: str, schema: Document, example: str) -> Document:
+    return {**_parameter(name, "header", description, schema), "example": example}
+
+
+PARAMETERS: Mapping[str, Document] = {
+    "if_match": _header(
+        "If-Match",
+        "The ETag that you read; the change is made only to that version.",
+        {"type": "string", "pattern": _TAGS},
+        '"1"',
+    ),
+    "if_none_match": _header(
+        "If-None-Match",
+        "The ETag that you have; 304 if it is still current.",
+        {"type": "string", "pattern": _TAGS},
+        '"1"',
+    ),
+    "idempotency_key": _header(
+        "Idempotency-Key",
+        "A retry with the same key gets the same response and creates nothing new.",
+        {
+            "type": "string",
+            "pattern": "^[!-~]{1,255}$",
+        },
+        "6d5a8c4e-shopping",
+    ),
+    "prefer": _header(
+        "Prefer",
+        "`return=minimal` for a response without the object (RFC 7240).",
+        {"type": "string"},
+        "return=minimal",
+    ),
+}
+"""The headers that a request may have."""
+
+
+def in_path() -> Document:
+    """Return the path parameter of one object's id."""
+    made = _parameter("id", "path", "The id of the object.", {"type": "string", "minLength": 1})
+    return {**made, "required": True}
+
+
+def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Document]:
+    """Return the query parameters of a list."""
+    by = [*sorts, *(f"-{each}" for each in sorts)]
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
+    cursor = {"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": LONGEST_CURSOR}
+    return [
+        _parameter("limit", "query", "The maximum number of items.", limit),
+        _parameter("sort", "query", "The order; a - before the name reverses it.", {"enum": by}),
+        _parameter("cursor", "query", "`next` of the previous page.", cursor),
+        *(
+            _parameter(name, "query", f"Only objects with this {name}.", schema)
+            for name, schema in filters.items()
+        ),
+    ]
+
+
+def _string(description: str) -> Document:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+HEADERS: Mapping[str, Document] = {
+    "ETag": _string("Identifies this version, for If-Match and If-None-Match."),
+    "Location": _string("The address of the new object."),
+    "Idempotency-Replayed": {
+        "description": "`true` if an earlier request with this Idempotency-Key created the object.",
+        "schema": {"type": "string", "const": "true"},
+    },
+    "Link": _string("`rel=next` leads to the next page."),
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": _string("How to authenticate (RFC 6750)."),
+}
+
+JSON_PATCH_SCHEMA: Document = {
+    "type": "array",
+    "description": "Operations in order, all or none (RFC 6902).",
+    "maxItems": 100,
+    "items": {
+        "type": "object",
+        "properties": {
+            "op": {"enum": ["add", "remove", "replace", "move", "copy", "test"]},
+            "path": {"type": "string"},
+            "from": {"type": "string"},
+            "value": {},
+        },
+        "required": ["op", "path"],
+    },
+}
+
+STATUSES: Mapping[int, str] = {
+    400: "The request is invalid; `errors` names each field.",
+    401: "The access token is missing, unknown, expired or revoked.",
+    403: "The access token does not allow this.",
+    404: "The object does not exist, or is not yours.",
+    405: "This method is not supported; see the Allow header.",
+    406: "The response is JSON, which Accept excludes.",
+    409: "The patch cannot be applied to the current state.",
+    412: "The object changed since you read it.",
+    413: "The body is larger than 1 MiB.",
+    414: "The address is longer than 8 KiB.",
+    415: "The content type of the body is not supported.",
+    422: "The Idempotency-Key was used with another body.",
+    428: "If-Match is required.",
+    429: "Too many requests.",
+    503: "A server that this API needs is unavailable; try again in a moment.",
+}
+"""What each error status means in this API."""
+
+
+def problem(status: int) -> Document:
+    """Return the response of this status."""
+    if status == HTTPStatus.REQUEST_URI_TOO_LONG:
+        # Sent before the request is examined, and so with fewer details.
+        return {"description": STATUSES[status]}
+    made: dict[str, object] = {
+        "description": STATUSES[status],
+        "content": {
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}
+        },
+    }
+    names = {401: "WWW-Authenticate", 403: "WWW-Authenticate"}.get(status)
+    names = "Retry-After" if status in (429, 503) else names
+    if names is not None:
+        made["headers"] = {names: HEADERS[names]}
+    return made
+
 
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 _READING = (400, 401, 403, 404, 406, 429, 503)
@@ -54,8 +198,8 @@ def document(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
         "components": {
             "securitySchemes": _security_schemes(site, objects),
             "schemas": {
-                "problem": parts.PROBLEM,
-                "json_patch": parts.JSON_PATCH,
+                "problem": PROBLEM,
+                "json_patch": JSON_PATCH_SCHEMA,
                 **{name: schema for kind in objects for name, schema in _schemas(kind)},
             },
         },
@@ -162,20 +306,20 @@ def _either_post(action: Action) -> dict[str, object]:
 def _parameters(action: Action) -> list[Document]:
     kind, made = action.kind, list[Document]()
     if action.has_id:
-        made.append(parts.in_path())
+        made.append(in_path())
     if action.verb is Verb.LIST:
         fields = schemas.properties(schemas.shown(kind))
         filters = {name: _scalar(fields[name]) for name in kind.filter}
-        made += parts.in_query((CREATED, *kind.sort), filters)
+        made += in_query((CREATED, *kind.sort), filters)
     if action.verb in (Verb.LIST, Verb.READ):
-        made.append(parts.PARAMETERS["if_none_match"])
+        made.append(PARAMETERS["if_none_match"])
     if action.verb is Verb.CREATE:
-        made.append(parts.PARAMETERS["idempotency_key"])
+        made.append(PARAMETERS["idempotency_key"])
     if action.has_preconditions:
-        if_match = parts.PARAMETERS["if_match"]
+        if_match = PARAMETERS["if_match"]
         made.append({**if_match, "required": True} if kind.requires_if_match else if_match)
     if action.has_body:
-        made.append(parts.PARAMETERS["prefer"])
+        made.append(PARAMETERS["prefer"])
     return made
 
 
@@ -227,7 +371,7 @@ def _answers(action: Action) -> dict[str, Document]:
     if action.verb is Verb.DELETE:
         return {"204": {"description": "Deleted."}}
     name = f"{kind.name}.list" if action.verb is Verb.LIST else kind.name
-    etag = {"ETag": parts.HEADERS["ETag"]}
+    etag = {"ETag": HEADERS["ETag"]}
     shown: dict[str, object] = {
         "description": _listed(kind) if action.verb is Verb.LIST else "The object.",
         "headers": etag,
@@ -235,11 +379,11 @@ def _answers(action: Action) -> dict[str, Document]:
     }
     match action.verb:
         case Verb.CREATE:
-            more = {name: parts.HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
+            more = {name: HEADERS[name] for name in ("Location", "Idempotency-Replayed")}
             content = {JSON: {**_shown(action, name), "schema": _whole_or_id(name)}}
             return {"201": {**shown, "headers": {**etag, **more}, "content": content}}
         case Verb.LIST:
-            link = {"Link": parts.HEADERS["Link"]}
+            link = {"Link": HEADERS["Link"]}
             return {"200": {**shown, "headers": {**etag, **link}}, "304": _SAME}
         case Verb.READ:
             return {"200": shown, "304": _SAME}
@@ -270,4 +414,4 @@ def _problems(action: Action, *more: int) -> dict[str, Document]:
         statuses.add(428)
     if action.kind.singleton:
         statuses.discard(404)
-    return {str(status): parts.problem(status) for status in sorted(statuses)}
+    return {str(status): problem(status) for status in sorted(statuses)}

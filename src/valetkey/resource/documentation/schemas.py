@@ -5,9 +5,8 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.kernel.shapes.shape import Document, Invalid
-from valetkey.resource.resource_object import Backend, ResourceObject, Verb
-from valetkey.resource.scalar import Scalar, scalar_of
+from valetkey.kernel.shapes import Document, Invalid
+from valetkey.resource.resource_object import Backend, ResourceObject, Scalar, Verb, scalar_of
 
 _MOMENT = {
     "type": "integer",

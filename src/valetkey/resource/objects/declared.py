@@ -17,13 +17,12 @@ from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.shapes.json_schema import JsonSchema, NotLocal, UnusableSchema
-from valetkey.kernel.shapes.shape import RESERVED
+from valetkey.kernel.shapes import RESERVED, JsonSchema, NotLocal, UnusableSchema
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.requests.paging import RESERVED as IN_QUERIES
 from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
-from valetkey.resource.storage.lists import CHANGED
-from valetkey.web.json_body import read_json
+from valetkey.resource.storage.objects import CHANGED
+from valetkey.web.body import read_json
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
 _SENTENCE = re.compile(r"[a-z][^\x00-\x1f\x7f<>]{2,98}[^\s.!]")

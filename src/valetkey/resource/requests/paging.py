@@ -6,15 +6,13 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
+from valetkey.kernel.keyring import Sealer, SealingKey
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.runtime import Runtime
-from valetkey.kernel.seal import Sealer, SealingKey
-from valetkey.resource.resource_object import ResourceObject
-from valetkey.resource.scalar import WORDS
-from valetkey.resource.storage.lists import CREATED
-from valetkey.resource.storage.objects import ListPosition, Owner
-from valetkey.web.form import Form, read_query
+from valetkey.resource.resource_object import WORDS, ResourceObject
+from valetkey.resource.storage.objects import CREATED, ListPosition, Owner
+from valetkey.web.body import Form, read_query
 
 USUAL = 50
 """Default number of records on a page."""

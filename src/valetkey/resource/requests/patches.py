@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.shapes.shape import Document, FieldError, Invalid, pointer
+from valetkey.kernel.shapes import Document, FieldError, Invalid, pointer
 from valetkey.resource.resource_object import ResourceObject
 
 OPERATIONS = 100

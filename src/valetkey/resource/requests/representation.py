@@ -15,11 +15,11 @@ from valetkey.kernel.preconditions import (
 )
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import to_base64url
-from valetkey.kernel.shapes.shape import Document
+from valetkey.kernel.shapes import Document
 from valetkey.resource.requests.patches import MergePatch, Patch, read_json_patch
 from valetkey.resource.storage.objects import IdempotencyKey
+from valetkey.web.body import read_json
 from valetkey.web.exchange import Headers, Pairs, Request
-from valetkey.web.json_body import read_json
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMap
 from typing import Any
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate
-from valetkey.sdk.adapters.running import Running
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate, Running
 from valetkey.sdk.caller import Caller
 
 # As in Starlette, so that `add_middleware` is typed.

@@ -12,8 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate
-from valetkey.sdk.adapters.running import Background
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Background, Denial, Gate
 from valetkey.sdk.caller import Caller
 
 P = ParamSpec("P")

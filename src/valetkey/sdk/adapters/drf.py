@@ -20,8 +20,7 @@ from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.sdk.adapters.django import Require as Plain
 from valetkey.sdk.adapters.django import authorization, respond
 from valetkey.sdk.adapters.gate import Denial, Gate
-from valetkey.sdk.bearer import NO_TOKEN
-from valetkey.sdk.caller import Caller
+from valetkey.sdk.caller import NO_TOKEN, Caller
 from valetkey.sdk.protect import demand, demand_role
 
 

@@ -10,8 +10,7 @@ from fastapi.requests import HTTPConnection
 from fastapi.security.base import SecurityBase
 
 from valetkey.kernel.refusal import Refusal, Refused
-from valetkey.sdk.adapters.gate import METADATA_HEADERS, Gate
-from valetkey.sdk.adapters.running import Running
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Gate, Running
 from valetkey.sdk.caller import Caller
 
 _POLICY = 1008  # RFC 6455 section 7.4.1; before acceptance, servers turn it into a 403

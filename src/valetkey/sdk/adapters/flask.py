@@ -7,8 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from flask import Flask, Response, current_app, request
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import METADATA_HEADERS, Gate
-from valetkey.sdk.adapters.running import Background
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Background, Gate
 from valetkey.sdk.caller import Caller
 
 P = ParamSpec("P")

@@ -7,8 +7,7 @@ from types import TracebackType
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from valetkey.kernel.refusal import Refused
-from valetkey.sdk.adapters.gate import METADATA_HEADERS, Denial, Gate
-from valetkey.sdk.adapters.running import Background
+from valetkey.sdk.adapters.gate import METADATA_HEADERS, Background, Denial, Gate
 from valetkey.sdk.caller import Caller
 
 OptExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]

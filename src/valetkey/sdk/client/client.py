@@ -12,8 +12,14 @@ from valetkey.kernel.jose.key import SigningKey
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
-from valetkey.sdk.client.sign_in import WAIT, Show, open_browser, sign_in
-from valetkey.sdk.client.token_endpoint import Signer, TokenEndpoint
+from valetkey.sdk.client.token_endpoint import (
+    WAIT,
+    Show,
+    Signer,
+    TokenEndpoint,
+    open_browser,
+    sign_in,
+)
 from valetkey.sdk.client.token_file import DeviceCodes, Rejected, SignInNeeded, TokenFile, Tokens
 from valetkey.sdk.fetch import Unreachable
 from valetkey.sdk.upstream.discovery import Issuer

@@ -20,7 +20,7 @@ from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import same_identifiers
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Answer, Credential, HttpClient, Unreachable
-from valetkey.sdk.upstream.key_source import KeySource
+from valetkey.sdk.upstream.discovery import KeySource
 
 MEDIA_TYPE = "application/token-introspection+jwt"
 """The media type of requested and accepted responses."""

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from uvicorn.server import ServerState
 
-from valetkey.kernel.tracing import OFF
-from valetkey.kernel.waiting import CALLER
+from valetkey.kernel.tracing import CALLER, OFF
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import IncomingRequest, Message, length_of
 from valetkey.web.exchange import Headers, Response

@@ -7,8 +7,7 @@ from math import inf
 from typing import Protocol, cast
 
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.tracing import OFF, Span
-from valetkey.kernel.waiting import CALLER
+from valetkey.kernel.tracing import CALLER, OFF, Span
 from valetkey.web.exchange import Headers, Response
 from valetkey.web.security_headers import harden
 

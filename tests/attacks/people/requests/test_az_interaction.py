@@ -12,11 +12,10 @@ from tests.support.live import CALLBACK, PASSWORD, LiveServers
 from tests.support.wait import CEILING
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.protocol.interaction import Interaction
-from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.keyring import Keyring, Sealer
 from valetkey.kernel.moment import hours, minutes, seconds
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
-from valetkey.kernel.seal import Sealer
 from valetkey.resource.scopes import SCOPES
 from valetkey.testing.browser import Page, UserAgent
 

@@ -13,8 +13,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, as_document
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwk import base64url_uint
-from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, SigningKey, base64url_uint
 from valetkey.kernel.replace import replace
 
 _KEYS = KeySet.of(SigningKey.generate(Algorithm.ES256).public).document().decode()

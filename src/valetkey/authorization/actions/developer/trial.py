@@ -17,8 +17,8 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.protocol.pkce import METHOD, challenge_of
 from valetkey.authorization.protocol.resource import RESOURCE
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, later, minutes
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
 

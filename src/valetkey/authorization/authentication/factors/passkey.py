@@ -18,9 +18,9 @@ from valetkey.authorization.model.account.factors import Passkey
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.voucher import Voucher, VoucherKind
 from valetkey.authorization.protocol.claims import Amr
+from valetkey.kernel.keyring import Sealer, Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.runtime import import_lazily
-from valetkey.kernel.seal import Sealer, Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import (
     FingerprintKey,
     from_base64url,

@@ -61,7 +61,7 @@ from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 ATTRIBUTES = "/admin/attributes"
 CLAIMS = "/admin/claims"

@@ -33,10 +33,9 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.shapes.shape import MOST_ERRORS, Document, whole
+from valetkey.kernel.shapes import MOST_ERRORS, Document, whole
+from valetkey.web.body import read_json, read_query
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
-from valetkey.web.form import read_query
-from valetkey.web.json_body import read_json
 from valetkey.web.router import Body, Route
 
 _TYPE = ("content-type", "application/problem+json")

@@ -9,7 +9,7 @@ import msgspec
 from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.operations.operation import CURSOR, PREFIX, Operation
 from valetkey.authorization.operations.table import Table
-from valetkey.kernel.shapes.shape import problem_schema
+from valetkey.kernel.shapes import problem_schema
 
 Document = dict[str, object]
 

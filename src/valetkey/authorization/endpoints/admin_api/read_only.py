@@ -12,7 +12,7 @@ import msgspec
 from valetkey.authorization.operations.operation import Call, InvalidInput, Operation
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.kernel.replace import replace
-from valetkey.kernel.shapes.shape import Document, is_shown
+from valetkey.kernel.shapes import Document, is_shown
 
 _NOTHING: Document = MappingProxyType({})
 

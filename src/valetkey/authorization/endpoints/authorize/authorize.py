@@ -46,8 +46,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.url import origin
+from valetkey.web.body import Form, read_parameters
 from valetkey.web.exchange import Pairs, Request, Response, see_other
-from valetkey.web.form import Form, read_parameters
 
 _INTERACTION = "interaction"
 _NO_BODY = Form({})

@@ -49,8 +49,8 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, fresh_id
 from valetkey.kernel.url import origin
 from valetkey.kernel.words import translatable
+from valetkey.web.body import Form
 from valetkey.web.exchange import Interrupt, Request, see_other
-from valetkey.web.form import Form
 
 ARRIVAL_CHECKS: tuple[Callable[[Arrival], Awaitable[None]], ...] = (
     server_checks.check_one_place,

@@ -38,8 +38,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, same
 from valetkey.kernel.words import translatable
+from valetkey.web.body import Form, read_query
 from valetkey.web.exchange import Request
-from valetkey.web.form import Form, read_query
 
 NONCE_KEPT = days(1)
 """How long a client's nonce counts as used, so that a request cannot be replayed."""

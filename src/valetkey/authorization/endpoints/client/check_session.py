@@ -9,8 +9,8 @@ from msgspec import Struct
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import append_query
+from valetkey.web.body import read_parameters
 from valetkey.web.exchange import Request, Response, html_response, see_other
-from valetkey.web.form import read_parameters
 
 _FILE = files("valetkey.authorization.endpoints.client") / "check_session.js"
 _SCRIPT = _FILE.read_text(encoding="utf-8")

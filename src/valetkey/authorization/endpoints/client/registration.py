@@ -35,10 +35,10 @@ from valetkey.kernel.secret import (
     fresh_secret,
     well_formed,
 )
+from valetkey.web.body import read_json
 from valetkey.web.client_address import network_of
-from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Request, Response, json_response
-from valetkey.web.json_body import read_json
+from valetkey.web.security_headers import ANY_ORIGIN
 
 
 class RegistrationAnswers(Struct, frozen=True):

@@ -22,10 +22,10 @@ from valetkey.authorization.tokens.identity_assertion import is_identity_asserti
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.web.body import Form, read_parameters
 from valetkey.web.client_address import network_of
-from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Pairs, Request, Response, json_response
-from valetkey.web.form import Form, read_parameters
+from valetkey.web.security_headers import ANY_ORIGIN
 
 # Checked later: a password may contain characters that a name may not.
 _OPAQUE = ("grant_type", "username", "password", "code_verifier")

@@ -17,8 +17,8 @@ from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.secret import FingerprintKey, same
-from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Request, Response, json_response
+from valetkey.web.security_headers import ANY_ORIGIN
 
 
 class RevocationEndpoint(Struct, frozen=True):

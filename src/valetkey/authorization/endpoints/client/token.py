@@ -32,8 +32,8 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey
-from valetkey.web.cors import ANY_ORIGIN
 from valetkey.web.exchange import Pairs, Request, Response, json_response
+from valetkey.web.security_headers import ANY_ORIGIN
 
 _FORBIDDEN_SINCE = "@1349049600"
 """October 2012, when RFC 6749 section 2.3.1 forbade credentials in the URL."""

@@ -16,8 +16,8 @@ from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refu
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.request_samples import RequestSamples
+from valetkey.web.body import read_parameters
 from valetkey.web.exchange import Pairs, Request, Response, json_response
-from valetkey.web.form import read_parameters
 
 _PARAMETER = "access_token"
 _SCHEME = re.compile(r"(?i:bearer)(?![^ \t,])", re.ASCII)

@@ -26,9 +26,8 @@ from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.web.body import Form, read_json
 from valetkey.web.exchange import Request, Response, json_response
-from valetkey.web.form import Form
-from valetkey.web.json_body import read_json
 
 
 class ResourceServerAuthentication(Struct, frozen=True):

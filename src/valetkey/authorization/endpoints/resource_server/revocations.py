@@ -22,8 +22,8 @@ from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.web.body import read_query
 from valetkey.web.exchange import Request, Response, json_response
-from valetkey.web.form import read_query
 
 EVENT_STREAM = "text/event-stream"
 

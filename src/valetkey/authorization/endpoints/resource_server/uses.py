@@ -19,8 +19,8 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
+from valetkey.web.body import read_json
 from valetkey.web.exchange import Request, Response
-from valetkey.web.json_body import read_json
 
 MOST = 500
 """Maximum number of uses in one report."""

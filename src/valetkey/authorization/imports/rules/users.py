@@ -64,7 +64,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 from valetkey.kernel.words import translatable
-from valetkey.web.json_body import read_json
+from valetkey.web.body import read_json
 
 
 def imported_attributes(

@@ -21,7 +21,7 @@ from valetkey.authorization.model.event import (
     users,
 )
 from valetkey.authorization.model.event.event import Event
-from valetkey.kernel.checkpoint import CheckpointKey, verifies
+from valetkey.kernel.keyring import CheckpointKey, verifies
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace

@@ -11,7 +11,7 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import FingerprintKey, Secret
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 
 @dataclass(frozen=True, slots=True)

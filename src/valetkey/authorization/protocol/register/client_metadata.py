@@ -32,8 +32,7 @@ from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.client_authentication import BY_NAME, REGISTERED
 from valetkey.authorization.protocol.register.openid_rules import completed
 from valetkey.kernel.jose.jwe import EncryptionKeys
-from valetkey.kernel.jose.jwk import refused, thumbprint
-from valetkey.kernel.jose.key import KeySet
+from valetkey.kernel.jose.key import KeySet, refused, thumbprint
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable

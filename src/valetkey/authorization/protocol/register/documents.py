@@ -16,7 +16,7 @@ from valetkey.authorization.protocol.register.self_registration import refuse_re
 from valetkey.kernel.moment import Lifetime, days, hours, minutes
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.url import parse_url
-from valetkey.web.json_body import read_json
+from valetkey.web.body import read_json
 
 SCHEME = "https://"
 """A client id that begins so is the URL of a document."""

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.shapes.shape import MOST_ERRORS
-from valetkey.kernel.shapes.typed import errors_of
+from valetkey.kernel.shapes import MOST_ERRORS, errors_of
 from valetkey.kernel.words import translatable
 
 Values = Mapping[str, str]

@@ -57,7 +57,7 @@ from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, precondition
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 PROVIDERS = "/admin/providers"
 PROVIDER = f"{PROVIDERS}/{{provider}}"

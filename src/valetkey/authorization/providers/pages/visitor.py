@@ -71,9 +71,9 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.url import encode_pairs
 from valetkey.kernel.words import translatable
+from valetkey.web.body import Form, read_parameters, read_query
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Interrupt, Request, see_other
-from valetkey.web.form import Form, read_parameters, read_query
 
 ARRIVED = "/oauth/sign-in/arrived"
 CONNECTIONS = "/account/connections"

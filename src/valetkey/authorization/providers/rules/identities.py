@@ -21,9 +21,9 @@ from valetkey.authorization.providers.model import Identity, IdentityLinked, Ide
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity, UpstreamState
 from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, to_base64url
 
 

@@ -43,10 +43,10 @@ from valetkey.config.sections.federation import (
 )
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.words import translatable
 from valetkey.web import log

@@ -16,9 +16,8 @@ from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.kernel.refusal import ErrorCode, Refusal
+from valetkey.web.body import read_json, read_query
 from valetkey.web.exchange import Request, Response
-from valetkey.web.form import read_query
-from valetkey.web.json_body import read_json
 
 PAGE = 100
 """Maximum number of resources in one response."""

@@ -31,8 +31,8 @@ from valetkey.kernel.moment import minutes
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.web.body import read_json
 from valetkey.web.exchange import Endpoint, Request, Response
-from valetkey.web.json_body import read_json
 from valetkey.web.paths import Paths
 from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route

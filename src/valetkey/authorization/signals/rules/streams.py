@@ -40,10 +40,10 @@ from valetkey.authorization.signals.model import (
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.fetch.address import Network
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Sealer
 from valetkey.kernel.secret import fresh_id
 
 ENTROPY = 64

@@ -43,8 +43,8 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
+from valetkey.web.body import Form, read_query
 from valetkey.web.exchange import Request
-from valetkey.web.form import Form, read_query
 
 R = TypeVar("R", bound=VisitorRequest)
 

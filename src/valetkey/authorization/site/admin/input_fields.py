@@ -22,8 +22,7 @@ from valetkey.authorization.protocol.register.reasons import (
 from valetkey.authorization.site.app_form.form import Sentence, sentence
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
-from valetkey.web.form import Form
-from valetkey.web.json_body import DEPTH, read_json
+from valetkey.web.body import DEPTH, Form, read_json
 
 T = TypeVar("T", bound=msgspec.Struct)
 Words = Mapping[str, tuple[str, str]]

@@ -22,7 +22,7 @@ from valetkey.authorization.storage.administration.saved_filters import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.web.form import read_query
+from valetkey.web.body import read_query
 
 FILTERS = "/admin/filters"
 

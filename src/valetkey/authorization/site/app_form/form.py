@@ -26,7 +26,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
 from valetkey.authorization.protocol.register.faults import SENTENCES, MetadataError, Values
 from valetkey.kernel.replace import replace
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _PLACES = MappingProxyType({"grant_types": "profile", "default_scopes": "scopes"})
 _KNOWN = frozenset(each.name for each in fields_of(Editor.DEVELOPER))

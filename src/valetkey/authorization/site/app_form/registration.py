@@ -35,7 +35,7 @@ from valetkey.authorization.site.page import (
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.secret import same
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
 _FRAME = "developer/frame.html"

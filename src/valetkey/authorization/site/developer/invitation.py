@@ -21,7 +21,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
-from valetkey.web.form import read_query
+from valetkey.web.body import read_query
 
 INVITATIONS = f"{DEVELOPER}/invitations/"
 

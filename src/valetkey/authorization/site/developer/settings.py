@@ -59,7 +59,7 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _UNPROCESSABLE, _OUTDATED = 422, 409
 _RECENT = minutes(5)

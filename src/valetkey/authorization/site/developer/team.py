@@ -35,7 +35,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 _CONFLICT = 409
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)

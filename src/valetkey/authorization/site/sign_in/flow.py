@@ -42,12 +42,12 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.presentation import asking_app
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.keyring import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import same
+from valetkey.web.body import read_query
 from valetkey.web.exchange import Pairs, Request
-from valetkey.web.form import read_query
 
 STEP = minutes(10)
 """How long after the first factor the second one is accepted."""

@@ -37,8 +37,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import encode_pairs
 from valetkey.kernel.words import translatable
+from valetkey.web.body import Form, read_parameters
 from valetkey.web.exchange import Interrupt, Pairs, see_other
-from valetkey.web.form import Form, read_parameters
 
 
 class SignOutPage(Struct, frozen=True):

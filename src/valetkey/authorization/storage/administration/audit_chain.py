@@ -13,7 +13,7 @@ from valetkey.authorization.model.event.chain import (
 )
 from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Record
-from valetkey.kernel.checkpoint import CheckpointKey
+from valetkey.kernel.keyring import CheckpointKey
 from valetkey.kernel.moment import Instant
 
 

@@ -27,7 +27,7 @@ from valetkey.authorization.model.event.users import (
 from valetkey.authorization.site.paging import pages_beside
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
-from valetkey.web.form import Form, read_query
+from valetkey.web.body import Form, read_query
 
 
 async def _copy(browser: Browser, format: str, query: str = "") -> tuple[dict[str, str], str]:

@@ -10,7 +10,7 @@ from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.operation import Button, Operation
 from valetkey.authorization.site.admin.confirm import Confirmed
 from valetkey.authorization.webhooks.storage import Webhooks
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 BUTTONS = [(each, button) for each in OPERATIONS for button in each.buttons]
 

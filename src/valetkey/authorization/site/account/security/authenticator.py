@@ -43,9 +43,9 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.keyring import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.replace import replace
-from valetkey.kernel.seal import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.secret import fresh_id
 from valetkey.kernel.words import translatable
 

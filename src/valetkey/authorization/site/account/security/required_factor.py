@@ -25,8 +25,8 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.site.sign_in.flow import ReturnTarget
 from valetkey.kernel.words import translatable
+from valetkey.web.body import read_query
 from valetkey.web.exchange import Request
-from valetkey.web.form import read_query
 
 
 class RequiredFactorPage(Struct, frozen=True):

@@ -52,7 +52,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 CLIENT = "/admin/clients/{client_id}"
 ACT = "/admin/clients/{client_id}/{act}"

@@ -61,7 +61,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form, read_query
+from valetkey.web.body import Form, read_query
 
 CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"

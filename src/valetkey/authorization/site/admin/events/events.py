@@ -46,7 +46,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 EVENTS = ADDRESSES["admin_events"]
 EXPORT = "/admin/events/export"

@@ -52,7 +52,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 GROUP = "/admin/groups/{group}"
 MEMBERS = "/admin/groups/{group}/members"

@@ -34,7 +34,7 @@ from valetkey.authorization.storage.register.invitations import InitialAccessTok
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
-from valetkey.web.form import EMPTY, Form
+from valetkey.web.body import EMPTY, Form
 
 REGISTRATION = ADDRESSES["admin_registration"]
 WITHDRAW = "/admin/registration/invitations/{invitation_id}/withdraw"

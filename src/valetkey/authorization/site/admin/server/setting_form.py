@@ -40,7 +40,7 @@ from valetkey.kernel.preconditions import FAILED, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 SETTINGS = ADDRESSES["admin_settings"]
 EDIT = f"{SETTINGS}/{{setting}}/edit"

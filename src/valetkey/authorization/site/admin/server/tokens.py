@@ -48,7 +48,7 @@ from valetkey.authorization.storage.administration.client_search import TimeCurs
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.words import translatable
-from valetkey.web.form import EMPTY, Form
+from valetkey.web.body import EMPTY, Form
 
 PERMISSION_WORDS = {
     Permission.READ: translatable("View users, apps, events and settings"),

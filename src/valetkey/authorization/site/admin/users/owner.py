@@ -41,8 +41,8 @@ from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
 from valetkey.kernel.words import translatable
+from valetkey.web.body import read_query
 from valetkey.web.exchange import Request
-from valetkey.web.form import read_query
 
 OWNER = "/admin/owner"
 OWNER_ACCOUNT = "/admin/owner/account"

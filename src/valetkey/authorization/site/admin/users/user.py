@@ -58,7 +58,7 @@ from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.form import Form
+from valetkey.web.body import Form
 
 USER = "/admin/users/{uid}"
 ACT = "/admin/users/{uid}/{act}"

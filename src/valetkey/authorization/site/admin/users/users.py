@@ -38,7 +38,7 @@ from valetkey.authorization.storage.administration.user_directory import Filter,
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
-from valetkey.web.form import read_query
+from valetkey.web.body import read_query
 
 USERS = ADDRESSES["admin_users"]
 NEW = "/admin/users/new"

@@ -57,8 +57,8 @@ from valetkey.kernel.moment import Lifetime, later
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable
+from valetkey.web.body import read_parameters
 from valetkey.web.exchange import Endpoint, Response
-from valetkey.web.form import read_parameters
 
 _FORM = (b"content-type", b"application/x-www-form-urlencoded")
 _BASIC = "client_secret_basic"

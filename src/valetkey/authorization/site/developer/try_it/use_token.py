@@ -10,7 +10,7 @@ from valetkey.authorization.actions.developer.trial import TestRunToken
 from valetkey.authorization.site.developer.app import APP, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.developer.try_it.start import sent_by
 from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, Show, not_found
-from valetkey.kernel.seal import Sealer
+from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Endpoint

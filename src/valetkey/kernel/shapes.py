@@ -1,25 +1,307 @@
-"""JsonSchema: an object's shape from a JSON Schema (2020-12); the only user of jsonschema_rs.
+"""Shapes: what a JSON object must be, as declared types or as a JSON Schema (2020-12).
 
 Patterns run on a regex engine whose time is linear in the text, for every pattern. Nothing is
 ever fetched: references are local, and inlined before the validator sees them.
 """
 
+import re
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, cast
-
-from valetkey.kernel.runtime import import_lazily
-from valetkey.kernel.shapes.shape import (
-    EXACT,
-    MOST_ERRORS,
-    RESERVED,
-    Document,
-    FieldError,
-    pointer,
-    unknown,
-    whole,
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    Union,
+    cast,
+    get_args,
+    get_origin,
 )
+
+import msgspec
+from msgspec import Struct
+
+from valetkey.kernel.refusal import ErrorCode
+from valetkey.kernel.runtime import import_lazily
+
+Document = Mapping[str, object]
+"""A JSON object."""
+
+RESERVED = ("id", "created_at", "changed_at", "version")
+"""Fields that every object shows and that cannot be written or declared."""
+
+
+MOST_ERRORS = 100
+"""Maximum number of errors reported for one document."""
+
+
+class FieldError(Struct, frozen=True):
+    """An error in one field: a JSON pointer (RFC 6901) and a sentence.
+
+    If a JSON Schema rejects the value: the keyword that rejects it, and the value of the keyword.
+    """
+
+    pointer: str
+    detail: str
+    keyword: str = ""
+    allowed: object = None
+
+
+class Invalid(Exception):
+    """An invalid document: its field errors, and the reference if it has one."""
+
+    def __init__(self, errors: Sequence[FieldError], reference: str = "") -> None:
+        """Store `errors`, of which the first 100 are reported."""
+        super().__init__(f"{len(errors)} fields are wrong")
+        self.errors = tuple(errors[:MOST_ERRORS])
+        self.reference = reference
+
+
+class Shape(Protocol):
+    """The fields of an object that callers may write."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every field, in display order."""
+        ...
+
+    @property
+    def defaults(self) -> Document:
+        """Return the values of fields omitted on creation."""
+        ...
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Return the fields without a default; the others may be absent."""
+        ...
+
+    @property
+    def schema(self) -> Document:
+        """Return the shape as a JSON Schema (2020-12) without references."""
+        ...
+
+    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+        """Validate the fields that are present; return errors and values. Absence is no error."""
+        ...
+
+    def fault(self, name: str, value: object) -> str:
+        """Return what is wrong with a value of this field alone; "" for nothing."""
+        ...
+
+
+EXACT = 2**53
+"""JSON parsers agree on integers between this and its negative."""
+
+
+def whole(value: object) -> object:
+    """Return `value` with 1 for each 1.0: one number in JSON, and an integer in JSON Schema."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= EXACT else value
+    if isinstance(value, list):
+        return [whole(each) for each in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: whole(each) for name, each in cast("dict[str, object]", value).items()}
+    return value
+
+
+def pointer(*path: str | int) -> str:
+    """Return the JSON pointer to the value at `path` (RFC 6901)."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def unknown(name: str) -> FieldError:
+    """Return the error of a field that cannot be written."""
+    reserved = name in RESERVED
+    detail = "the server sets this field" if reserved else "this field cannot be written"
+    return FieldError(pointer(name), detail)
+
+
+def is_shown(record: Document, name: str, value: object) -> bool:
+    """Return whether a record has this member with a value that is equal in JSON."""
+    return name in record and _encoded(record[name]) == _encoded(value)
+
+
+def _encoded(value: object) -> bytes:
+    return msgspec.json.encode(whole(value), order="sorted")
+
+
+def problem_schema(pointer: str) -> Document:
+    """Return the schema; `pointer` is an example of a field with an error."""
+    return {
+        "type": "object",
+        "description": "Why the request was refused (RFC 9457).",
+        "properties": {
+            "type": {"type": "string", "description": "A page that explains the code."},
+            "title": {"type": "string", "examples": ["Invalid Token Error"]},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "code": {
+                "type": "string",
+                "description": "The error code. Later versions may add some.",
+                "x-extensible-enum": sorted(code.value for code in ErrorCode),
+                "examples": [ErrorCode.INVALID_TOKEN.value],
+            },
+            "reference": {
+                "type": "string",
+                "description": "The argument of `valetkey explain`.",
+                "examples": ["VK-7F3K-9QXM-2RTD"],
+            },
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "pointer": {"type": "string", "examples": [pointer]},
+                        "detail": {"type": "string", "examples": ["this field is required"]},
+                    },
+                    "required": ["pointer", "detail"],
+                },
+            },
+        },
+        "required": ["type", "title", "status", "detail", "code", "reference"],
+    }
+
+
+_WORDS: Mapping[str, str] = types.MappingProxyType(
+    {
+        "str": "a string",
+        "int": "an integer",
+        "float": "a number",
+        "bool": "true or false",
+        "array": "an array",
+        "object": "an object",
+        "null": "null",
+    }
+)
+_SIZES: Mapping[str, str] = types.MappingProxyType(
+    {"str": "characters", "array": "items", "object": "members"}
+)
+_BOUNDS: Mapping[str, str] = types.MappingProxyType(
+    {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
+)
+_TYPE = re.compile(r"Expected `([a-z |]+)`, got `([a-z]+)`")
+_LENGTH = re.compile(r"Expected `(str|array|object)` of length (<=|>=) (\d+)")
+_RANGE = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) (.+)")
+_PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
+_WHERE = re.compile(r" - at `\$.*`$", re.DOTALL)
+_NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
+
+
+def errors_of(value: object, kind: Any) -> Iterator[FieldError]:
+    """Yield each error of a JSON value of the type `kind`: members, items, values of mappings."""
+    return _errors(value, kind, ())
+
+
+def requirement(message: str, kind: Any = None) -> str:
+    """Return what a value must be, from the message of msgspec about it."""
+    said = _WHERE.sub("", message)
+    if found := _TYPE.fullmatch(said):
+        wanted = " or ".join(_WORDS.get(each, each) for each in found[1].split(" | "))
+        return f"must be {wanted}, not {_GIVEN.get(found[2], found[2])}"
+    if found := _LENGTH.fullmatch(said):
+        size = _SIZES[found[1]].removesuffix("s" if found[3] == "1" else "")
+        return f"must have {_BOUNDS[found[2]]} {found[3]} {size}"
+    if found := _RANGE.fullmatch(said):
+        return f"must be {_BOUNDS[found[1]]} {found[2]}"
+    if found := _PATTERN.fullmatch(said):
+        pattern = found[1].strip("'\"").replace("\\\\", "\\")
+        return (
+            "must have no control characters"
+            if pattern == _NO_CONTROLS
+            else f"must match {pattern}"
+        )
+    if said.startswith("Invalid enum value") and (choices := _choices(kind)):
+        return f"must be one of: {', '.join(choices)}"
+    return said.replace("`", "")
+
+
+_GIVEN: Mapping[str, str] = types.MappingProxyType({**_WORDS, "bool": "a boolean"})
+
+
+def _errors(value: object, kind: Any, path: tuple[str | int, ...]) -> Iterator[FieldError]:
+    inside = False
+    for place, below, each in _parts(value, kind):
+        for error in _errors(each, below, (*path, place)):
+            inside = True
+            yield error
+    if isinstance(value, dict) and (struct := _struct(kind)) is not None:
+        given = cast("dict[str, object]", value)
+        fields = {each.encode_name: each for each in msgspec.structs.fields(struct)}
+        for name in given:
+            if name not in fields and struct.__struct_config__.forbid_unknown_fields:
+                inside = True
+                yield FieldError(pointer(*path, name), "is unknown here")
+        for name, field in fields.items():
+            if field.required and name not in given:
+                inside = True
+                yield FieldError(pointer(*path, name), "is missing")
+    if inside:
+        return
+    try:
+        msgspec.convert(value, type=kind, strict=True)
+    except msgspec.ValidationError as error:
+        yield FieldError(pointer(*path), requirement(str(error), kind))
+
+
+def _parts(value: object, kind: Any) -> Iterator[tuple[str | int, Any, object]]:
+    """Yield the values inside of one, each with its place and its declared type."""
+    struct = _struct(kind)
+    if isinstance(value, dict):
+        given = cast("dict[str, object]", value)
+        for field in () if struct is None else msgspec.structs.fields(struct):
+            if field.encode_name in given:
+                yield field.encode_name, _set(field.type), given[field.encode_name]
+        for below in _inside(kind, dict, 1):
+            yield from ((name, below, each) for name, each in given.items())
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+        for below in _inside(kind, list, 0):
+            yield from ((place, below, each) for place, each in enumerate(items))
+
+
+def _inside(kind: Any, collection: type, place: int) -> Iterator[Any]:
+    """Yield the declared type of what such a collection holds."""
+    for each in _plain(kind):
+        if get_origin(each) is collection:
+            yield get_args(each)[place]
+
+
+def _struct(kind: Any) -> type[msgspec.Struct] | None:
+    found = (each for each in _plain(kind) if isinstance(each, type))
+    return next((each for each in found if issubclass(each, msgspec.Struct)), None)
+
+
+def _set(kind: Any) -> Any:
+    """Return the type of a member that is present."""
+    if get_origin(kind) in {Union, types.UnionType}:
+        return Union[tuple(each for each in get_args(kind) if each is not msgspec.UnsetType)]  # noqa: UP007
+    return kind
+
+
+def _plain(kind: Any) -> Iterator[Any]:
+    """Yield the types of a union, each without its bounds."""
+    if get_origin(kind) is Annotated:
+        yield from _plain(get_args(kind)[0])
+    elif get_origin(kind) in {Union, types.UnionType}:
+        for each in get_args(kind):
+            yield from _plain(each)
+    else:
+        yield kind
+
+
+def _choices(kind: Any) -> list[str]:
+    found: list[str] = []
+    for each in _plain(kind):
+        if get_origin(each) is Literal:
+            found += [str(one) for one in get_args(each)]
+        elif isinstance(each, type) and issubclass(each, Enum):
+            found += [str(one.value) for one in each]
+    return found
+
 
 MOST = 5_000
 """Maximum number of schemas in one file, each reference counted with everything it refers to."""

@@ -1,17 +1,20 @@
-"""Parse forms strictly, without duplicates: bodies, query strings and uploads.
+"""Parse bodies strictly, without duplicates: forms, query strings, uploads and JSON.
 
-RFC 6749 appendix B, RFC 7578.
+RFC 6749 appendix B, RFC 7578. What RFC 8259 leaves to the implementation, such as duplicate names
+and large numbers, is refused as in I-JSON (RFC 7493).
 """
 
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from math import isfinite
+from typing import NoReturn, cast
 from urllib.parse import unquote, unquote_to_bytes
 
 from valetkey.kernel.refusal import ErrorCode, Refused
 
-BYTES = 64 * 1024
+FORM_BYTES = 64 * 1024
 FIELDS = 100
 
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -101,7 +104,7 @@ def read_form(body: bytes, *, opaque: Collection[str] = (), multiple: Collection
     """
     if not body:
         return EMPTY
-    if len(body) > BYTES:
+    if len(body) > FORM_BYTES:
         _refuse("the request has more than 64 KiB", "form.too_large")
     if not body.isascii():
         _refuse("the request must be percent-encoded UTF-8", "form.not_ascii")
@@ -112,7 +115,7 @@ def read_query(text: str, *, opaque: Collection[str] = (), multiple: Collection[
     """Return the fields of a query string, under the rules of `read_form`."""
     if not text:
         return EMPTY
-    if len(text) > BYTES:
+    if len(text) > FORM_BYTES:
         _refuse("the query has more than 64 KiB", "form.too_large")
     if not text.isascii():
         _refuse("the query must be percent-encoded UTF-8", "form.not_ascii")
@@ -269,3 +272,100 @@ def _text(name: str, content: bytes) -> str:
     if _CONTROL.search(text):
         _refuse(f"the parameter {name} contains control characters", "form.control")
     return text
+
+
+JSON_BYTES = 1024 * 1024
+DEPTH = 32
+
+_EXACT = 2**53
+_DIGITS = 17  # of 2**53 and its sign
+# Possessive, and the closing quote is optional: each byte is examined at most once.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+def read_json(body: bytes) -> object:
+    """Return the value of a JSON body: None, bool, int, float, str, list or dict.
+
+    Raises Refused (invalid_request) for anything but UTF-8 without BOM, more than 1 MiB, more than
+    32 levels, a duplicate name in one object, NaN and Infinity, integers beyond 2**53, numbers
+    beyond a double, and strings with U+0000 or a lone surrogate, which not every database can
+    store.
+    """
+    if len(body) > JSON_BYTES:
+        _refuse("the body has more than 1 MiB", "json.too_large")
+    if _depth_exceeds(body):
+        _refuse("the body is nested more than 32 levels deep", "json.too_deep")
+    try:
+        value = cast(
+            "object",
+            json.loads(
+                body.decode(),
+                object_pairs_hook=_object,
+                parse_constant=_constant,
+                parse_int=_integer,
+                parse_float=_number,
+            ),
+        )
+    except UnicodeDecodeError:
+        _refuse("the body is not UTF-8", "json.not_utf8")
+    except (json.JSONDecodeError, RecursionError):
+        _refuse("the body is not JSON", "json.malformed")
+    # These characters can only be written as escapes.
+    if b"\\u" in body:
+        _check_text(value)
+    return value
+
+
+def _depth_exceeds(body: bytes) -> bool:
+    if body.count(b"[") + body.count(b"{") <= DEPTH:
+        return False
+    brackets = _STRING.sub(b"", body).translate(_ALIKE, _NO_BRACKET)
+    for _ in range(DEPTH):
+        if b"[]" not in brackets:
+            break
+        brackets = brackets.replace(b"[]", b"")
+    # What did not collapse is nested deeper, or is invalid JSON, which the parser reports better.
+    return brackets.count(b"[") > DEPTH or b"[]" in brackets
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        _refuse("a name appears twice in one object", "json.duplicate")
+    return found
+
+
+def _constant(_: str) -> NoReturn:
+    _refuse("NaN and Infinity are not JSON", "json.constant")
+
+
+def _integer(digits: str) -> int:
+    # Length first: int() is slow for thousands of digits and then fails.
+    if len(digits) <= _DIGITS:
+        number = int(digits)
+        if -_EXACT <= number <= _EXACT:
+            return number
+    return _refuse("an integer is beyond 2**53", "json.integer")
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        _refuse("a number is too large", "json.number")
+    return number
+
+
+def _check_text(value: object) -> None:
+    if isinstance(value, str):
+        if _NOT_TEXT.search(value):
+            _refuse("a string contains U+0000 or half a surrogate pair", "json.text")
+    elif isinstance(value, dict):
+        for name, item in cast("dict[str, object]", value).items():
+            _check_text(name)
+            _check_text(item)
+    elif isinstance(value, list):
+        for item in cast("Iterable[object]", value):
+            _check_text(item)

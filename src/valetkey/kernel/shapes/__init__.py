@@ -1,1 +1,0 @@
-"""Shapes of JSON objects: what is declared of their fields, and a JSON Schema as one."""
