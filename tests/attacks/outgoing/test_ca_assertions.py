@@ -11,6 +11,7 @@ from tests.attacks.outgoing.apps import CALLBACK, SECRET, Apps, apps, fresh_key,
 from tests.support.live import raw_jwt
 from tests.support.pages import Page, Pages, pages
 from tests.support.wait import wait_until
+from valetkey.fetch import outbound
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import sign
 from valetkey.kernel.jose.key import SigningKey
@@ -128,8 +129,10 @@ def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(
     ids=["gone", "broken", "slow", "large", "odd", "html", "moved", "moved-for-good"],
 )
 def test_ca_23_keys_that_cannot_be_read_prove_nothing(
-    it: Apps, there: Pages, name: str, page: Page
+    it: Apps, there: Pages, name: str, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if page.slow:
+        monkeypatch.setattr(outbound, "ANSWER_WITHIN", 0.5)
     key = fresh_key()
     there.at |= {"/jwks": page, "/right": Page(jwks(key))}
     it.app(name, jwks_uri=f"{there.url}/jwks")
