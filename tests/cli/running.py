@@ -8,10 +8,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from valetkey.cli.serving.slots import collect_orphans
 
 PROGRAM = Path(sys.executable).with_name("valetkey")
 _PRELOADED = Path(__file__).with_name("preloaded.py")
@@ -37,11 +41,10 @@ def valetkey(
 ) -> Ran:
     """Run `valetkey` with these arguments in the directory `here`, not on a terminal."""
     request = {
-        "arguments": arguments,
+        "arguments": ("valetkey", *arguments),
         "here": str(here),
         "environment": {**clean_environment(), **(environment or {})},
     }
-    requests = _preloaded()
     with (
         tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as out,
@@ -49,13 +52,34 @@ def valetkey(
     ):
         stdin.write(typed.encode())
         stdin.seek(0)
-        streams = [stdin.fileno(), out.fileno(), err.fileno()]
         with _TURN:
-            socket.send_fds(requests, [json.dumps(request).encode()], streams)
-            code = json.loads(requests.recv(64))
+            code = _asked(request, [stdin.fileno(), out.fileno(), err.fileno()])
         for stream in (out, err):
             stream.seek(0)
         return Ran(code, out.read().decode(), err.read().decode())
+
+
+class Running(subprocess.Popen[str]):
+    """The same command as a process that stays, such as `serve`; its arguments are a Popen's.
+
+    It differs from the installed program in that nothing is imported: see `preloaded`.
+    """
+
+    def _execute_child(self, args: Sequence[str], *others: Any) -> None:
+        _, _, _, _, here, environment, _, _, _, *pipes = others
+        request = {
+            "arguments": args,
+            "here": str(here or "."),
+            "environment": environment,
+            "stays": True,
+            "session": bool(others[20]),
+        }
+        own = (0, 1, 2)
+        streams = [s if s != -1 else own[n] for n, s in enumerate((pipes[0], pipes[3], pipes[5]))]
+        with _TURN, _adopting():
+            self.pid = _asked(request, streams)
+        self._child_created = True
+        self._close_pipe_fds(*pipes[:6])  # type: ignore[attr-defined]
 
 
 def valetkey_from_the_shell(*arguments: str, here: Path) -> Ran:
@@ -80,6 +104,23 @@ def clean_environment() -> dict[str, str]:
     """
     ours = {name: value for name, value in os.environ.items() if not name.startswith("VALETKEY")}
     return {**ours, "VALETKEY__SERVING__DRAIN": "0"}
+
+
+def _asked(request: Mapping[str, object], streams: Sequence[int]) -> int:
+    requests = _preloaded()
+    socket.send_fds(requests, [json.dumps(request).encode()], streams)
+    result: int = json.loads(requests.recv(64))
+    return result
+
+
+@contextmanager
+def _adopting() -> Generator[None]:
+    """Become the parent of processes that are orphaned meanwhile."""
+    collect_orphans()
+    try:
+        yield
+    finally:
+        collect_orphans(ours=False)
 
 
 @cache

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.ports import free_port
-from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
 
 CONFIGURATION = """
 [authorization]
@@ -70,12 +70,12 @@ def _begun() -> Path:
 
 
 @contextmanager
-def serving(here: Path) -> Generator[Site]:
-    """The servers of the configuration in `here`, ready."""
+def serving(here: Path, start: type[subprocess.Popen[str]] = Running) -> Generator[Site]:
+    """The servers of the configuration in `here`, ready; as installed if `start` is a Popen."""
     log = here / "serve.log"
     with (
         log.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(
+        start(
             [str(PROGRAM), "serve"],
             cwd=here,
             env=clean_environment(),

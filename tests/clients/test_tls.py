@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from oauthlib.oauth2 import InsecureTransportError
 from requests_oauthlib import OAuth2Session
 
-from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
 from tests.clients.node.library import SCOPE, Library, Script
 from tests.clients.site import UID, WEB, Site, secret_of
 from tests.support.live import CALLBACK, PASSWORD
@@ -79,7 +79,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     certificate = str(here / "certificate.pem")
     with (
         (here / "log").open("w", encoding="utf-8") as log,
-        subprocess.Popen(
+        Running(
             [str(PROGRAM), "serve"],
             cwd=here,
             env=clean_environment(),

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.processes import ended_together
 from tests.architecture.tree import ROOT
 from tests.reliability.experiments import EXPERIMENTS
+from tests.reliability.nodes import Node
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
 
@@ -29,6 +30,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=_SEED)
     asked = parser.parse_args(arguments)
     broken, commit = 0, _commit()
+    Node.as_installed = True
     postgres.begin()
     try:
         for experiment, (_, full) in EXPERIMENTS.items():

@@ -1,17 +1,15 @@
 """One authorization server as a process that is started, stopped and started again."""
 
-import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from tests.cli.running import PROGRAM, clean_environment, valetkey
-from tests.stories.processes.serving import REGISTER
+from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
+from tests.stories.processes.serving import REGISTER, kill_together
 from tests.support.wait import CEILING
 
 DRAIN = 2
@@ -51,6 +49,9 @@ def register(here: Path, more: str = "", *, rotates: bool = False) -> None:
 class Node:
     """A server in a folder; with `listening`, on a socket that was opened for it."""
 
+    as_installed: ClassVar[bool] = False
+    """Whether all nodes run the installed program, imports and all."""
+
     def __init__(
         self,
         here: Path,
@@ -81,8 +82,9 @@ class Node:
             command = (sys.executable, "-c", _ACTIVATED, str(passed[0]), *command)
         command = (*self.under, *command)
         environment = self._environment()
+        imports = self.as_installed or self.under or passed or "PYTHONPATH" in environment
         with (self.here / "log").open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = (subprocess.Popen if imports else Running)(
                 command,
                 cwd=self.here,
                 env=environment,
@@ -126,8 +128,7 @@ class Node:
     def kill(self) -> None:
         """Kill -9 of every process of it at once."""
         assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(CEILING)
+        kill_together(self.process)
         if self.process.stdout is not None:
             self.process.stdout.close()
         self.process = None

@@ -7,6 +7,7 @@ the answers that are errors, what the operating system shows of the processes.
 
 import json
 import sqlite3
+import subprocess
 from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -132,7 +133,7 @@ def _story(
     done = valetkey("apply", "register.toml", "--config", "valetkey.toml", "--yes", here=here)
     assert done.code == 0, done.out + done.err
     story.answers["what apply told"] = (done.out + done.err).encode()
-    with serving(here, database) as story.servers:
+    with serving(here, database, start=subprocess.Popen) as story.servers:
         credential = next(here.rglob("resource-server.credential")).read_text().strip()
         story.canaries.add("resource server's credential", credential)
         yield story

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.cli.commands.test_serve import eventually, get
-from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
 from tests.cli.site import CONFIGURATION, ONE_ALGORITHM, configure, serving
 from tests.support.wait import CEILING
 
@@ -52,7 +52,7 @@ def test_missing_database_is_not_replaced_unless_a_new_one_is_asked_for(
             assert ran.code != 0, command
             assert str(database) in ran.out + ran.err, command
         assert not database.exists(), command
-    with subprocess.Popen(
+    with Running(
         [str(PROGRAM), "serve", "--new"],
         cwd=tmp_path,
         env=clean_environment(),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import requests
 
-from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
 from tests.support.wait import CEILING
 from valetkey.authorization.model.register.client import ApplicationType
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -20,7 +20,7 @@ _SECRET = "vk_cs_" + "s" * 40
 def _login(servers: Servers, here: Path, button: str) -> tuple[int, str, str]:
     """Run the command; ada signs in and presses this button of the consent page."""
     words = ("login", "printer", "--server", servers.auth_url, "--scope", "notes:read")
-    with subprocess.Popen(
+    with Running(
         [str(PROGRAM), *words, "--no-browser", "--json"],
         cwd=here,
         env={**clean_environment(), "CLIENT_SECRET": _SECRET},

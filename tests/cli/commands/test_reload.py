@@ -3,6 +3,7 @@
 import os
 import pty
 import signal
+import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -26,7 +27,7 @@ def test_changed_file_is_used_and_wrong_file_changes_nothing(tmp_path: Path) -> 
     none = valetkey("reload", here=tmp_path)
     assert none.code == 2
     assert "no server runs here" in none.err
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         text = file.read_text(encoding="utf-8")
         file.write_text(f"{text}[brand]\nname = 5\n", encoding="utf-8")
         refused = valetkey("reload", here=tmp_path)

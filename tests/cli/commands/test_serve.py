@@ -69,7 +69,7 @@ def gone(pid: int) -> bool:
 def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> None:
     configure(tmp_path)
     documented = ARCHIVE.is_file()
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         status, body = get(f"{site.authorization}/.well-known/oauth-authorization-server")
         assert status == 200
         assert json.loads(body)["issuer"] == site.authorization
@@ -99,14 +99,14 @@ def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> 
 
 def test_ctrl_c_stops_like_any_other_stop(tmp_path: Path) -> None:
     configure(tmp_path)
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         site.process.send_signal(signal.SIGINT)
         assert site.process.wait(60) == 0
 
 
 def test_workers_share_a_port_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
     configure(tmp_path, workers=2)
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         before = workers(site.process.pid)
         assert len(before) == 3
         victim = min(before)
@@ -120,7 +120,7 @@ def test_workers_share_a_port_and_one_that_is_killed_is_replaced(tmp_path: Path)
 
 def test_servers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     configure(tmp_path)
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         processes = children(site.process.pid)
         site.process.kill()
         eventually(lambda: all(gone(pid) for pid in processes), "servers are alive")
@@ -188,7 +188,7 @@ def test_refused_metrics_listener_leaves_no_directory(tmp_path: Path) -> None:
 def test_server_called_localhost_answers_on_both_loopback_addresses(tmp_path: Path) -> None:
     file = configure(tmp_path, workers=2)
     file.write_text(file.read_text().replace("http://127.0.0.1", "http://localhost"))
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         for url in (site.authorization, site.resource):
             port = urllib.parse.urlsplit(url).port
             for address in ("127.0.0.1", "::1") * 5:
@@ -202,7 +202,7 @@ def test_server_called_localhost_answers_on_both_loopback_addresses(tmp_path: Pa
 
 def test_server_called_by_its_address_listens_there_alone(tmp_path: Path) -> None:
     configure(tmp_path)
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         port = urllib.parse.urlsplit(site.authorization).port
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("::1", port or 0), timeout=60)
@@ -242,7 +242,7 @@ def test_database_that_others_may_read_is_refused_by_every_command(
     tmp_path: Path, name: str
 ) -> None:
     configure(tmp_path)
-    with serving(tmp_path):
+    with serving(tmp_path, subprocess.Popen):
         pass
     file = tmp_path / f"valetkey/{name}.db"
     file.chmod(0o644)
@@ -252,7 +252,7 @@ def test_database_that_others_may_read_is_refused_by_every_command(
         assert f"chmod 600 {file}" in ran.out + ran.err, command
         assert "ready" not in ran.out
     file.chmod(0o600)
-    with serving(tmp_path):
+    with serving(tmp_path, subprocess.Popen):
         names = {each.name for each in (tmp_path / "valetkey").iterdir()}
         assert {f"{name}.db", f"{name}.db-wal", f"{name}.db-shm"} <= names
         assert all(each.stat().st_mode & 0o077 == 0 for each in (tmp_path / "valetkey").iterdir())
@@ -322,7 +322,7 @@ def test_resource_server_gets_no_secret_of_the_authorization_server(tmp_path: Pa
 def test_a_secret_in_a_query_string_is_in_no_log(tmp_path: Path, secret: str) -> None:
     file = configure(tmp_path)
     file.write_text(file.read_text() + '\n[log]\nlevel = "debug"\n', encoding="utf-8")
-    with serving(tmp_path) as site:
+    with serving(tmp_path, subprocess.Popen) as site:
         query = urllib.parse.urlencode(
             {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": secret}
         )

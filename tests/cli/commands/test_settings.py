@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import urllib.request
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from bench.ports import free_port
 from tests.cli.running import valetkey
 from tests.cli.site import configure, serving
 from tests.reliability import nodes
+from tests.stories.processes.serving import workers_of
 from tests.support.wait import wait_until
 
 MODE = "registration.mode"
@@ -41,11 +41,8 @@ def test_running_servers_apply_a_stored_setting_and_its_reset(tmp_path: Path) ->
         listed = valetkey("settings", "list", here=tmp_path)
         assert any(MODE in line and "stored" in line for line in listed.out.splitlines())
         # A worker that is killed starts with the stored value.
-        killed = subprocess.run(
-            ["pkill", "-KILL", "-P", str(site.process.pid), "-f", "serving.authorization"],
-            check=False,
-        )
-        assert killed.returncode == 0
+        (worker,) = workers_of(site.process.pid, site.authorization)
+        os.kill(worker, signal.SIGKILL)
         wait_until(lambda: _registers(site.authorization))
 
         for wrong in (

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.running import PROGRAM, clean_environment
+from tests.cli.running import PROGRAM, Running, clean_environment
 from tests.support.wait import CEILING, wait_until
 from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, SERVICE, USERNAME
 from valetkey.testing.browser import Page, UserAgent
@@ -21,7 +21,7 @@ from valetkey.testing.browser import Page, UserAgent
 @contextmanager
 def demo(here: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], str]]:
     """A demo that is up, and its screen; its temporary folders are made in `here`."""
-    with subprocess.Popen(
+    with Running(
         [str(PROGRAM), "demo", *arguments],
         cwd=here,
         env={**clean_environment(), "TMPDIR": str(here)},

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,8 +16,8 @@ from typing import TypeVar
 
 import requests
 
-from tests.cli.running import PROGRAM, clean_environment, valetkey
-from tests.support.wait import CEILING
+from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
+from tests.support.wait import CEILING, wait_until
 from valetkey.cli.serving.worker import NAME
 from valetkey.testing.browser import UserAgent
 
@@ -68,13 +67,7 @@ class Serving:
 
     def workers(self) -> list[int]:
         """The processes that answer for the authorization server."""
-        listed = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid), "-f", "serving.authorization"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return [pid for pid in map(int, listed.stdout.split()) if _comm(pid) == NAME]
+        return workers_of(self.process.pid, self.auth)
 
     def code(self, client_id: str = "printer") -> str:
         """Ada signs in and allows; the code."""
@@ -111,10 +104,7 @@ class Serving:
 
     def kill(self) -> None:
         """End every process of it at once, as a power cut would, and wait until all are gone."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(_PATIENCE)
-        for address in (self.auth, self.api):
-            _wait_until(lambda address=address: not _answers(address))  # type: ignore[misc]
+        kill_together(self.process)
 
 
 def configure(
@@ -142,13 +132,19 @@ def configure(
 
 
 @contextmanager
-def serving(here: Path, database: str, *, workers: int = 1) -> Generator[Serving]:
+def serving(
+    here: Path,
+    database: str,
+    *,
+    workers: int = 1,
+    start: type[subprocess.Popen[str]] = Running,
+) -> Generator[Serving]:
     """Both servers on free ports, with everyone of `REGISTER`; again if `here` was used before.
 
-    `database` is the authorization server's URL.
+    `database` is the authorization server's URL. As installed if `start` is a Popen.
     """
     config = configure(here, database, workers=workers)
-    process = subprocess.Popen(
+    process = start(
         [str(PROGRAM), "serve", "--config", str(config)],
         cwd=here,
         env=clean_environment(),
@@ -196,6 +192,22 @@ def _comm(pid: int) -> str:
         return ""
 
 
+def workers_of(supervisor: int, url: str) -> list[int]:
+    """Return the processes that answer for the server at this URL."""
+    children = _children(supervisor)
+    return [pid for pid in children if _comm(pid) == NAME and _listens(pid, url)]
+
+
+def _listens(pid: int, url: str) -> bool:
+    """Return whether the process has the socket of this server."""
+    port = f":{int(url.rpartition(':')[2]):04X}"
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    listening = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(port) and row[3] == "0A"}
+    with contextlib.suppress(OSError):
+        return any(str(each.readlink()) in listening for each in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
 def free_addresses() -> tuple[str, str]:
     """Return two addresses on loopback, with different ports that nobody uses."""
     # Below the ports that the system gives to outgoing connections: a server that was killed
@@ -208,14 +220,22 @@ def free_addresses() -> tuple[str, str]:
             return f"127.0.0.1:{one}", f"127.0.0.1:{two}"
 
 
-def _answers(url: str) -> bool:
-    host, _, port = url.rpartition("/")[2].partition(":")
-    with socket.socket() as sock:
-        return sock.connect_ex((host, int(port))) == 0
+def kill_together(process: subprocess.Popen[str]) -> None:
+    """Kill a supervisor and its children, as a power cut would, and wait until all are gone."""
+    # The supervisor first: it would start others.
+    together = (process.pid, *_children(process.pid))
+    for pid in together:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait(_PATIENCE)
+    wait_until(lambda: all(_is_gone(pid) for pid in together))
 
 
-def _wait_until(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _is_gone(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True

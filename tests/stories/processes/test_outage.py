@@ -1,7 +1,5 @@
 """The authorization server goes away and comes back: the API answers what it can meanwhile."""
 
-import os
-import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,8 +7,8 @@ from pathlib import Path
 
 import requests
 
-from tests.cli.running import PROGRAM, clean_environment
-from tests.stories.processes.serving import PASSWORD, SECRET, configure
+from tests.cli.running import PROGRAM, Running, clean_environment
+from tests.stories.processes.serving import PASSWORD, SECRET, configure, kill_together
 from tests.support.wait import CEILING, wait_until
 
 _PATIENCE = CEILING
@@ -19,7 +17,7 @@ _PATIENCE = CEILING
 @contextmanager
 def _one(here: Path, server: str) -> Generator[str]:
     """One of the two servers, alone; its address."""
-    process = subprocess.Popen(
+    process = Running(
         [str(PROGRAM), "serve", server, "--config", "valetkey.toml"],
         cwd=here,
         env=clean_environment(),
@@ -33,8 +31,7 @@ def _one(here: Path, server: str) -> Generator[str]:
         assert ready[:1] == ["ready"], ready
         yield dict(word.split("=", 1) for word in ready[1:])[server]
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(_PATIENCE)
+        kill_together(process)
         process.stdout.close()
 
 

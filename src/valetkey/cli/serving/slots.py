@@ -22,11 +22,11 @@ _MOMENT = 0.005  # seconds
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 
 
-def collect_orphans() -> None:
-    """Adopt orphaned descendants (Linux only); this remains in force after `exec`."""
+def collect_orphans(*, ours: bool = True) -> None:
+    """Adopt orphaned descendants, or no longer (Linux only); in force after `exec`, too."""
     if sys.platform == "linux":
         ctypes = import_module("ctypes")
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_SUBREAPER, int(ours), 0, 0, 0)
 
 
 def collect_rest(seconds: float) -> None:
