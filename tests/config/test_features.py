@@ -78,3 +78,10 @@ def test_stored_value_of_a_feature_that_is_gone_is_ignored() -> None:
     merged = merge(Settings(), {"gone.enabled": "true"}, _fine)
     assert merged.ignored == {"gone.enabled": "this version does not have the setting"}
     assert "gone.enabled" not in catalogue()
+
+
+def test_section_keeps_what_only_the_file_may_set() -> None:
+    assert effect_of("device.interval") is Effect.CONSOLE
+    assert effect_of("federation.providers") is not Effect.CONSOLE
+    merged = merge(Settings(), {"federation.providers": "[]"}, _fine)
+    assert merged.ignored.keys() == {"federation.providers"}

@@ -34,6 +34,7 @@ from valetkey.authorization.webhooks.jobs import WebhookDelivery
 from valetkey.authorization.webhooks.model import LEASE, Webhook, secret_place
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.config.sections.mail import MailSettings
+from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
 from valetkey.database.migrate import migrate
@@ -56,7 +57,7 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 
 
 def _store(engine: Engine) -> Store:
-    return Store(engine, SYSTEM.random, hooks=hooks())
+    return Store(engine, SYSTEM.random, hooks=hooks(Settings()))
 
 
 def webhook_delivery(folder: Path, times: int, chance: random.Random) -> Outcome:

@@ -126,6 +126,10 @@ def _no_members(*_: object) -> Mapping[str, Never]:
     return {}
 
 
+def _no_hooks(_: Settings) -> Hooks:
+    return Hooks()
+
+
 class CommandGroup(Struct, frozen=True):
     """A group of commands.
 
@@ -163,7 +167,7 @@ class Feature(Struct, frozen=True):
     By their path, each with the page of the documentation that helps with an error of it. They are
     the `COMMANDS` of its module `commands`, which is imported when such a group is called.
     """
-    hooks: Callable[[], Hooks] = Hooks
+    hooks: Callable[[Settings], Hooks] = _no_hooks
     """Makes what it does in transactions of others; each store has its own."""
     console: "Callable[[Services], tuple[AnyPage, ...]]" = _nothing
     console_after: str = ""

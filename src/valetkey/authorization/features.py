@@ -15,6 +15,7 @@ from valetkey.authorization.operations.table import CORE, Table
 from valetkey.authorization.protocol.register.client_rules import GrantTypes
 from valetkey.authorization.storage.transaction import Hooks
 from valetkey.config.features import NAMES
+from valetkey.config.settings import Settings
 
 FEATURES: tuple[Feature, ...] = tuple(
     import_module(f"valetkey.authorization.{name}.feature").FEATURE for name in NAMES
@@ -51,9 +52,9 @@ SCOPES: Mapping[str, str] = MappingProxyType(
 CHECKS = tuple(check for each in FEATURES for check in each.checks)
 
 
-def hooks() -> Hooks:
+def hooks(settings: Settings) -> Hooks:
     """Return what the features do in transactions of a new store."""
-    made = [each.hooks() for each in FEATURES]
+    made = [each.hooks(settings) for each in FEATURES]
     return Hooks(
         *(
             tuple(hook for hooks in made for hook in getattr(hooks, name))

@@ -23,12 +23,11 @@ CHANGEABLE = (
     "sessions",
     "administration",
     "factors",
-    "device",
     "privacy",
 )
 """Sections that only the authorization server reads: administrators change them at runtime.
 
-So are those of features.
+So are those of features, without what is in the `FILE_ONLY` of the section.
 """
 
 FILE_ONLY = frozenset(
@@ -46,8 +45,10 @@ _SERVERS = ("authorization", "resource")
 
 def is_changeable(path: str) -> bool:
     """Return whether administrators can change the setting with this path while servers run."""
-    section = path.partition(".")[0]
-    return (section in CHANGEABLE or section in feature_sections()) and path not in FILE_ONLY
+    section, _, name = path.partition(".")
+    if kind := feature_sections().get(section):
+        return name not in getattr(kind, "FILE_ONLY", ())
+    return section in CHANGEABLE and path not in FILE_ONLY
 
 
 class Effect(StrEnum):

@@ -14,10 +14,8 @@ from valetkey.config.rules import Group, Network, whole
 from valetkey.config.sections.accounts import (
     AccountSettings,
     AdministrationSettings,
-    DeviceSettings,
     FactorSettings,
 )
-from valetkey.config.sections.federation import FederationSettings
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.sections.monitoring import (
     AuditSettings,
@@ -430,13 +428,11 @@ class Settings:
     passwords: PasswordSettings = PasswordSettings()
     factors: FactorSettings = FactorSettings()
     limits: LimitSettings = LimitSettings()
-    device: DeviceSettings = DeviceSettings()
     database: DatabaseSettings = DatabaseSettings()
     serving: ServingSettings = ServingSettings()
     tls: TlsSettings = TlsSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
-    federation: FederationSettings = FederationSettings()
     brand: BrandSettings = BrandSettings()
     docs: DocumentationSettings = DocumentationSettings()
     log: LogSettings = LogSettings()

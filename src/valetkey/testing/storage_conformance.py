@@ -31,6 +31,7 @@ from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
 from valetkey.authorization.storage.tokens.revocations import RevocationRecord, RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
 from valetkey.database.decisions import Decision
 from valetkey.database.migrate import migrate
@@ -118,7 +119,7 @@ class Memory:
     def __init__(self, url: str, directory: Path) -> None:
         """Create the tables and the test data."""
         self.store = Store(
-            connect(url, directory=directory), SYSTEM.random, by_cli("test"), hooks()
+            connect(url, directory=directory), SYSTEM.random, by_cli("test"), hooks(Settings())
         )
         asyncio.run(migrate(self.store.engine, SCHEMA))
         self.write(add_records)

@@ -16,12 +16,12 @@ from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity
 from valetkey.authorization.providers.rules.identities import connect
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,
     ProviderSettings,
 )
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, TokenSettings
 from valetkey.kernel.jose import jwt
@@ -138,7 +138,7 @@ def chained(folder: Path, engine: str) -> Generator[Chain]:
         )
         settings = replace(
             ON,
-            federation=FederationSettings(providers, Secret("idp=x,rogue=x,login=x")),
+            features=(FederationSettings(providers, Secret("idp=x,rogue=x,login=x")),),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
         )
         api = stack.enter_context(

@@ -12,6 +12,7 @@ from tests.support import postgres
 from tests.support.live import CODE_GRANT, PASSWORD, Answer, LiveServers, live_servers
 from tests.support.operations import run_operation
 from valetkey.authorization.device.model import ALPHABET
+from valetkey.authorization.device.settings import DeviceSettings
 from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
@@ -307,7 +308,7 @@ def test_dv_codes_are_limited_per_address(still: LiveServers) -> None:
 
 def _use_up(world: LiveServers, bucket: str, most: int) -> None:
     """Take what is left of a limit, as that many requests would."""
-    limit = Limit(most, world.servers.settings.device.code_lifetime)
+    limit = Limit(most, world.servers.settings.section(DeviceSettings).code_lifetime)
     now = world.servers.clock.now()
 
     def take_all(tx: Transaction) -> None:
@@ -319,14 +320,19 @@ def _use_up(world: LiveServers, bucket: str, most: int) -> None:
 
 def test_dv_01_guesses_of_all_users_together_are_limited(still: LiveServers) -> None:
     begun, alice = _begin(still), UserAgent(still.auth)
-    _use_up(still, "user_codes", still.servers.settings.device.wrong_codes_everywhere)
+    settings = still.servers.settings.section(DeviceSettings)
+    _use_up(still, "user_codes", settings.wrong_codes_everywhere)
     assert _enter(still, alice, begun["user_code"]).status == 429
     still.servers.clock.forward(minutes(2))
     assert begun["user_code"] in _enter(still, alice, begun["user_code"]).text
 
 
 def test_dv_codes_are_limited_per_client(still: LiveServers) -> None:
-    _use_up(still, "device_codes_of:tv1", still.servers.settings.device.codes_per_client)
+    _use_up(
+        still,
+        "device_codes_of:tv1",
+        still.servers.settings.section(DeviceSettings).codes_per_client,
+    )
     refused = still.post("/oauth/device-authorization", {"client_id": "tv1"})
     assert (refused.status, refused.json["error"]) == (429, "slow_down")
     _begin(still, "tv2")

@@ -295,7 +295,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
                 reads.clear()
                 await asyncio.sleep(0.2)
         elsewhere = connect(database_url, directory=tmp_path)
-        store = Store(elsewhere, it.foundation.runtime.random, SYSTEM, hooks())
+        store = Store(elsewhere, it.foundation.runtime.random, SYSTEM, hooks(it.settings))
         changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random, KINDS)
         target = WebhookTarget(URL, ("user.enabled",), "")
         await store.write(

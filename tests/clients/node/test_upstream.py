@@ -12,12 +12,12 @@ import pytest
 
 from tests.clients.node.library import Script
 from tests.support.wait import wait_until
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,
     ProviderSettings,
 )
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import minutes
@@ -76,7 +76,7 @@ def it(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federate
         secrets = Secret(f"real={_SECRET},alias={_SECRET}")
         settings = replace(
             Settings(),
-            federation=FederationSettings(providers, secrets),
+            features=(FederationSettings(providers, secrets),),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"), ip_network("::1/128"))),
             accounts=AccountSettings(sign_up=SignUpMode.OPEN),
         )

@@ -19,12 +19,12 @@ from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity
 from valetkey.authorization.providers.rules.identities import connect
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,
     ProviderSettings,
 )
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
@@ -125,7 +125,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pl
         provider = ProviderSettings(kind=ProviderKind.OPENID, **said)
         settings = replace(
             settings,
-            federation=FederationSettings((provider,), Secret("company=x")),
+            features=(FederationSettings((provider,), Secret("company=x")),),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
         )
         there = stack.enter_context(Servers(tmp_path_factory.mktemp("there"), settings=settings))

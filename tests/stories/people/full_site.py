@@ -40,6 +40,11 @@ from valetkey.authorization.model.register.client import (
 )
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
+from valetkey.authorization.providers.settings import (
+    FederationSettings,
+    ProviderKind,
+    ProviderSettings,
+)
 from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.scim import rules as scim
 from valetkey.authorization.scim.model import ScimCredential
@@ -54,11 +59,6 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.webhooks.rules import NewWebhook, WebhookChanges, WebhookTarget
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.federation import (
-    FederationSettings,
-    ProviderKind,
-    ProviderSettings,
-)
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.settings import AuthorizationSettings
 from valetkey.database.decisions import Decision
@@ -99,7 +99,7 @@ async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Harness, byt
         authorization=AuthorizationSettings(url=URL, listen="127.0.0.1:8400"),
         mail=MailSettings(transport=MailTransport.MAILBOX),
         accounts=AccountSettings(sign_up=SignUpMode.OPEN),
-        federation=FederationSettings((_PROVIDER,), Secret("github=secret")),
+        features=(FederationSettings((_PROVIDER,), Secret("github=secret")),),
     ) as it:
         await it.password(WORD)
         yield it, await _fill(it) if full else b""

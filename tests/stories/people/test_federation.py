@@ -17,13 +17,13 @@ from tests.support.pages import pages
 from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.providers.storage import Identities
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,
     ProviderSettings,
 )
+from valetkey.authorization.providers.storage import Identities
+from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
@@ -86,7 +86,7 @@ def two(
         given = Settings()
         settings = replace(
             given,
-            federation=FederationSettings((provider,), Secret(f"other={SECRET}")),
+            features=(FederationSettings((provider,), Secret(f"other={SECRET}")),),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
             accounts=AccountSettings(sign_up=sign_up),
             mail=mail or given.mail,
@@ -484,7 +484,7 @@ def test_a_provider_that_wants_signatures_gets_them(tmp_path: Path) -> None:
         provider = ProviderSettings("other", "Other", ProviderKind.OPENID, them.url, "us")
         settings = replace(
             Settings(),
-            federation=FederationSettings((provider,), Secret("other=unused")),
+            features=(FederationSettings((provider,), Secret("other=unused")),),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
         )
         with Servers(tmp_path, settings=settings, with_resource=False) as ours:

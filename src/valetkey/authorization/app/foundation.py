@@ -119,9 +119,8 @@ class Foundation(Struct, frozen=True):
 
     def token_claims(self) -> TokenClaims:
         """The builder of token claims, with a cache of declared claims."""
-        providers = self.settings.federation.providers
         userinfo = f"{self.issuer}/oauth/userinfo"
-        return TokenClaims(self.store, self.default_api, self.claims_file, providers, userinfo)
+        return TokenClaims(self.store, self.default_api, self.claims_file, userinfo)
 
     async def close(self) -> None:
         """Close the database, and end the process of the claims file."""
@@ -301,7 +300,7 @@ def build_foundation(
     store = Store(
         engine,
         runtime.random,
-        hooks=hooks(),
+        hooks=hooks(settings),
         records_addresses=settings.privacy.record_ip_addresses,
     )
     tokens = settings.tokens

@@ -66,8 +66,7 @@ def _claim(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, 
             fault = MetadataError("in", f"{', '.join(ClaimLocation)}; not {wrong[0][:40]}")
             raise invalid_entry(wanted, [fault])
         known = [each.name for each in Declarations.of(tx).claims()]
-        kept = settings.federation.kept_claims
-        changed = declare_claim(tx, claim, settings.audience, now, kept)
+        changed = declare_claim(tx, claim, settings.audience, now)
         return _step("claim", wanted, known, changed)
 
     return apply

@@ -54,7 +54,7 @@ FEATURE = Feature(
             examples={"claim": "department"},
         ),
     ),
-    hooks=lambda: Hooks(
+    hooks=lambda _: Hooks(
         attributes=(lambda db: Declarations(db).attributes(),),
         claims=(lambda db: Declarations(db).claims(),),
     ),

@@ -349,8 +349,7 @@ def _declare_claim(tx: Transaction, call: Call) -> bool | Faults:
     )
     declared = {each.name: tag_of(_claim_shown(each)) for each in store.claims()}
     call.preconditions.check(declared.get(claim.name))
-    settings = call.services.settings
-    return declare_claim(tx, claim, settings.audience, call.now, settings.federation.kept_claims)
+    return declare_claim(tx, claim, call.services.settings.audience, call.now)
 
 
 def _remove_claim(tx: Transaction, call: Call) -> bool:

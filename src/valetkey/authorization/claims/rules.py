@@ -87,17 +87,15 @@ def declare_claim(
     claim: DeclaredClaim,
     default_api: str,
     now: Instant,
-    kept: Collection[str] = (),
 ) -> bool | Faults:
     """Declare or change a claim. False if nothing changed; faults if it is invalid.
 
-    `default_api` is the identifier of the server's own API, `kept` the claims of the settings'
-    providers as `FederationSettings.kept_claims` names them; those of stored providers are added.
+    `default_api` is the identifier of the server's own API.
     """
     store = Declarations.of(tx)
     store.hold_all()
-    added = tx.upstream_providers().items()
-    kept = {*kept, *(f"{at}:{name}" for at, each in added for name in each.keep_claims)}
+    servers = tx.upstream_servers().items()
+    kept = {f"{server_id}:{name}" for server_id, server in servers for name in server.keep_claims}
     declared = {each.name: each for each in store.claims()}
     if faults := (*_claim_faults(claim), *_unknown(tx, claim, default_api, kept)):
         return faults

@@ -14,6 +14,7 @@ from valetkey.authorization.device.model import (
     shown_user_code,
 )
 from valetkey.authorization.device.rules import client_limit
+from valetkey.authorization.device.settings import DeviceSettings
 from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.endpoints.client.request import (
     NOT_STORED,
@@ -31,7 +32,6 @@ from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import DeviceSettings
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
@@ -66,7 +66,7 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
     @property
     def settings(self) -> DeviceSettings:
         """The limits and lifetimes of codes."""
-        return self.parts.services.settings.device
+        return self.parts.services.settings.section(DeviceSettings)
 
     async def __call__(self, request: Request) -> Response:
         """Return the device code, the user code and where users enter it (section 3.2)."""

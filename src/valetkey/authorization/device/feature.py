@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from valetkey.authorization.background.maintenance import BATCH
 from valetkey.authorization.device.model import DEVICE_AUTHORIZATION, EVENTS
 from valetkey.authorization.device.rules import GRANT_TYPE
+from valetkey.authorization.device.settings import DeviceSettings
 from valetkey.authorization.device.storage import DeviceCodes, delete_all
 from valetkey.authorization.feature import EndpointParts, Feature, Site
 from valetkey.authorization.storage.transaction import Hooks, Transaction
@@ -22,7 +23,7 @@ _MEMORY = hours(1)
 def _visitor(site: Site) -> "tuple[AnyPage, ...]":
     from valetkey.authorization.device.pages import DevicePages  # noqa: PLC0415 - see `feature`
 
-    return DevicePages(site.server, site.services.settings.device).pages()
+    return DevicePages(site.server, site.services.settings.section(DeviceSettings)).pages()
 
 
 def _endpoints(parts: EndpointParts) -> "tuple[Route, ...]":
@@ -45,7 +46,7 @@ def _sweep(tx: Transaction, now: Instant) -> int:
 FEATURE = Feature(
     "device",
     events=EVENTS,
-    hooks=lambda: Hooks(restored=(delete_all,)),
+    hooks=lambda _: Hooks(restored=(delete_all,)),
     visitor=_visitor,
     endpoints=_endpoints,
     metadata=_metadata,

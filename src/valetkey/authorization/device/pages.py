@@ -18,6 +18,7 @@ from valetkey.authorization.device.model import (
     shown_user_code,
 )
 from valetkey.authorization.device.rules import client_limit
+from valetkey.authorization.device.settings import DeviceSettings
 from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.feature import EndpointParts
@@ -53,7 +54,6 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import shown_app, shown_user
 from valetkey.authorization.storage.sign_in.throttles import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import DeviceSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from valetkey.authorization.feature import NeededServer
-from valetkey.config.sections.federation import ProviderKind
+from valetkey.authorization.providers.settings import FederationSettings, ProviderKind
 from valetkey.config.settings import Settings
 
 _METADATA = "/.well-known/openid-configuration"
@@ -20,5 +20,5 @@ def needed_servers(settings: Settings) -> tuple[NeededServer, ...]:
             advice="Users cannot sign in with it now: check the network and its issuer.",
             guide="how-to/people/sign-in-from-elsewhere",
         )
-        for provider in settings.federation.providers
+        for provider in settings.section(FederationSettings).providers
     )

@@ -15,6 +15,7 @@ from valetkey.authorization.providers.rules.registry import (
     Providers,
     reseal_all,
 )
+from valetkey.authorization.providers.settings import FederationSettings
 from valetkey.authorization.providers.storage import (
     Identities,
     StoredProviders,
@@ -22,6 +23,7 @@ from valetkey.authorization.providers.storage import (
 )
 from valetkey.authorization.storage.transaction import Hooks, SignInMethods, UpstreamClaims
 from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
+from valetkey.config.settings import Settings
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.account.security.overview import SecuritySections
@@ -75,7 +77,8 @@ def _trusted_issuers(parts: Parts) -> Mapping[str, TrustedIssuer]:
     }
 
 
-def _hooks() -> Hooks:
+def _hooks(settings: Settings) -> Hooks:
+    of_settings = {each.id: each for each in settings.section(FederationSettings).providers}
     return Hooks(
         user_deleted=(delete_of_user,),
         user_exported=(exported,),
@@ -84,7 +87,7 @@ def _hooks() -> Hooks:
         ),
         upstream_claims=(
             UpstreamClaims(
-                lambda tx: StoredProviders.of(tx).enabled(),
+                lambda tx: {**StoredProviders.of(tx).enabled(), **of_settings},
                 lambda tx, uid: Identities.of(tx).claims_of(uid),
             ),
         ),

@@ -41,9 +41,15 @@ from valetkey.authorization.providers.rules.registry import (
     no_such_provider,
     remove,
 )
+from valetkey.authorization.providers.settings import (
+    LONGEST,
+    MOST_KEPT,
+    FederationSettings,
+    ProviderKind,
+    ProviderSettings,
+)
 from valetkey.authorization.providers.storage import StoredProviders
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.federation import LONGEST, MOST_KEPT, ProviderKind, ProviderSettings
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.words import translatable
@@ -148,7 +154,8 @@ ONE = "/providers/{provider}"
 
 def list_providers(tx: Transaction, call: Call) -> Result:
     """List the providers of the configuration file, then the others."""
-    of_file = [_of_file(call, each) for each in call.services.settings.federation.providers]
+    federation = call.services.settings.section(FederationSettings)
+    of_file = [_of_file(call, provider) for provider in federation.providers]
     return Result(
         ProviderList([*of_file, *(_stored(call, each) for each in StoredProviders.of(tx).all())])
     )
@@ -162,9 +169,9 @@ def read_provider(tx: Transaction, call: Call) -> Result:
 def find_provider(tx: Transaction, call: Call) -> ProviderShown:
     """Return the provider in the path as shown. Raises Refused (not found)."""
     name = call.named("provider")
-    for each in call.services.settings.federation.providers:
-        if each.id == name:
-            return _of_file(call, each)
+    for provider in call.services.settings.section(FederationSettings).providers:
+        if provider.id == name:
+            return _of_file(call, provider)
     stored = StoredProviders.of(tx).find(name)
     if stored is None:
         raise no_such_provider()
@@ -244,7 +251,8 @@ def _on_provider(function: Callable[[Transaction, Call, StoredProvider], object]
         provider = StoredProviders.of(tx).find(name)
         if provider is not None:
             return function(tx, call, provider)
-        if any(each.id == name for each in call.services.settings.federation.providers):
+        federation = call.services.settings.section(FederationSettings)
+        if any(provider.id == name for provider in federation.providers):
             raise from_settings()
         raise no_such_provider()
 

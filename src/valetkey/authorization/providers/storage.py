@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.providers.model import Identity, StoredProvider
+from valetkey.authorization.providers.settings import ProviderSettings
 from valetkey.authorization.storage.revision import change_memberships, change_token_state, touch
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.federation import ProviderSettings
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant

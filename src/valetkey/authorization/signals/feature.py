@@ -52,7 +52,7 @@ FEATURE = Feature(
     events=EVENTS,
     operations=STREAMS,
     commands=(_COMMANDS,),
-    hooks=lambda: Hooks((SecurityEvents(),), (delete_of_client,), user_deleted=(delete_of_user,)),
+    hooks=lambda _: Hooks((SecurityEvents(),), (delete_of_client,), user_deleted=(delete_of_user,)),
     scopes=SCOPES,
     endpoints=_endpoints,
     console=_console,

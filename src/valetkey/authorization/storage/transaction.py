@@ -1,6 +1,6 @@
 """Transaction and Store: every store of the authorization server under one name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Protocol, TypeVar, cast
@@ -63,7 +63,6 @@ from valetkey.authorization.storage.tokens.bulk_revocations import BulkRevocatio
 from valetkey.authorization.storage.tokens.revocations import Revocations
 from valetkey.authorization.storage.users import Users
 from valetkey.authorization.storage.vouchers import Vouchers
-from valetkey.config.sections.federation import ProviderSettings
 from valetkey.database.engine import Connection, Engine, T
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -100,11 +99,25 @@ class SignInMethods(Struct, frozen=True):
     """Remove those added at the first time or later, for this reason, with an event each."""
 
 
+class UpstreamServer(Protocol):
+    """Another server whose claims about users are kept."""
+
+    @property
+    def issuer(self) -> str:
+        """Its issuer."""
+        ...
+
+    @property
+    def keep_claims(self) -> Collection[str]:
+        """The names of the claims that are kept."""
+        ...
+
+
 class UpstreamClaims(Struct, frozen=True):
     """What other servers said about users, as far as it is kept for claims of tokens."""
 
-    providers: Callable[["Transaction"], Mapping[str, ProviderSettings]]
-    """Return the servers that administrators added, by id; the settings have others."""
+    servers: Callable[["Transaction"], Mapping[str, UpstreamServer]]
+    """Return these servers, by id."""
     of_user: Callable[["Transaction", Uid], Mapping[str, Mapping[str, object]]]
     """Return the kept claims of a user by issuer, as long as `User.membership_number` is the same.
     """
@@ -207,12 +220,12 @@ class Transaction(Struct, frozen=True):
         """Return whether the user can sign in with something that a feature keeps."""
         return any(methods.exist(self, uid) for methods in self.hooks.sign_in_methods)
 
-    def upstream_providers(self) -> Mapping[str, ProviderSettings]:
-        """Return the enabled providers that administrators added, by id."""
+    def upstream_servers(self) -> Mapping[str, UpstreamServer]:
+        """Return the servers whose claims about users are kept, by id."""
         return {
-            name: provider
+            name: server
             for kept in self.hooks.upstream_claims
-            for name, provider in kept.providers(self).items()
+            for name, server in kept.servers(self).items()
         }
 
     def upstream_claims(self, uid: Uid) -> Mapping[str, Mapping[str, object]]:

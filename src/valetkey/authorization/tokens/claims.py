@@ -5,6 +5,7 @@ and roles are read by one statement, and kept until they change, as are the clai
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -28,10 +29,9 @@ from valetkey.authorization.protocol.claims import (
 )
 from valetkey.authorization.storage.register.apis import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
-from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.transaction import Store, Transaction, UpstreamServer
 from valetkey.authorization.tokens.claims_file import ClaimsFile
 from valetkey.authorization.tokens.id_token import SignInRecord
-from valetkey.config.sections.federation import ProviderSettings
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -49,6 +49,7 @@ _MOST_UPSTREAM = 2_000
 _Memberships = dict[tuple[Uid, int, str], Memberships]
 _Upstream = dict[tuple[Uid, int], Mapping[str, Claims]]
 _Tokens = dict[tuple[object, ...], "_OfTokens"]
+_NO_SERVERS: Mapping[str, UpstreamServer] = MappingProxyType({})
 
 
 class TokenClaims:
@@ -59,20 +60,18 @@ class TokenClaims:
         store: Store,
         default: Api,
         file: ClaimsFile | None = None,
-        providers: Sequence[ProviderSettings] = (),
         userinfo: str = "",
     ) -> None:
         """Read from `store`; `default` is the API of tokens that are for no other.
 
         `userinfo` is the address that tokens name for lists that they leave out, `file` is the
-        operator's function, `providers` are those of the settings.
+        operator's function.
         """
         self.default = default
         self.file = file
         self._userinfo = userinfo
         self._store = store
-        self._of_settings = {each.id: each for each in providers}
-        self._known = _CachedClaims(-1, -1, (), self._of_settings)
+        self._known = _CachedClaims(-1, -1, (), _NO_SERVERS)
 
     def declared(self, tx: Transaction) -> Sequence[ExtraClaim]:
         """Return the declared claims as this transaction sees them. Any thread may ask."""
@@ -143,10 +142,9 @@ class TokenClaims:
             # Before the claims: they may be newer than their number, but never older.
             number = revision(tx.db)
             claims = tuple(tx.claims())
-            providers = self._of_settings
-            if any(each.reads is ReadsFor.UPSTREAM for each in claims):
-                providers = {**tx.upstream_providers(), **providers}
-            known = self._known = _CachedClaims(number, failures, claims, providers)
+            reads_upstream = any(claim.reads is ReadsFor.UPSTREAM for claim in claims)
+            servers = tx.upstream_servers() if reads_upstream else _NO_SERVERS
+            known = self._known = _CachedClaims(number, failures, claims, servers)
         return known
 
     def _access_token(
@@ -265,23 +263,23 @@ class _CachedClaims(Struct, frozen=True):
     number: int
     failures: int
     claims: Sequence[ExtraClaim]
-    providers: Mapping[str, ProviderSettings]
+    servers: Mapping[str, UpstreamServer]
     memberships: _Memberships = field(default_factory=_Memberships)
     upstream: _Upstream = field(default_factory=_Upstream)
     tokens: _Tokens = field(default_factory=_Tokens)
 
     def upstream_of(self, tx: Transaction, user: User, provider: str, name: str) -> object:
         """Return the claim that the provider sent at the last sign-in; None if it sent none."""
-        settings = self.providers.get(provider)
+        server = self.servers.get(provider)
         # A claim that is no longer kept is ignored, although it is stored until the next sign-in.
-        if settings is None or name not in settings.keep_claims:
+        if server is None or name not in server.keep_claims:
             return None
         key = (user.uid, user.membership_number)
         found = self.upstream.get(key)
         if found is None:
             found = tx.upstream_claims(user.uid)
             _keep(self.upstream, _MOST_UPSTREAM, key, found)
-        return found.get(settings.issuer, NO_CLAIMS).get(name)
+        return found.get(server.issuer, NO_CLAIMS).get(name)
 
     def memberships_of(self, tx: Transaction, user: User, api: Api) -> Memberships:
         """Return the user's memberships; read if they changed since they were read here."""

@@ -25,13 +25,13 @@ from valetkey.authorization.providers.operations import (
     ProviderWanted,
 )
 from valetkey.authorization.providers.rules.registry import ProviderFactory, Providers
-from valetkey.authorization.providers.storage import StoredProviders
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     MOST,
     FederationSettings,
     ProviderKind,
     ProviderSettings,
 )
+from valetkey.authorization.providers.storage import StoredProviders
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -151,7 +151,7 @@ def test_invalid_and_taken_values_are_refused_with_their_fields(tmp_path: Path) 
             await created(it, replace(WANTED, id=f"p{number}", issuer=issuer))
         assert await faults(it, replace(WANTED, id="last", issuer="https://last.example")) == ["id"]
 
-    run(tmp_path, story, federation=FEDERATION)
+    run(tmp_path, story, features=(FEDERATION,))
 
 
 def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
         # The file gets one with the same issuer, under another id.
         same = replace(OF_FILE, id="other", issuer=WANTED.issuer)
         settings = replace(
-            it.settings, federation=FederationSettings((same,), Secret("other=secret"))
+            it.settings, features=(FederationSettings((same,), Secret("other=secret")),)
         )
         factory = replace(ProviderFactory.of(it.foundation.services), settings=settings)
         current = Providers(factory)
@@ -181,7 +181,7 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
             ("google", "stored", "hidden"),
         ]
 
-    run(tmp_path, story, federation=FEDERATION)
+    run(tmp_path, story, features=(FEDERATION,))
 
 
 @pytest.mark.parametrize(

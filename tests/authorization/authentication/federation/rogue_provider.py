@@ -15,7 +15,7 @@ from valetkey.authorization.providers.rules.connection import (
     ProviderConnection,
     UpstreamState,
 )
-from valetkey.config.sections.federation import ProviderKind, ProviderSettings
+from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url

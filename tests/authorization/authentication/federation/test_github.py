@@ -14,7 +14,7 @@ from valetkey.authorization.providers.rules.connection import (
     UpstreamState,
 )
 from valetkey.authorization.providers.rules.github import GitHubProvider
-from valetkey.config.sections.federation import ProviderKind, ProviderSettings
+from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace

@@ -33,7 +33,7 @@ from valetkey.authorization.providers.rules.connection import (
     UpstreamState,
 )
 from valetkey.authorization.providers.rules.openid import OpenIdProvider
-from valetkey.config.sections.federation import ProviderKind, ProviderSettings
+from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused

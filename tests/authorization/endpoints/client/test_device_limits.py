@@ -6,8 +6,8 @@ from pathlib import Path
 from tests.support.asgi import FORM, request
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer, Browser
+from valetkey.authorization.device.settings import DeviceSettings
 from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.config.sections.accounts import DeviceSettings
 
 FEW = 3
 ALTOGETHER = 10 * FEW
@@ -55,7 +55,7 @@ def test_200_devices_behind_one_address_are_connected_within_ten_minutes(tmp_pat
             for code in [await _begin(it) for _ in range(20)]:
                 assert (await _decide(here, code)).status == 200
 
-    run(tmp_path, story, device=DeviceSettings(codes_per_address=20, codes_per_client=20))
+    run(tmp_path, story, features=(DeviceSettings(codes_per_address=20, codes_per_client=20),))
 
 
 def test_codes_that_nobody_allows_are_limited_for_their_network(
@@ -71,7 +71,7 @@ def test_codes_that_nobody_allows_are_limited_for_their_network(
         refused = next(answer for answer in answers if answer.status == 429)
         refused.refused(429, "slow_down")
         wait = int(refused.headers["retry-after"])
-        assert 0 < wait <= it.settings.device.code_lifetime
+        assert 0 < wait <= it.settings.section(DeviceSettings).code_lifetime
         assert "enter the codes" in refused.text("error_description")
         headers = {"host": "localhost:8400", "content-type": FORM, "content-length": "12"}
         elsewhere, _, _ = await request(
@@ -81,7 +81,7 @@ def test_codes_that_nobody_allows_are_limited_for_their_network(
         it.clock.forward(wait)
         assert await _statuses(it, 2) == [200, 429]
 
-    run(tmp_path, story, database_url, device=FOR_A_NETWORK)
+    run(tmp_path, story, database_url, features=(FOR_A_NETWORK,))
 
 
 def test_codes_that_users_deny_count(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_codes_that_users_deny_count(tmp_path: Path) -> None:
             assert (await _decide(here, await _begin(it), "deny")).status == 200
         assert await _statuses(it, 1) == [429]
 
-    run(tmp_path, story, device=FOR_A_NETWORK)
+    run(tmp_path, story, features=(FOR_A_NETWORK,))
 
 
 def test_who_allows_every_code_is_limited_too(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_who_allows_every_code_is_limited_too(tmp_path: Path) -> None:
             assert (await _decide(here, await _begin(it))).status == 200
         assert await _statuses(it, 1) == [429]
 
-    run(tmp_path, story, device=FOR_A_NETWORK)
+    run(tmp_path, story, features=(FOR_A_NETWORK,))
 
 
 def test_a_code_makes_room_once_however_often_it_is_allowed(
@@ -117,7 +117,7 @@ def test_a_code_makes_room_once_however_often_it_is_allowed(
         assert await _statuses(it, 2) == [200, 429]
 
     device = DeviceSettings(codes_per_address=FEW, wrong_codes=1_000)
-    run(tmp_path, story, database_url, device=device)
+    run(tmp_path, story, database_url, features=(device,))
 
 
 def test_codes_of_a_client_that_users_allow_do_not_count(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_codes_of_a_client_that_users_allow_do_not_count(tmp_path: Path) -> None
             assert (await _decide(here, await _begin(it))).status == 200
         assert await _statuses(it, FEW + 1) == [200] * FEW + [429]
 
-    run(tmp_path, story, device=DeviceSettings(codes_per_client=FEW, codes_per_address=100))
+    run(tmp_path, story, features=(DeviceSettings(codes_per_client=FEW, codes_per_address=100),))
 
 
 def test_page_of_too_many_wrong_codes_says_how_long_to_wait(tmp_path: Path) -> None:
@@ -141,4 +141,4 @@ def test_page_of_too_many_wrong_codes_says_how_long_to_wait(tmp_path: Path) -> N
         assert "Try again in" in page.body
         assert "the developers of the app" not in page.body
 
-    run(tmp_path, story, device=DeviceSettings(wrong_codes=FEW))
+    run(tmp_path, story, features=(DeviceSettings(wrong_codes=FEW),))

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.export import ExportOrigin, export
+from valetkey.authorization.features import hooks
 from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.register.claim import Claims
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity
@@ -16,13 +18,13 @@ from valetkey.authorization.providers.rules.identities import (
     disconnect,
     user_of_identity,
 )
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.claims import TokenClaims
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,
     ProviderSettings,
 )
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.kernel.jose.jwt import parse
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret
@@ -159,7 +161,7 @@ def test_tokens_say_what_the_provider_said_at_the_last_sign_in(
         await _sign_in(it, "1", None)
         assert await reader.value("unit") is None
 
-    run(tmp_path, story, database_url, federation=PROVIDERS)
+    run(tmp_path, story, database_url, features=(PROVIDERS,))
 
 
 def _evaluated(claims: TokenClaims, user: User | None, tx: Transaction) -> Claims:
@@ -181,8 +183,10 @@ def test_claim_of_unnamed_provider_or_claim_is_refused_and_no_longer_issued(
         # The setting names the claim no more: what is stored counts no more.
         less = _provider("google", GOOGLE, "department")
         for provider, found in ((PROVIDERS.providers[0], {"tenant": "a.example"}), (less, {})):
-            claims = TokenClaims(it.store, it.foundation.default_api, None, (provider,))
-            evaluated = await it.read(partial(_evaluated, claims, ada))
+            settings = replace(it.settings, features=(FederationSettings((provider,)),))
+            store = replace(it.store, hooks=hooks(settings))
+            claims = TokenClaims(store, it.foundation.default_api)
+            evaluated = await store.read(partial(_evaluated, claims, ada))
             assert evaluated == found
 
-    run(tmp_path, story, federation=PROVIDERS)
+    run(tmp_path, story, features=(PROVIDERS,))

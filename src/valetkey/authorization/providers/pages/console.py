@@ -32,6 +32,7 @@ from valetkey.authorization.providers.operations import (
 )
 from valetkey.authorization.providers.rules.connection import redirect_uri
 from valetkey.authorization.providers.rules.registry import MOST_COUNTED
+from valetkey.authorization.providers.settings import ISSUERS, ProviderKind
 from valetkey.authorization.providers.storage import LinkedAccounts, StoredProviders
 from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
 from valetkey.authorization.site.admin.confirm import (
@@ -51,7 +52,6 @@ from valetkey.authorization.site.admin.input_fields import (
     typed,
 )
 from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show, not_found
-from valetkey.config.sections.federation import ISSUERS, ProviderKind
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
 from valetkey.kernel.refusal import Refused

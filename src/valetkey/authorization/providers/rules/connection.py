@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.config.sections.federation import ProviderSettings
+from valetkey.authorization.providers.settings import ProviderSettings
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

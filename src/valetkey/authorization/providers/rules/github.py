@@ -22,7 +22,7 @@ from valetkey.authorization.providers.rules.connection import (
     plain,
     unusable,
 )
-from valetkey.config.sections.federation import ProviderSettings
+from valetkey.authorization.providers.settings import ProviderSettings
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -27,9 +27,9 @@ from valetkey.authorization.providers.rules.connection import (
     plain,
     unusable,
 )
+from valetkey.authorization.providers.settings import ProviderSettings
 from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.federation import ProviderSettings
 from valetkey.fetch.outbound import ANYTHING, JSON, Fetched
 from valetkey.kernel.jose import foreign, jwt, mac
 from valetkey.kernel.jose.foreign import ForeignKeys

@@ -25,11 +25,7 @@ from valetkey.authorization.providers.rules.connection import (
 )
 from valetkey.authorization.providers.rules.github import GitHubProvider
 from valetkey.authorization.providers.rules.openid import OpenIdProvider
-from valetkey.authorization.providers.storage import StoredProviders
-from valetkey.authorization.storage.followed import Followed
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.client_assertion import sign_client_assertion
-from valetkey.config.sections.federation import (
+from valetkey.authorization.providers.settings import (
     CLAIM,
     ID,
     ISSUERS,
@@ -37,10 +33,15 @@ from valetkey.config.sections.federation import (
     MOST,
     MOST_KEPT,
     SCOPE,
+    FederationSettings,
     ProviderKind,
     ProviderSettings,
     usable_issuer,
 )
+from valetkey.authorization.providers.storage import StoredProviders
+from valetkey.authorization.storage.followed import Followed
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.tokens.client_assertion import sign_client_assertion
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Sealer
@@ -81,7 +82,7 @@ class ProviderFactory(Struct, frozen=True):
         """Return the providers of the settings. Raises OperatorError for one without a secret."""
         settings = self.settings
         secrets = _by_environment(settings)
-        providers = settings.federation.providers
+        providers = settings.section(FederationSettings).providers
         if unknown := secrets.keys() - {each.id for each in providers}:
             raise OperatorError(f'no provider is called "{min(unknown)}"', "federation.secrets")
         return [
@@ -100,7 +101,7 @@ class ProviderFactory(Struct, frozen=True):
         """Return whether the settings have a provider with the same id or the same issuer."""
         return any(
             stored.id == each.id or stored.issuer == each.issuer
-            for each in self.settings.federation.providers
+            for each in self.settings.section(FederationSettings).providers
         )
 
     def _provider(self, settings: ProviderSettings, secret: Secret) -> Provider:
@@ -167,7 +168,7 @@ class Providers(Followed[Sequence[StoredProvider]]):
 
 
 def _by_environment(settings: Settings) -> dict[str, str]:
-    text = settings.federation.secrets
+    text = settings.section(FederationSettings).secrets
     if text is None:
         return {}
     pairs = [pair.partition("=") for pair in text.reveal().split(",")]
@@ -280,7 +281,7 @@ class ProviderChanges(Struct, frozen=True):
         self, tx: Transaction, provider_id: str, kind: ProviderKind, issuer: str
     ) -> Faults:
         others = [
-            *self.factory.settings.federation.providers,
+            *self.factory.settings.section(FederationSettings).providers,
             *(each.settings for each in StoredProviders.of(tx).all()),
         ]
         faults = list[MetadataError]()

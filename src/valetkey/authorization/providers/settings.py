@@ -212,6 +212,7 @@ class FederationSettings:
     """Identity providers at which users may sign in: Google, GitHub, any OpenID provider."""
 
     GROUP: ClassVar = Group.DIRECTORIES
+    FILE_ONLY: ClassVar = frozenset({"providers", "secrets"})
 
     providers: Annotated[
         tuple[ProviderSettings, ...], PROVIDERS, "Providers at which users sign in"
@@ -225,9 +226,5 @@ class FederationSettings:
     """Client secrets by id, such as `google=…,github=…`, to pass them through the environment
     instead of files."""
 
-    @property
-    def kept_claims(self) -> frozenset[str]:
-        """The kept claims of all providers, as `google:hd`."""
-        return frozenset(
-            f"{each.id}:{name}" for each in self.providers for name in each.keep_claims
-        )
+
+SECTIONS = {"federation": FederationSettings}
