@@ -1,12 +1,15 @@
 """Emails in a real browser: light, dark, wide and narrow, with one readable button."""
 
+import re
+from pathlib import Path
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser
 
 from valetkey.authorization.email.message import message_of
-from valetkey.authorization.layout.accent import TEXT_CONTRAST, contrast
+from valetkey.authorization.layout.accent import TEXT_CONTRAST, accent_shades, contrast
+from valetkey.authorization.layout.assets import LIGHT_CARD
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.kernel.moment import Instant
@@ -31,14 +34,42 @@ VALUES = {
 LOOKS = """() => {
     const hex = colour => '#' + colour.match(/\\d+/g).slice(0, 3)
         .map(part => Number(part).toString(16).padStart(2, '0')).join('');
-    const buttons = [...document.querySelectorAll('.button')].map(each => getComputedStyle(each));
-    const text = getComputedStyle(document.querySelector('main p'));
-    const ground = getComputedStyle(document.querySelector('main'));
+    // Only a button is a link in a cell with a color of its own.
+    const ground_of = each => getComputedStyle(each.closest('td')).backgroundColor;
+    const buttons = [...document.querySelectorAll('td > a')];
+    const text = getComputedStyle(document.querySelector('h1 ~ p'));
+    const ground = getComputedStyle(document.querySelector('h1').closest('td'));
     return {
-        buttons: buttons.map(each => [hex(each.color), hex(each.backgroundColor)]),
+        buttons: buttons.map(each => [hex(getComputedStyle(each).color), hex(ground_of(each))]),
         text: [hex(text.color), hex(ground.backgroundColor)],
         fits: document.documentElement.scrollWidth <= window.innerWidth,
     };
+}"""
+
+LINKS = "[...document.querySelectorAll('a')].map(each => [each.href, each.innerText.trim()])"
+PURIFY = Path(__file__).parents[2] / "clients/node_modules/dompurify/dist/purify.min.js"
+"""A sanitizer that mail readers on the web use."""
+
+WORD_KEEPS = (
+    "background-color", "border", "border-top", "color", "font-family", "font-size", "font-weight",
+    "line-height", "margin", "text-align", "text-decoration", "width",
+)  # fmt: skip
+"""Properties that Word lays out, and with it Outlook for Windows; padding only of cells."""
+
+# Web readers drop the style sheet and names; Word knows few properties and no rounded corner.
+WASHED = """([html, keeps]) => {
+    document.body.innerHTML = DOMPurify.sanitize(html, {
+        FORBID_TAGS: ['style', 'link', 'meta', 'title', 'form', 'img', 'svg'],
+        FORBID_ATTR: ['class', 'id', 'name'],
+    });
+    document.body.removeAttribute('style');
+    for (const each of keeps ? document.body.querySelectorAll('[style]') : []) {
+        const cell = each.tagName === 'TD';
+        for (const name of [...each.style])
+            if (name.endsWith('radius')
+                || !keeps.some(kept => name === kept || name.startsWith(kept + '-'))
+                && !(cell && name.startsWith('padding'))) each.style.removeProperty(name);
+    }
 }"""
 
 
@@ -77,6 +108,58 @@ def test_every_email_is_readable(browser: Browser, scheme: Literal["light", "dar
                 with_button.add(kind)
     assert {EmailKind.PASSWORD_RESET, EmailKind.VERIFY_EMAIL, EmailKind.NEW_DEVICE} <= with_button
     context.close()
+
+
+@pytest.mark.parametrize("reader", ["web", "word"])
+def test_every_email_keeps_its_look_where_readers_remove_parts(
+    browser: Browser, reader: Literal["web", "word"]
+) -> None:
+    """What mail readers on the web and Outlook for Windows leave of an email is whole."""
+    page = browser.new_page(viewport={"width": 800, "height": 600})
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for kind in EmailKind:
+        html = _html(kind, "de", "#ffee00")
+        page.set_content(html)
+        whole, links = page.inner_text("body"), page.evaluate(LINKS)
+        page.set_content("")
+        page.add_script_tag(path=PURIFY)
+        page.evaluate(WASHED, [html, WORD_KEEPS if reader == "word" else None])
+        assert page.locator("[class], style, meta").count() == 0
+        assert page.inner_text("body").split() == whole.split(), kind
+        assert page.evaluate(LINKS) == links, kind
+        found = page.evaluate(LOOKS)
+        # Word breaks long words without being asked.
+        assert found["fits"] or reader == "word", kind
+        assert contrast(*found["text"]) >= TEXT_CONTRAST
+        for colors in found["buttons"]:
+            assert contrast(*colors) >= TEXT_CONTRAST, kind
+            assert colors[1] == accent_shades("#ffee00", LIGHT_CARD).fill, kind
+        assert page.evaluate("getComputedStyle(document.querySelector('h1')).fontSize") == "22px"
+    assert not [each for each in asked if each.startswith("http")], "an email loads something"
+    page.close()
+
+
+def test_links_of_an_email_are_plain_in_text_and_html() -> None:
+    for kind in EmailKind:
+        email = Email(kind, "ada@example.com", "en", VALUES, None)
+        message = message_of(
+            email,
+            brand=Brand("Acme"),
+            mail_id="m1",
+            from_address="no-reply@auth.example",
+            from_name="",
+            at=Instant(1_800_000_000),
+        )
+        html, text = (message.get_body((each,)) for each in ("html", "plain"))
+        assert html is not None
+        assert text is not None
+        shown = set(re.findall(r'href="([^"]*)"[^>]*>([^<]*)<', html.get_content()))
+        # Each address is readable as itself, below its button, and is in the text.
+        for address, _ in shown:
+            assert (address, address) in shown, kind
+            assert address in text.get_content()
+        assert set(re.findall(r"https?://\S+", text.get_content())) == {each for each, _ in shown}
 
 
 def test_values_make_no_button() -> None:
