@@ -18,6 +18,9 @@ SIDE = 128
 PORTRAIT_SIDE = 256
 """Width and height of a user's picture, in pixels."""
 
+BANNER = (480, 96)
+"""Largest width and height of the logo of the pages, in pixels: twice the size it is shown at."""
+
 LARGEST_COPY = 65_536
 """Maximum size of the copy, in bytes."""
 
@@ -62,6 +65,11 @@ def small_copy(data: bytes) -> bytes:
 def portrait(data: bytes) -> bytes:
     """Return a copy cropped to a square of 256 x 256 pixels, for the picture of a user."""
     return _safely(data, _cropped)
+
+
+def banner(data: bytes) -> bytes:
+    """Return a copy that fits into 480 x 96 pixels, for the logo of the pages."""
+    return _safely(data, _within)
 
 
 def _safely(data: bytes, shape: "_Shape") -> bytes:
@@ -111,6 +119,10 @@ def _fitted(upright: "Image.Image") -> "Image.Image":
 
 def _cropped(upright: "Image.Image") -> "Image.Image":
     return ImageOps.fit(upright, (PORTRAIT_SIDE, PORTRAIT_SIDE))
+
+
+def _within(upright: "Image.Image") -> "Image.Image":
+    return ImageOps.contain(upright, BANNER)
 
 
 def _webp_pixels(data: bytes) -> int:

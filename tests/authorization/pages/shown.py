@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 from playwright.sync_api import Route
 
@@ -21,6 +22,8 @@ from valetkey.authorization.layout.render import (
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation, Viewer
 from valetkey.authorization.providers.pages.account import Connections
+from valetkey.authorization.site.admin.server.brand import BrandFormPage, previewed
+from valetkey.authorization.site.admin.server.settings import BRAND
 from valetkey.authorization.site.page import AnyPage
 from valetkey.kernel.replace import replace
 
@@ -39,7 +42,7 @@ _UNUSED = cast("Any", _Unused())
 AREAS: Mapping[str, Sequence[AnyPage]] = {
     "account": account_pages(_UNUSED),
     "developer": developer_pages(_UNUSED, _UNUSED, _UNUSED),
-    "admin": admin_pages(_UNUSED),
+    "admin": admin_pages(_UNUSED, _UNUSED),
 }
 
 _ELSEWHERE: Sequence[AnyPage] = (
@@ -125,11 +128,26 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
         if path.startswith("/logos/"):
             route.fulfill(body=_LOGO, content_type="image/svg+xml")
             return
+        if path.startswith(f"{BRAND}/preview/"):
+            shown, _, query = path.rpartition("/")[2].partition("?")
+            asked = dict(parse_qsl(query))
+            viewer = Viewer(language)
+            html, policy = previewed(shown, brand, asked["name"], asked["accent"], viewer)
+            route.fulfill(
+                body=html,
+                content_type="text/html; charset=utf-8",
+                headers={"Content-Security-Policy": policy},
+            )
+            return
         page = EXAMPLES.get(path.removeprefix("/"))
         if page is None:
             route.fulfill(status=204)
             return
-        policy = content_security_policy(scripts=bool(scripts_of(page)), connects=connects(page))
+        policy = content_security_policy(
+            scripts=bool(scripts_of(page)),
+            connects=connects(page),
+            frames=(SERVER,) if isinstance(page, BrandFormPage) else (),
+        )
         route.fulfill(
             body=render(
                 page,

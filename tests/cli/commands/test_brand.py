@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import requests
+from PIL import Image
 
 from tests.cli.running import valetkey
 from tests.cli.site import begin, serving
@@ -56,3 +57,15 @@ def test_logo_of_another_server_is_refused_and_never_shown(tmp_path: Path) -> No
         assert "--logo-url" in ran.err
         assert valetkey("brand", "--logo-url", "/brand/logo.svg", here=tmp_path).code == 0
     assert "brand.logo_ignored" in site.log.read_text()
+
+
+def test_a_logo_is_stored_as_a_copy(tmp_path: Path) -> None:
+    begin(tmp_path)
+    Image.new("RGB", (900, 200), "red").save(tmp_path / "logo.png")
+    shown = valetkey("brand", "--logo", "logo.png", "--json", here=tmp_path).json
+    assert str(shown["logo_url"]).startswith("/logos/")
+    assert shown["logo_dark_url"] == ""
+    (tmp_path / "logo.svg").write_text("<svg/>")
+    ran = valetkey("brand", "--logo-dark", "logo.svg", here=tmp_path)
+    assert ran.code
+    assert "SVG is not accepted" in ran.err

@@ -1,11 +1,14 @@
 """An administrator creates a user and an app in a real browser, and both work."""
 
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from playwright.sync_api import Browser, Page
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
 
 from valetkey.authorization.model.account.user import Role
+from valetkey.config.sections.portal import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers
@@ -114,3 +117,73 @@ def test_created_user_signs_in_to_created_app(
         assert not here.url.startswith(_CALLBACK)
         admin.close()
         grace.close()
+
+
+def _logo(color: str, kind: str = "PNG", size: tuple[int, int] = (600, 120)) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", size, color).save(file, kind)
+    return file.getvalue()
+
+
+def test_brand_is_previewed_and_its_logos_are_uploaded(tmp_path: Path, browser: Browser) -> None:
+    with Servers(tmp_path) as servers:
+        olive = servers.register_user("olive", _PASSWORD)
+        servers.write(
+            lambda tx: tx.user_directory.set_role(olive.uid, Role.OWNER, servers.clock.now())
+        )
+        url = servers.auth_url
+        for script in (True, False):
+            page = browser.new_context(java_script_enabled=script).new_page()
+            page.goto(f"{url}/admin")
+            sign_in(page, "olive", _PASSWORD)
+            page.goto(f"{url}/admin/settings/brand")
+            page.fill("#name", "Northwind")
+            page.fill("#accent", "#ffcc00")
+            if not script:
+                page.click("[name=preview]")
+            preview = page.frame_locator("iframe >> nth=0")
+            expect(preview.locator("header bdi")).to_have_text("Northwind")
+            expect(preview.locator("#sign-in")).to_have_css("background-color", "rgb(255, 204, 0)")
+            consent = page.frame_locator("iframe >> nth=1")
+            expect(consent.locator("header bdi")).to_have_text("Northwind")
+            told = page.inner_text("#preview")
+            assert "too pale for links: contrast 1.5, 4.5 is needed" in told
+            assert "Links in dark mode are easy to read" in told
+            assert not servers.write(lambda tx: tx.brand.all()), "a preview is not saved"
+
+        page = browser.new_context(color_scheme="dark").new_page()
+        page.goto(f"{url}/admin")
+        sign_in(page, "olive", _PASSWORD)
+        page.goto(f"{url}/admin/settings/brand")
+        for name, content, words in (
+            ("logo.svg", b"\xef\xbb\xbf <svg xmlns='http://www.w3.org/2000/svg'/>", "SVG files"),
+            ("logo.png", b"\x89PNG\r\n\x1a\n" + b"0" * 50, "not a picture"),
+            ("logo.png", b"GIF89a<script>alert(1)</script>", "not a picture"),
+            ("logo.png", _logo("red", size=(3000, 3000)), "too large"),
+            ("logo.tiff", _logo("red", "TIFF"), "not a picture"),
+        ):
+            page.set_input_files(
+                "#file-light", {"name": name, "mimeType": "image/png", "buffer": content}
+            )
+            page.click("#upload-light")
+            assert words in page.inner_text("#file-light-fault")
+        for mode, color in (("light", "red"), ("dark", "blue")):
+            page.set_input_files(
+                f"#file-{mode}", {"name": "x", "mimeType": "text/html", "buffer": _logo(color)}
+            )
+            page.click(f"#upload-{mode}")
+            assert "Saved." in page.inner_text("main")
+        brand = servers.write(lambda tx: tx.brand.all())
+        assert len(brand) == 2
+        page.reload()
+        shown = page.locator("header .brand-logo")
+        assert shown.evaluate("it => it.currentSrc").endswith(brand[BrandField.LOGO_DARK_URL])
+        assert shown.evaluate("it => it.naturalWidth") == 480
+        answer = page.request.get(url + brand[BrandField.LOGO_URL])
+        assert answer.headers["content-type"] == "image/webp"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "sandbox" in answer.headers["content-security-policy"]
+        page.click("#remove-dark")
+        assert page.locator("#remove-dark").count() == 0
+        assert page.request.get(url + brand[BrandField.LOGO_DARK_URL]).status == 404
+        assert page.request.get(url + brand[BrandField.LOGO_URL]).status == 200

@@ -23,6 +23,7 @@ from valetkey.authorization.features import CHECKS, FEATURES
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
+from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.language_choice import LanguageEndpoint
 from valetkey.authorization.layout.viewer import configuration_of
 from valetkey.authorization.model.voucher import VoucherKind
@@ -59,6 +60,7 @@ from valetkey.authorization.site.admin.groups.groups import SELECTED_GROUPS, Gro
 from valetkey.authorization.site.admin.overview import ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.selected import SelectedPages
+from valetkey.authorization.site.admin.server.brand import BrandPages
 from valetkey.authorization.site.admin.server.keys import SigningKeyPages
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.setting_form import SettingForms
@@ -182,7 +184,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
         *pages.routes(visitor_pages(site)),
         *pages.routes(account_pages(site)),
         *pages.routes(developer_pages(site, token, userinfo)),
-        *pages.routes(admin_pages(site.foundation)),
+        *pages.routes(admin_pages(site.foundation, server.brands)),
         Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
         # The page that says that the host is wrong has to look like a page.
         Route(ASSETS, {"GET": asset}, refuse, any_host=True),
@@ -294,7 +296,7 @@ def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tu
     )
 
 
-def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
+def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store, settings = foundation.services, foundation.store, foundation.settings
     links = [link for each in FEATURES for link in each.links]
@@ -324,6 +326,7 @@ def admin_pages(foundation: Foundation) -> tuple[AnyPage, ...]:
         *SigningKeyPages(services).pages(),
         *ApiTokens(services).pages(),
         *SettingsPages(services).pages(),
+        *BrandPages(services, brands).pages(),
         *SettingForms(services).pages(),
     ]
     for feature in FEATURES:

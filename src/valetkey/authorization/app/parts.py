@@ -289,7 +289,14 @@ def brand_of(settings: Settings) -> Brand:
     theme = read_theme(settings.source.directory / said.theme) if said.theme else None
     docs = start_of(settings.docs.url)
     brand = Brand(
-        said.name, said.logo_url, said.accent, said.terms_url, said.privacy_url, theme, docs
+        said.name,
+        said.logo_url,
+        said.accent,
+        said.terms_url,
+        said.privacy_url,
+        theme,
+        docs,
+        said.logo_dark_url,
     )
     check_theme(brand)
     return brand

@@ -32,6 +32,7 @@ _SCRIPTS = (
     "filter.js",
     "live.js",
     "passkey.js",
+    "preview.js",
     "show.js",
     "strength.js",
     "times.js",
@@ -83,14 +84,8 @@ class Assets(Struct, frozen=True):
 @lru_cache(maxsize=8)
 def assets(brand: Brand) -> Assets:
     """Return the assets of a brand: stylesheets, icon and scripts."""
-    light, dark = accent_shades(brand.accent, LIGHT_CARD), accent_shades(brand.accent, DARK_CARD)
-    colours = (
-        f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"
-        f"--edge:{light.edge};--accent:{light.text}}}\n"
-        "@media (prefers-color-scheme:dark){"
-        f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
-        f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
-    )
+    colours = colours_of(brand.accent)
+    light = accent_shades(brand.accent, LIGHT_CARD)
     own = _minified("\n".join(_read("styles", name) for name in _STYLES))
     icon = _read("styles", "icon.svg").replace("FILL", light.fill).replace("INK", light.on_fill)
     return Assets(
@@ -107,6 +102,18 @@ def assets(brand: Brand) -> Assets:
         },
         theme=_theme_style(brand.theme),
         logo=_theme_logo(brand.theme),
+    )
+
+
+def colours_of(accent: str) -> str:
+    """Return the style that declares the colors of this accent."""
+    light, dark = accent_shades(accent, LIGHT_CARD), accent_shades(accent, DARK_CARD)
+    return (
+        f":root{{--fill:{light.fill};--on-fill:{light.on_fill};"
+        f"--edge:{light.edge};--accent:{light.text}}}\n"
+        "@media (prefers-color-scheme:dark){"
+        f":root{{--fill:{dark.fill};--on-fill:{dark.on_fill};"
+        f"--edge:{dark.edge};--accent:{dark.text}}}}}\n"
     )
 
 

@@ -24,6 +24,8 @@ class Brand(Struct, frozen=True):
     theme: Theme | None = None
     docs_url: str = ""
     """The base URL of the documentation, with a slash at the end."""
+    logo_dark_url: str = ""
+    """The logo in dark mode; "" for the same."""
 
     @property
     def languages(self) -> tuple[Language, ...]:

@@ -42,6 +42,7 @@ class CurrentBrand(Followed[Mapping[BrandField, str]]):
             name=said.get(BrandField.NAME, base.name),
             accent=said.get(BrandField.ACCENT, base.accent),
             logo_url=said.get(BrandField.LOGO_URL, base.logo_url),
+            logo_dark_url=said.get(BrandField.LOGO_DARK_URL, base.logo_dark_url),
             terms_url=said.get(BrandField.TERMS_URL, base.terms_url),
             privacy_url=said.get(BrandField.PRIVACY_URL, base.privacy_url),
         )

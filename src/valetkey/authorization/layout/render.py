@@ -212,9 +212,12 @@ def scripts_of(page: PageContext) -> tuple[str, ...]:
     return named
 
 
+_CONNECTING = frozenset({"live.js", "preview.js"})
+
+
 def connects(page: PageContext) -> bool:
     """Return whether a script of this page sends requests."""
-    return "live.js" in scripts_of(page)
+    return not _CONNECTING.isdisjoint(scripts_of(page))
 
 
 def content_security_policy(

@@ -1,6 +1,8 @@
 """Operations on the server: overview, keys, settings, brand, mail."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from msgspec import UnsetType
 
@@ -25,7 +27,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
     writes,
 )
-from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.records import Done, Upload, UploadedFile, tag_of
 from valetkey.authorization.operations.server_records import (
     AmountShown,
     BrandChange,
@@ -41,6 +43,7 @@ from valetkey.authorization.operations.server_records import (
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import BrandField
+from valetkey.fetch.image import UnusableImage, banner
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable
@@ -137,6 +140,47 @@ def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
     call.preconditions.check(_brand_result(current_brand(tx, base)).etag)
     told = server.change_brand(tx, call.actor, base, said, call.now)
     return told if isinstance(told, tuple) else _brand_result(told)
+
+
+LARGEST_LOGO = 2 * 1024 * 1024
+"""Maximum size of an uploaded logo, in bytes."""
+
+LOGO_FIELDS = MappingProxyType({"light": BrandField.LOGO_URL, "dark": BrandField.LOGO_DARK_URL})
+"""The field of the logo for light and for dark mode."""
+
+_TOO_LARGE = frozenset({"image.pixels", "image.large", "image.scans"})
+
+
+async def upload_logo(call: Call) -> Result:
+    """Store a copy of the image as the logo. Refused: not found; invalid request for the image."""
+    field, content = LOGO_FIELDS.get(call.named("mode")), call.input(UploadedFile).content
+    store, actor = call.services.store, call.actor
+    # Before the image is decoded, which takes longer than everything else.
+    await store.read(lambda tx: require(tx, actor, call.operation.permission))
+    if field is None:
+        raise Refused.because(ErrorCode.NOT_FOUND, "the mode is light or dark", "logo.mode")
+    if len(content) > LARGEST_LOGO:
+        raise _no_logo("the image has more than 2 MiB; send a smaller one", "large")
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        raise _no_logo("SVG is not accepted; send a PNG, JPEG, WebP or GIF file", "vector")
+    try:
+        image = await asyncio.to_thread(banner, content)
+    except UnusableImage as failure:
+        if failure.check in _TOO_LARGE:
+            raise _no_logo("the image has too many pixels; send a smaller one", "large") from None
+        raise _no_logo("send a PNG, JPEG, WebP or GIF file", "unusable") from None
+
+    def stored(tx: Transaction) -> Result:
+        base = call.services.settings.brand
+        tx.brand.take_turn()
+        call.preconditions.check(_brand_result(current_brand(tx, base)).etag)
+        return _brand_result(server.change_logo(tx, actor, base, field, image, call.now))
+
+    return await store.write(stored, done_by=actor.done_by)
+
+
+def _no_logo(text: str, check: str) -> Refused:
+    return Refused.because(ErrorCode.INVALID_REQUEST, text, f"logo.{check}")
 
 
 def _brand_result(fields: Mapping[BrandField, str]) -> Result:
@@ -268,6 +312,30 @@ READ_BRAND = Operation(
     commands=(),
 )
 
+UPLOAD_LOGO = Operation(
+    "upload_logo",
+    "PUT",
+    "/brand/logos/{mode}",
+    Permission.SETTINGS,
+    "Replace the logo for light or dark mode",
+    upload_logo,
+    description="`mode` is `light` or `dark`. A PNG, JPEG, WebP or GIF file of at most 2 MiB and 4 "
+    "million pixels. The server keeps a copy that fits into 480 x 96 pixels. To remove it, change "
+    "`logo_url` or `logo_dark_url` to null.",
+    upload=Upload(
+        {
+            media: {"type": "string", "format": "binary"}
+            for media in ("image/png", "image/jpeg", "image/webp", "image/gif")
+        },
+        lambda _: LARGEST_LOGO,
+    ),
+    output=BrandShown,
+    returns_etag=True,
+    error_statuses=(400, 415),
+    event=BrandChanged,
+    commands=(),
+)
+
 CHANGE_BRAND = Operation(
     "change_brand",
     "PATCH",
@@ -321,6 +389,7 @@ SERVER = (
     WITHDRAW_KEY,
     READ_BRAND,
     CHANGE_BRAND,
+    UPLOAD_LOGO,
     Operation(
         "read_mail",
         "GET",

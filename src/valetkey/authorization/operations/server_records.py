@@ -104,6 +104,7 @@ class BrandShown(msgspec.Struct, frozen=True):
     name: str
     accent: str
     logo_url: str
+    logo_dark_url: str
     terms_url: str
     privacy_url: str
 
@@ -116,6 +117,7 @@ class BrandChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) = UNSET
     accent: _Colour | UnsetType | None = UNSET
     logo_url: Line | UnsetType | None = UNSET
+    logo_dark_url: Line | UnsetType | None = UNSET
     terms_url: Line | UnsetType | None = UNSET
     privacy_url: Line | UnsetType | None = UNSET
 

@@ -56,7 +56,7 @@ class AssetEndpoint(Struct, frozen=True):
 
 
 class LogoEndpoint(Struct, frozen=True):
-    """Serve copies of apps' logos; every copy has a name of its own."""
+    """Serve copies of the logos of apps and of the brand; every copy has a name of its own."""
 
     store: Store
 
@@ -65,7 +65,7 @@ class LogoEndpoint(Struct, frozen=True):
         name = request.arguments["name"]
         image = None
         if _NAME.fullmatch(name):
-            image = await self.store.read(lambda tx: tx.logos.image(name))
+            image = await self.store.read(lambda tx: tx.logos.image(name) or tx.brand.logo(name))
         if image is None:
             raise Refused.because(ErrorCode.NOT_FOUND, "this logo does not exist", "logos.name")
         return Response(200, image, _IMAGE)

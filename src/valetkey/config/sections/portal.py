@@ -100,6 +100,9 @@ class BrandSettings:
     logo_url: Annotated[str, rules.LOGO_AT_START, "Path of the logo"] = ""
     """Path of the logo on every page, 48 pixels high. Empty: the logo of the theme."""
 
+    logo_dark_url: Annotated[str, rules.LOGO, "Path of the logo in dark mode"] = ""
+    """Path of the logo in dark mode. Empty: the same logo."""
+
     terms_url: Annotated[str, rules.LINK, "Terms of service"] = ""
     """Terms of service, linked from every page."""
 
@@ -117,6 +120,7 @@ class BrandField(StrEnum):
     NAME = "name"
     ACCENT = "accent"
     LOGO_URL = "logo_url"
+    LOGO_DARK_URL = "logo_dark_url"
     TERMS_URL = "terms_url"
     PRIVACY_URL = "privacy_url"
 

@@ -227,6 +227,13 @@ DOORS: Mapping[str, Door] = {
         Door(Need.ROLE, Permission.SETTINGS, at="/admin/settings/none/reset", shown=False),
     ),
     "/admin/settings/brand": Door(Need.ROLE, Permission.SETTINGS),
+    "/admin/settings/brand/preview/{page}": Door(
+        Need.ROLE, Permission.SETTINGS, at="/admin/settings/brand/preview/sign-in"
+    ),
+    **dict.fromkeys(
+        ("/admin/settings/brand/logo", "/admin/settings/brand/logo/remove"),
+        Door(Need.ROLE, Permission.SETTINGS),
+    ),
     "/admin/registration": Door(Need.ROLE, changing=Permission.CLIENTS),
     "/admin/registration/invitations/{invitation_id}/withdraw": Door(
         Need.ROLE,
@@ -331,6 +338,7 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "DELETE /providers/{provider}": Permission.SETTINGS,
     "POST /providers/{provider}/test": Permission.SETTINGS,
     "GET /settings/{setting}": Permission.READ,
+    "PUT /brand/logos/{mode}": Permission.SETTINGS,
     **dict.fromkeys(("PUT /settings/{setting}", "DELETE /settings/{setting}"), Permission.SETTINGS),
     "GET /signal-streams": Permission.READ,
     "POST /signal-streams": Permission.SETTINGS,

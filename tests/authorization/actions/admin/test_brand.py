@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from tests.authorization.endpoints.admin_api.programs import caller
+from tests.support.harness import Harness, run
 from tests.support.wait import until
 from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
@@ -173,3 +177,34 @@ def test_changes_at_the_same_time_all_count(database_url: str) -> None:
         await store.engine.close()
 
     asyncio.run(story())
+
+
+def test_a_logo_is_uploaded_by_the_admin_api(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        file = BytesIO()
+        Image.new("RGBA", (900, 200), "red").save(file, "PNG")
+        png = {"content-type": "image/png"}
+        answer = await owner.call("PUT", "/brand/logos/light", raw=file.getvalue(), headers=png)
+        assert answer.status == 200, answer.body
+        name = str(answer.json["logo_url"]).removeprefix("/logos/")
+        stored = await it.read(lambda tx: tx.brand.logo(name))
+        assert stored is not None
+        with Image.open(BytesIO(stored)) as copy:
+            assert (copy.format, copy.height) == ("WEBP", 96)
+        for path, content, kind, status in (
+            ("/brand/logos/sepia", file.getvalue(), "image/png", 404),
+            ("/brand/logos/dark", b"<svg/>", "image/png", 400),
+            ("/brand/logos/dark", b"\x89PNG", "image/png", 400),
+            ("/brand/logos/dark", b"<svg/>", "image/svg+xml", 415),
+            ("/brand/logos/dark", b"x" * (2 * 1024 * 1024 + 1), "image/png", 413),
+        ):
+            wrong = await owner.call("PUT", path, raw=content, headers={"content-type": kind})
+            assert wrong.status == status, (path, wrong.body)
+        removed = await owner.call(
+            "PATCH", "/brand", {"logo_url": None}, headers={"if-match": answer.headers["etag"]}
+        )
+        assert removed.json["logo_url"] == ""
+        assert await it.read(lambda tx: tx.brand.logo(name)) is None
+
+    run(tmp_path, story, database=database_url)

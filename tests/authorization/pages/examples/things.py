@@ -31,6 +31,7 @@ from valetkey.authorization.site.admin.clients.clients import (
 )
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
+from valetkey.authorization.site.admin.server.brand import brand_form
 from valetkey.authorization.site.admin.server.keys import (
     KeyLine,
     KeysOfAlgorithm,
@@ -43,13 +44,13 @@ from valetkey.authorization.site.admin.server.registration import (
 )
 from valetkey.authorization.site.admin.server.setting_form import line_of
 from valetkey.authorization.site.admin.server.settings import (
-    BrandFormPage,
     EmailLine,
     MailPage,
     ServerSettingsPage,
     SettingGroup,
 )
 from valetkey.authorization.site.paging import Figure, Paging
+from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -291,7 +292,14 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         replace(lines[1], origin="environment", edit_url=""),
     )
     section = SettingGroup("tokens", "Tokens", "How long tokens are valid.", lines)
-    brand = BrandFormPage("/admin/settings/brand", "/admin/settings", "Acme", "#aa3300", "", "", "")
+    base = BrandSettings()
+    said = dict.fromkeys(BrandField, "") | {
+        BrandField.NAME: "Acme",
+        BrandField.ACCENT: "#ffcc00",
+        BrandField.LOGO_URL: "/logos/aaaaaaaaaaaaaaaaaaaaaa",
+    }
+    typed = {each.value: value for each, value in said.items()}
+    brand = brand_form(said, typed, base, {}, is_preview=True)
     return {
         "admin_keys": keys,
         "admin_keys_many": replace(
@@ -367,8 +375,11 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_settings_none": ServerSettingsPage((), "", "", text=hostile.name),
         "admin_settings_changed": ServerSettingsPage((section,), "", "", changed=True),
         "admin_brand": brand,
-        "admin_brand_wrong": replace(
-            brand, accent="red", faults=(("accent", "Enter a color such as #2456d6."),)
+        "admin_brand_wrong": brand_form(
+            said,
+            {**typed, "accent": "red"},
+            base,
+            {"accent": "Enter a color such as #2456d6.", "logo-dark": "Choose a file first."},
         ),
     }
 

@@ -1,6 +1,7 @@
 """Administration of the server: its brand, its signing keys, and its email queue."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Literal
 
@@ -20,6 +21,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules
 from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.secret import to_base64url
 
 _SHOWN = 10
 
@@ -80,6 +82,7 @@ _RULES: Mapping[BrandField, rules.Rule] = MappingProxyType(
         BrandField.NAME: _NAME,
         BrandField.ACCENT: rules.COLOUR,
         BrandField.LOGO_URL: rules.LOGO,
+        BrandField.LOGO_DARK_URL: rules.LOGO,
         BrandField.TERMS_URL: rules.LINK,
         BrandField.PRIVACY_URL: rules.LINK,
     }
@@ -94,6 +97,33 @@ def brand_of(settings: BrandSettings) -> Mapping[BrandField, str]:
 def current_brand(tx: Transaction, settings: BrandSettings) -> Mapping[BrandField, str]:
     """Return the current brand."""
     return {**brand_of(settings), **tx.brand.all()}
+
+
+LOGOS = "/logos/"
+"""The path below which uploaded logos are served."""
+
+
+def change_logo(
+    tx: Transaction,
+    actor: Actor,
+    settings: BrandSettings,
+    field: BrandField,
+    image: bytes,
+    now: Instant,
+) -> Mapping[BrandField, str]:
+    """Store an encoded image as the logo, for light or for dark mode. Return the brand.
+
+    Its address follows from its content, so that no cache shows the previous one. Raises Refused
+    (forbidden).
+    """
+    tx.brand.take_turn()
+    require(tx, actor, Permission.SETTINGS)
+    name = to_base64url(sha256(image).digest()[:16])
+    tx.brand.store_logo(name, image, now)
+    changed = change_brand(tx, actor, settings, {field: f"{LOGOS}{name}"}, now)
+    if isinstance(changed, tuple):
+        raise TypeError(changed)  # the path was made here
+    return changed
 
 
 def change_brand(
@@ -128,6 +158,12 @@ def change_brand(
         else:
             tx.brand.set(field, value, now)
     after = current_brand(tx, settings)
+    tx.brand.drop_logos(
+        [
+            after[field].removeprefix(LOGOS)
+            for field in (BrandField.LOGO_URL, BrandField.LOGO_DARK_URL)
+        ]
+    )
     for field in BrandField:
         if before[field] != after[field]:
             tx.events.add(BrandChanged(field.value, before[field], after[field]), now)

@@ -1,6 +1,7 @@
 """Stores of the settings and of the brand that administrators changed while the server ran."""
 
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
@@ -62,6 +63,27 @@ class BrandChanges(Struct, frozen=True):
             value=value,
             now=now,
         )
+
+    def store_logo(self, name: str, image: bytes, now: Instant) -> None:
+        """Store an image under the name of its content."""
+        self.db.send(
+            "INSERT INTO brand_logos (name, image, changed_at) VALUES (:name, :image, :now)"
+            " ON CONFLICT (name) DO NOTHING",
+            name=name,
+            image=b64encode(image).decode("ascii"),
+            now=now,
+        )
+
+    def logo(self, name: str) -> bytes | None:
+        """Return the uploaded image of that name."""
+        row = self.db.row("SELECT image FROM brand_logos WHERE name = :name", name=name)
+        return None if row is None else b64decode(row[0])
+
+    def drop_logos(self, but: Collection[str]) -> None:
+        """Delete the uploaded images that have none of these names."""
+        for (name,) in self.db.rows("SELECT name FROM brand_logos"):
+            if name not in but:
+                self.db.send("DELETE FROM brand_logos WHERE name = :name", name=name)
 
     def drop(self, field: BrandField) -> None:
         """Reset a part to the settings."""

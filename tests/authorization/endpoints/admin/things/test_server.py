@@ -151,12 +151,12 @@ def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         form = await page(browser, "/admin/settings/brand")
-        wrong = await _in_german(browser, form, name="Acme", accent="red", logo_url="x")
+        wrong = await _in_german(browser, form, name="Acme", accent="red", terms_url="x")
         assert 'value="Acme"' in wrong
         assert "eine Farbe an, etwa #2456d6." in wrong
-        assert "einen Pfad auf diesem Server an" in wrong
+        assert "eine URL an, die mit https:// beginnt." in wrong
         answer = await do(browser, "/admin/settings/brand", name="Acme", accent="#aa3300")
-        assert answer.location == "/admin/settings?changed=1"
+        assert answer.location == "/admin/settings/brand?saved=1"
         own = await it.read(lambda tx: tx.brand.all())
         assert set(own.values()) == {"Acme", "#aa3300"}
 

@@ -1,4 +1,4 @@
-"""/admin/settings and /admin/mail: each setting with its source, the brand, and email delivery."""
+"""/admin/settings and /admin/mail: each setting with its source, and email delivery."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import events, server
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
-from valetkey.authorization.actions.admin.server import brand_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
@@ -16,13 +15,12 @@ from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.model.email import label_of
 from valetkey.authorization.model.event.administration import SettingChanged
 from valetkey.authorization.operations.operation import (
-    InvalidInput,
     Services,
     call_of,
     value_of,
 )
-from valetkey.authorization.operations.server import CHANGE_BRAND, TEST_MAIL
-from valetkey.authorization.operations.server_records import BrandChange, TestSent
+from valetkey.authorization.operations.server import TEST_MAIL
+from valetkey.authorization.operations.server_records import TestSent
 from valetkey.authorization.operations.settings.stored import (
     READ_SETTINGS,
     SettingShown,
@@ -41,7 +39,6 @@ from valetkey.authorization.storage.administration.event_search import EventFilt
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.rules import Group
-from valetkey.config.sections.portal import BrandField
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 
@@ -135,32 +132,6 @@ class ServerSettingsPage(Struct, frozen=True):
 
 
 _DONE = {"change": translatable("Saved. All nodes apply the change within ten seconds.")}
-_LINK_FAULT = translatable("Enter a web address that begins with https://.")
-_BRAND_FAULTS = {
-    "name": translatable("Enter a name of up to 60 characters."),
-    "accent": translatable("Enter a color such as #2456d6."),
-    "logo_url": translatable("Enter a path on this server, such as /logo.png."),
-    "terms_url": _LINK_FAULT,
-    "privacy_url": _LINK_FAULT,
-}
-
-
-class BrandFormPage(Struct, frozen=True):
-    """Name, color, logo and links, changed without a restart; "" uses the configuration file."""
-
-    template: ClassVar[str] = "admin/server/brand.html"
-
-    action: str
-    back: str
-    name: str
-    accent: str
-    logo_url: str
-    terms_url: str
-    privacy_url: str
-    #: The fault of each invalid field, by its name.
-    faults: tuple[tuple[str, str], ...] = ()
-
-
 _BAD_REQUEST = 400
 _LONGEST = 200
 _CHANGES = 200
@@ -168,13 +139,12 @@ _CHANGES = 200
 
 
 class SettingsPages(Struct, frozen=True):
-    """List the settings; change the brand."""
+    """List the settings."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the settings, and the form of the brand."""
-        editor, brand = administrator(Permission.SETTINGS), translatable("Name, logo and color")
+        """Return the list of settings."""
         return (
             Page(
                 SETTINGS,
@@ -184,7 +154,6 @@ class SettingsPages(Struct, frozen=True):
                 nav=SERVER,
                 docs="reference/settings.html",
             ),
-            Page(BRAND, editor, self.show_form, Act(self.change), title=brand),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
@@ -232,26 +201,6 @@ class SettingsPages(Struct, frozen=True):
         rows = await self.services.store.scan(read)
         return {each.values["setting"]: each for each in reversed(rows)}
 
-    async def show_form(self, request: AdminRequest) -> Outcome:
-        """Show the form with the current brand."""
-        base = brand_of(self.services.settings.brand)
-        own = await self.services.store.read(lambda tx: tx.brand.all())
-        page = _form({**dict.fromkeys(base, ""), **own})
-        return Show(page)
-
-    async def change(self, request: AdminRequest) -> Outcome:
-        """Change the brand, or show each fault beside its field."""
-        form = request.form
-        typed = {field: (form.get(field.value) or "").strip() for field in BrandField}
-        body = BrandChange(**{field.value: value or None for field, value in typed.items()})
-        call = call_of(self.services, CHANGE_BRAND, request.actor, request.now, body=body)
-        try:
-            await call.operation.run(call)
-        except InvalidInput as invalid:
-            faults = tuple((each.field, _BRAND_FAULTS[each.field]) for each in invalid.faults)
-            return Show(_form(typed, faults), _BAD_REQUEST)
-        return SeeOther(f"{SETTINGS}?changed=1")
-
 
 def _contains(each: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
     """Return whether every word is in the name, the variable or the explanation."""
@@ -259,19 +208,6 @@ def _contains(each: SettingShown, translate: Callable[[str], str], words: Sequen
     said = " ".join(filter(None, (*told, *(translate(it) for it in told if it))))
     text = f"{each.path} {each.variable} {said}".casefold()
     return all(word in text for word in words)
-
-
-def _form(said: dict[BrandField, str], faults: tuple[tuple[str, str], ...] = ()) -> BrandFormPage:
-    return BrandFormPage(
-        action=BRAND,
-        back=SETTINGS,
-        name=said[BrandField.NAME],
-        accent=said[BrandField.ACCENT],
-        logo_url=said[BrandField.LOGO_URL],
-        terms_url=said[BrandField.TERMS_URL],
-        privacy_url=said[BrandField.PRIVACY_URL],
-        faults=faults,
-    )
 
 
 MAIL = ADDRESSES["admin_mail"]
