@@ -1,8 +1,9 @@
 """Run the tests of a subject: `python -m tests.subject webhooks`, or `make test webhooks`.
 
 A test belongs to a subject if its path or its name has the word, or if its file imports something
-of `valetkey` whose dotted name has it: itself, or through one helper outside `tests/support`, which
-serves all subjects. The plural also finds the singular. Of several words a test must have each.
+of `valetkey` whose dotted name has it: itself, or through one helper that does not serve all
+subjects. Of a feature, only what is in its package counts, for `claims` are in many names. The
+plural also finds the singular. Of several words a test must have each.
 """
 
 import ast
@@ -12,8 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from valetkey.config.features import NAMES
+
 ROOT = Path(__file__).resolve().parents[1]
-_SHARED = ("tests/support/", "tests/conftest.py")
+_SHARED = (
+    "tests/support/",
+    "tests/conftest.py",
+    "tests/authorization/pages/",
+    "tests/stories/people/",
+)
+"""Where helpers serve all subjects; the last two show every page, which takes minutes."""
+
+_SHORT = 4
+"""Letters of a plural that is found as it is."""
+
 _FEW = 3
 """Files for which a second worker is not worth its start."""
 
@@ -29,7 +42,7 @@ def select(root: Path, words: Sequence[str]) -> list[str]:
     importing = [_importing(texts, stem) for stem in stems]
     selected: list[str] = []
     for path, text in texts.items():
-        if not path.rpartition("/")[2].startswith("test_"):
+        if not _is_test(path):
             continue
         missing = [
             stem
@@ -46,7 +59,9 @@ def select(root: Path, words: Sequence[str]) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    return word.casefold().replace("-", "_").removesuffix("s")
+    # Of `apis`, less would be in the names of most subjects.
+    found = word.casefold().replace("-", "_")
+    return found.removesuffix("s") if len(found) > _SHORT else found
 
 
 def _importing(texts: dict[str, str], stem: str) -> set[str]:
@@ -54,14 +69,14 @@ def _importing(texts: dict[str, str], stem: str) -> set[str]:
     files = {
         path
         for path, text in texts.items()
-        if not path.startswith(_SHARED)
+        if (_is_test(path) or not path.startswith(_SHARED))
         and stem in text.casefold()
-        and any(stem in name.casefold() for name in _imports(text) if name.startswith("valetkey."))
+        and any(_is_about(name, stem) for name in _imports(text))
     }
     helpers = {
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for path in texts
-        if not path.rpartition("/")[2].startswith("test_")
+        if not _is_test(path)
         and (path in files or (stem in path.casefold() and not path.startswith(_SHARED)))
     }
     return files | {
@@ -72,6 +87,18 @@ def _importing(texts: dict[str, str], stem: str) -> set[str]:
             f"{name}.".startswith(f"{helper}.") for name in _imports(text) for helper in helpers
         )
     }
+
+
+def _is_test(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("test_")
+
+
+def _is_about(imported: str, stem: str) -> bool:
+    """Return whether a module, or what is in one, belongs to the subject."""
+    feature = next((name for name in NAMES if _stem(name) == stem), None)
+    if feature is not None:
+        return f"{imported}.".startswith(f"valetkey.authorization.{feature}.")
+    return imported.startswith("valetkey.") and stem in imported.casefold()
 
 
 def _imports(text: str) -> Iterator[str]:

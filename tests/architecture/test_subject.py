@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.subject import ROOT, main, select
+from valetkey.config.features import NAMES
 
 FILES = {
     "tests/support/harness.py": "from valetkey.authorization import webhooks\n",
@@ -20,6 +21,10 @@ FILES = {
         "def test_logo_from_a_private_address_is_refused() -> None: ...\n"
     ),
     "tests/attacks/test_records.py": "import valetkey.authorization.webhooks.model\n",
+    "tests/attacks/test_names.py": "from valetkey.kernel.names import webhook_name\n",
+    "tests/authorization/pages/shown.py": "from valetkey.authorization.webhooks import pages\n",
+    "tests/authorization/pages/test_looks.py": "from tests.authorization.pages import shown\n",
+    "tests/authorization/pages/test_one.py": "from valetkey.authorization.webhooks import x\n",
 }
 
 
@@ -36,6 +41,7 @@ def test_path_name_and_imports_select_a_test(root: Path) -> None:
     assert select(root, ["webhooks"]) == [
         "tests/attacks/test_records.py",
         "tests/attacks/test_urls.py::test_webhook_to_a_private_address_is_refused",
+        "tests/authorization/pages/test_one.py",
         "tests/stories/test_sent.py",
         "tests/webhooks/test_delivery.py",
     ]
@@ -48,7 +54,7 @@ def test_of_several_words_a_test_must_have_each(root: Path) -> None:
 
 def test_subjects_of_this_tree_select_a_part_of_it() -> None:
     files = len(list(ROOT.glob("tests/**/test_*.py")))
-    for word in ("webhooks", "scim", "groups", "device"):
+    for word in (*NAMES, "groups", "portal"):
         assert 0 < len(select(ROOT, [word])) < files / 4, word
 
 
