@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.support.wait import until_found
 from valetkey.kernel.jose.access_token import DPOP, Binding
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, SigningKey
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, seconds
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
@@ -326,5 +327,38 @@ def test_neither_a_bound_token_nor_a_reference_is_recalled() -> None:
             reference = issuer.reference("read")
             await _admit(guard, issuer, reference)
             assert guard.recall([f"Bearer {reference}"], now) is None
+
+    asyncio.run(story())
+
+
+def test_jwt_is_undecided_while_nobody_says_what_was_revoked() -> None:
+    async def story() -> None:
+        async with Issuer(Clock()).running() as issuer:
+            trusted = Trusted.valetkey(issuer.url)
+            tokens = issuer.token("read"), issuer.token("read")
+            protected = partial(Protection, trusted, audience=API, credential=CREDENTIAL)
+            async with (
+                protected() as patient,
+                protected(revocations_max_age=seconds(5)) as strict,
+            ):
+                # Nothing was heard yet.
+                code = await _code(strict, issuer, tokens[0], "read")
+                assert code is ErrorCode.TEMPORARILY_UNAVAILABLE
+                for guard in (patient, strict):
+                    assert await guard.refresh(issuer.clock.now())
+                await issuer.stop()
+                issuer.clock.at += 4
+                for guard in (patient, strict):
+                    await _admit(guard, issuer, tokens[0], "read")
+                    assert guard.recall([f"Bearer {tokens[0]}"], issuer.clock.now())
+                issuer.clock.at += 1
+                await _admit(patient, issuer, tokens[0], "read")
+                for token in tokens:
+                    code = await _code(strict, issuer, token, "read")
+                    assert code is ErrorCode.TEMPORARILY_UNAVAILABLE
+                    assert strict.recall([f"Bearer {token}"], issuer.clock.now()) is None
+                # What is wrong in any case stays wrong.
+                code = await _code(strict, issuer, f"{tokens[0]}x", "read")
+                assert code is ErrorCode.INVALID_TOKEN
 
     asyncio.run(story())

@@ -17,7 +17,7 @@ from valetkey.database.decisions import DecisionQueue
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.watch import Readiness, Watch
 from valetkey.kernel.keyring import create_or_read_secret_file
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime, seconds
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
@@ -110,6 +110,7 @@ async def build(
         remembered=settings.resource.introspection_cache,
         tls=tls,
         resource_metadata=metadata_url(settings.resource.url),
+        revocations_max_age=_max_age(settings),
     )
     decisions = DecisionQueue(runtime.random)
     cors = Cors(frozenset(settings.resource.cors_origins))
@@ -219,6 +220,11 @@ def _trust(settings: Settings, auth_url: str) -> ssl.SSLContext | None:
     for file in trusted:
         context.load_verify_locations(file)
     return context
+
+
+def _max_age(settings: Settings) -> Lifetime | None:
+    limit = settings.resource.revocations_max_age
+    return seconds(limit) if limit else None
 
 
 def _hosts(settings: Settings) -> frozenset[str]:

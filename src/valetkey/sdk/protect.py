@@ -60,6 +60,7 @@ class Protection:
         resource_metadata: str = "",
         http: HttpClient | None = None,
         watches: Callable[[], Collection[str]] | None = None,
+        revocations_max_age: Lifetime | None = None,
     ) -> None:
         """Protect the API that tokens call `audience`.
 
@@ -67,7 +68,9 @@ class Protection:
         is how long introspection responses are cached; `tls` is the trust for connections to the
         issuer; `resource_metadata` is the URL of the API's own metadata; `http` replaces the
         network. `watches` returns the scopes whose use `admit` reports to the issuer once a minute,
-        for the pages on which users see what apps use; needs a credential.
+        for the pages on which users see what apps use; needs a credential. A JWT gets 503 while the
+        issuer has not said for `revocations_max_age` what was revoked, at least 5 seconds; without
+        it, the revocations that are known apply for as long as the issuer does not answer.
         """
         self.challenge = Challenge(realm or audience, resource_metadata)
         self._fetch = Fetcher(tls) if http is None else http
@@ -108,6 +111,7 @@ class Protection:
             keys=self._keys,
             introspection=introspection,
             revocations=self._revocations,
+            max_age=revocations_max_age,
         )
 
     async def admit(

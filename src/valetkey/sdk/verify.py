@@ -12,7 +12,7 @@ from valetkey.kernel.jose import access_token, jwt
 from valetkey.kernel.jose.access_token import AccessToken, Binding
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Prefix, same, well_formed
 from valetkey.kernel.webhook import webhook_signature
@@ -33,6 +33,14 @@ NO_KEYS = Refusal(
     retry_after=2,
 )
 """Undecided: the signature may be valid."""
+
+UNHEARD = Refusal(
+    ErrorCode.TEMPORARILY_UNAVAILABLE,
+    "the authorization server does not say at the moment which tokens were revoked",
+    "revocations.unheard",
+    retry_after=2,
+)
+"""Undecided: the token may have been revoked since the feed last answered."""
 
 REVOKED = Refusal(
     ErrorCode.INVALID_TOKEN,
@@ -122,8 +130,13 @@ class Verifier:
         keys: KeySource,
         introspection: Introspection | None = None,
         revocations: Revocations | None = None,
+        max_age: Lifetime | None = None,
     ) -> None:
-        """Accept tokens that `issuer` made for `audience`, unless `revocations` cover them."""
+        """Accept tokens that `issuer` made for `audience`, unless `revocations` cover them.
+
+        With `max_age`, a JWT is undecided if `revocations` were not heard for so long.
+        """
+        self._max_age = max_age
         self._issuer = issuer
         self._audience = audience
         self._source = keys
@@ -143,6 +156,8 @@ class Verifier:
             verdict = await self._by_reference(token, now)
         else:
             verdict = await self._by_value(token, now)
+            if not self._knows_revocations(now) and not isinstance(verdict, Refusal):
+                return UNHEARD
         if isinstance(verdict, Refusal):
             return verdict
         # Checked for cached tokens, too: only the result about the signature stays valid.
@@ -161,11 +176,16 @@ class Verifier:
         if keys is None:
             return None
         known = self._verified.find(token, keys, now)
-        if known is None or known.bindings:
+        if known is None or known.bindings or not self._knows_revocations(now):
             return None
         if self._revocations is not None and self._revocations.covers(known):
             return None
         return known
+
+    def _knows_revocations(self, now: Instant) -> bool:
+        if self._revocations is None or self._max_age is None:
+            return True
+        return self._revocations.is_known(now, self._max_age)
 
     def _is_reference(self, token: str) -> bool:
         if self._issuer.checksummed:

@@ -114,6 +114,15 @@ class ResourceSettings:
     """How long an introspection response is cached. Revocations arrive within 5 seconds regardless;
     the cache saves a request to the authorization server per API call."""
 
+    revocations_max_age: Annotated[
+        int, whole(0, 3_600, "seconds"), "Longest time without news of revocations"
+    ] = 0
+    """Seconds for which JWTs are accepted while the authorization server does not say what was
+    revoked; then requests get 503 with Retry-After. With 5, a revocation takes effect within 5
+    seconds even if the authorization server or its database fails at that moment; with less,
+    requests are refused at each reconnection. 0: for as long as it takes, so that the API outlives
+    an outage of the authorization server."""
+
     objects: Annotated[str, rules.FOLDER, "Folder of resource objects"] = ""
     """Directory of your own objects, one file each. Both servers read it: the authorization server
     shows their descriptions on the consent page. Python files in it run inside both servers, so

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.sdk.caller import Caller, Challenge
@@ -57,14 +58,15 @@ class Gate:
         tls: ssl.SSLContext | None = None,
         runtime: Runtime = SYSTEM,
         reports_uses: bool = True,
+        revocations_max_age: Lifetime | None = None,
     ) -> None:
         """Admit callers with a token of `issuer` for `audience`.
 
-        A string is the URL of a Valetkey authorization server. `credential`, `memory` and `tls` are
-        as for `Protection`; `name` and `documentation` describe the API in its metadata, where
-        `scopes` precede those that its routes need. With a credential, the uses of these scopes are
-        reported to the issuer once a minute, so that users see which permissions apps use;
-        `reports_uses` turns that off.
+        A string is the URL of a Valetkey authorization server. `credential`, `memory`, `tls` and
+        `revocations_max_age` are as for `Protection`; `name` and `documentation` describe the API
+        in its metadata, where `scopes` precede those that its routes need. With a credential, the
+        uses of these scopes are reported to the issuer once a minute, so that users see which
+        permissions apps use; `reports_uses` turns that off.
         """
         self.issuer = Issuer.valetkey(issuer) if isinstance(issuer, str) else issuer
         self.audience = audience
@@ -73,6 +75,7 @@ class Gate:
         self.tls = tls
         self.runtime = runtime
         self.reports_uses = reports_uses
+        self.revocations_max_age = revocations_max_age
         self.metadata_path = metadata_path(audience)
         self._name = name
         self._documentation = documentation
@@ -141,6 +144,7 @@ def _protection(gate: Gate) -> Protection:
         tls=gate.tls,
         resource_metadata=metadata_url(gate.audience),
         watches=gate.watches if gate.reports_uses else None,
+        revocations_max_age=gate.revocations_max_age,
     )
 
 

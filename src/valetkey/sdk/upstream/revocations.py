@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential, Fetcher, HttpClient, Unreachable
 
@@ -95,7 +95,7 @@ class Revocations:
     """The revocations still relevant, by grant, token and client, and those of all tokens.
 
     Followed by an event stream if the issuer has one and the network lets it through, otherwise by
-    polling. While the issuer is unreachable, the known revocations apply.
+    polling. While the issuer does not answer, the known revocations apply.
     """
 
     def __init__(
@@ -140,6 +140,10 @@ class Revocations:
             return False
         ended = self._users.get(caller.subject)
         return ended is not None and caller.issued_at <= ended.revoked_at
+
+    def is_known(self, now: Instant, max_age: Lifetime) -> bool:
+        """Return whether the feed answered less than `max_age` ago."""
+        return now - self.heard_at < max_age
 
     async def poll(self, now: Instant) -> bool:
         """Poll once, to the end of the feed; return False if the issuer did not answer."""
