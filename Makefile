@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PLAYWRIGHT_NODEJS_PATH := $(CURDIR)/$(BIN)/node
 
 # `make test webhooks` runs the tests of a subject: see tests/subject.py.
-KNOWN := words demo test postgresql-18 interop reliability check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock package release
+KNOWN := words demo test postgresql-18 interop reliability ha check format coverage fuzz bench bench-quick docs site outside-links translations screenshots lock package release
 ifeq (test,$(firstword $(MAKECMDGOALS)))
 NARROW := $(filter-out $(KNOWN),$(MAKECMDGOALS))
 ifneq (,$(NARROW))
@@ -34,6 +34,7 @@ words:
 	@echo 'make interop      test presets and quickstarts with Spring Boot, oauth2-proxy, nginx, Apache, Go, Next.js, Ruby and JupyterHub'
 	@echo 'make races        race revocations against token requests, 100 rounds; ROUNDS=10 for fewer'
 	@echo 'make postgresql-18  run the storage conformance suite, migrations and races on PostgreSQL 18'
+	@echo 'make ha           run three machines with PostgreSQL under Patroni and two nodes, on loopback'
 	@echo 'make reliability  inject faults under load; writes docs/explanation/reliability.md'
 	@echo 'make check        check style, types, import contracts and spelling'
 	@echo 'make format       format the code'
@@ -72,6 +73,9 @@ postgresql-18: .venv/.dev
 
 reliability: .venv/.dev
 	@$(BIN)/python -m tests.reliability $(if $(ONLY),--only $(ONLY)) $(if $(TIMES),--times $(TIMES))
+
+ha: .venv/.dev
+	@$(BIN)/python -m tests.reliability.cluster
 
 check: .venv/.dev
 	@.ci/check

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 WORKFLOWS = sorted((Path(__file__).parents[2] / ".github/workflows").glob("*.yml"))
 

@@ -20,6 +20,7 @@ from tests.reliability.acme import certificates
 from tests.reliability.broken_servers import broken_servers
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.clock_jumps import clock_jumps, clock_jumps_on_postgres, skewed_nodes
+from tests.reliability.cluster.experiments import CLUSTER
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.faults.exhaustion import exhausted_resources
@@ -184,6 +185,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         revocation_everywhere: (1, 100),
         revocation_without_stream: (1, 100),
         broken_servers: (0, 3),
+        **CLUSTER,
         **{each: (0, times) for each, times in DERIVED.items()},
     }
 )

@@ -57,9 +57,9 @@ class Node:
         here: Path,
         listening: socket.socket | None = None,
         *,
-        server: Literal["authorization", "resource"] = "authorization",
+        server: Literal["authorization", "resource"] | None = "authorization",
     ) -> None:
-        """Start nothing yet."""
+        """Start nothing yet; without a `server` both are run."""
         self.here = here
         self.process: subprocess.Popen[str] | None = None
         self.source: Path | None = None
@@ -71,7 +71,7 @@ class Node:
         self.under: Sequence[str] = ()
         """A command that runs the server, and its options."""
         self._listening = listening
-        self._command = str(PROGRAM), "serve", server
+        self._command: Sequence[str] = (str(PROGRAM), "serve", *([server] if server else ()))
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from tests.clients.presets.site import Registered, register
 from tests.clients.presets.test_requests import (

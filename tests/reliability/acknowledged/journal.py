@@ -135,7 +135,7 @@ class Redeeming(Client):
     def __init__(self, url: str, person: UserAgent) -> None:
         """Ask for codes with the session of `person`."""
         super().__init__(url)
-        self._person = person
+        self.person = person
         self._keeps = False
         self.redeemed = 0
         """How many codes, of whichever action."""
@@ -144,7 +144,7 @@ class Redeeming(Client):
         """Return a code for the signed-in user, who allowed it once; "" without an answer."""
         began = time.monotonic()
         try:
-            page = self._person.open(f"{self.url}{_AUTHORIZE}")
+            page = self.person.open(f"{self.url}{_AUTHORIZE}")
         except (OSError, http.client.HTTPException) as failure:
             self.asked.append((began, time.monotonic(), False))
             self.journal.answers[type(failure).__name__] += 1

@@ -1,0 +1,1 @@
+"""Three machines: PostgreSQL under Patroni and etcd, HAProxy, and two nodes of Valetkey."""
