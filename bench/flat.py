@@ -25,7 +25,7 @@ from bench.processes import ended_together
 from bench.servers import family
 from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import ApiMetadata
+from valetkey.authorization.model.api import ApiMetadata
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import AuthorizationSettings, Settings

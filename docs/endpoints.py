@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.app.foundation import prepare
-from valetkey.authorization.endpoints.admin_api.endpoint import OPENAPI
+from valetkey.authorization.endpoints.admin_api import OPENAPI
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES

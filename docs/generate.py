@@ -22,11 +22,11 @@ from valetkey.authorization.actions.developer.presets import PRESETS
 from valetkey.authorization.actions.developer.quickstart import STACKS
 from valetkey.authorization.apis.pages import FRAMEWORKS
 from valetkey.authorization.features import EVENTS
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.client import FieldRule, FieldType
 from valetkey.authorization.model.email import every_kind
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.fields import FieldRule, FieldType
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
 from valetkey.cli.catalogue import FILE

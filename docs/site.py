@@ -21,7 +21,7 @@ from posixpath import normpath, relpath
 from textwrap import indent
 
 from docs.generate import NOTICE
-from valetkey.authorization.endpoints.admin_api import openapi as admin_api
+from valetkey.authorization.endpoints import admin_api
 from valetkey.authorization.features import TABLE
 from valetkey.authorization.site.documentation import ARCHIVE
 from valetkey.kernel.shapes import Document

@@ -14,21 +14,21 @@ from tests.architecture.tree import ROOT, Source, imports, sources
 ANYWHERE = ("*",)
 OWNERS = {
     "acme": ("cli/serving/acme.py",),
-    "aiosmtplib": ("authorization/email/smtp.py",),
+    "aiosmtplib": ("authorization/email/delivery.py",),
     "apsw": ("database/sqlite*.py",),
     "click": ("cli/*", "authorization/*/commands.py"),
     "cryptography": (
         "kernel/*",
         "fetch/certificate.py",
         "authorization/authentication/password*.py",
-        "authorization/authentication/factors/*.py",
+        "authorization/authentication/factors.py",
+        "authorization/authentication/passkey.py",
     ),
-    "fido2": ("authorization/authentication/factors/passkey.py",),
+    "fido2": ("authorization/authentication/passkey.py",),
     "httptools": ("web/connection/reader.py",),
     "httpx2": ("sdk/fetch.py", "fetch/outbound.py"),
-    "idna": ("authorization/model/account/email_address.py",),
+    "idna": ("authorization/model/user.py",),
     "jinja2": (
-        "authorization/layout/compilation.py",
         "authorization/layout/render.py",
         "authorization/email/message.py",
         # What a template refers to, and in which line it is wrong.
@@ -40,7 +40,7 @@ OWNERS = {
     "msgspec": ANYWHERE,
     "opentelemetry": ("cli/serving/trace_export.py",),
     "PIL": ("fetch/image.py",),
-    "prometheus_client": ("cli/serving/exposition.py",),
+    "prometheus_client": ("cli/serving/scrape.py",),
     "psycopg": ("database/postgres*.py",),
     "pytest": ("testing/*.py",),
     "segno": ("authorization/layout/drawing.py",),

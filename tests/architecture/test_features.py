@@ -73,7 +73,7 @@ from click.testing import CliRunner
 from docs.catalogue import catalogue as every_command
 from tests.support.live import PASSWORD, live_servers
 from valetkey.authorization.layout.render import TREES
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.cli import catalogue, main
 from valetkey.config.catalogue import sections as every_section
 from valetkey.config.load import OperatorErrors, load

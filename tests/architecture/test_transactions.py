@@ -8,7 +8,7 @@ from tests.architecture.tree import Source, sources
 OF_FEATURES = ("/model.py", "/storage.py", "/rules.py")
 PLAIN = ("kernel/", "authorization/model/", "authorization/protocol/", "authorization/storage/")
 # Where the stores meet the engine.
-DOORS = {"authorization/storage/transaction.py", "authorization/storage/followed.py"}
+DOORS = {"authorization/storage/transaction.py"}
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 ENGINE_VERBS = {"read", "scan", "write", "change_schema"}
 

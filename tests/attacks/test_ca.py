@@ -10,7 +10,7 @@ import pytest
 from tests.support.live import Answer, LiveServers, basic, live_servers, secret_of
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm

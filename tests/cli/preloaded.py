@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from valetkey.cli.main import COMMANDS, main
-from valetkey.cli.serving import slots
+from valetkey.cli.serving import supervise
 
 _MODULE = (sys.executable, "-P", "-m")
 _SERVERS = ("authorization", "resource")
@@ -64,7 +64,7 @@ def _started(requests: socket.socket, request: Mapping[str, Any], streams: Seque
             if request["session"]:
                 os.setsid()
             os.execve = _execute  # type: ignore[assignment]
-            slots.Popen = Forked  # type: ignore[assignment, attr-defined]
+            supervise.Popen = Forked  # type: ignore[assignment, attr-defined]
             become(request, streams)
         os.write(writing, str(pid).encode())
         os._exit(0)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from valetkey.cli.serving.slots import collect_orphans
+from valetkey.cli.serving.supervise import collect_orphans
 
 PROGRAM = Path(sys.executable).with_name("valetkey")
 _PRELOADED = Path(__file__).with_name("preloaded.py")

@@ -19,8 +19,8 @@ from tests.clients.presets.site import running
 from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.apis.pages import FRAMEWORKS
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import Api, ApiMetadata
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.api import Api, ApiMetadata
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.kernel.secret import Secret
 from valetkey.testing.server import Servers

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urldefrag
 
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, LiveServers, live_servers
-from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.kernel.jose.key import KeySet, SigningKey
 from valetkey.testing.browser import Page, UserAgent
 from valetkey.testing.server import Servers

@@ -35,7 +35,7 @@ from tests.support.pages import Page, pages
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import Api, ApiMetadata
+from valetkey.authorization.model.api import Api, ApiMetadata
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.browser import UserAgent

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.scim.settings import ScimSettings
-from valetkey.config.catalogue import catalogue, explain
-from valetkey.config.effect import Effect, effect_of
+from valetkey.config.catalogue import Effect, catalogue, effect_of, explain
 from valetkey.config.load import OperatorErrors, load
 from valetkey.config.overrides import merge
 from valetkey.config.settings import Origin, Settings

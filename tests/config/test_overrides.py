@@ -2,8 +2,7 @@
 
 import pytest
 
-from valetkey.config.catalogue import catalogue
-from valetkey.config.effect import is_changeable
+from valetkey.config.catalogue import catalogue, is_changeable
 from valetkey.config.overrides import as_text, merge
 from valetkey.config.rules import PATH, SECRET
 from valetkey.config.settings import Origin, RegistrationMode, Settings, SettingsSource

@@ -35,8 +35,8 @@ def _shared() -> list[Statement]:
 # sides of each comparison are folded by the same engine.
 _FOLDING = {
     "authorization/apis/storage.py",
-    "authorization/storage/administration/client_search.py",
-    "authorization/storage/administration/groups.py",
+    "authorization/storage/search.py",
+    "authorization/storage/groups.py",
 }
 
 

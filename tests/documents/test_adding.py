@@ -30,7 +30,7 @@ from docs.generate import client_fields
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.announcements.model import Announcement
 from valetkey.authorization.announcements.storage import Announcements
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.features import EVENTS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.admin.confirm import Buttons

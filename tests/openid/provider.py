@@ -10,7 +10,7 @@ import requests
 
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.account.user import Address, StandardClaims
+from valetkey.authorization.model.user import Address, StandardClaims
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import (
     LimitSettings,

@@ -18,7 +18,7 @@ from valetkey.authorization.imports.rules.files import (
 )
 from valetkey.authorization.layout import language
 from valetkey.authorization.protocol.claims import ClaimsRequest
-from valetkey.authorization.protocol.register.confusables import shape_of
+from valetkey.authorization.protocol.register.self_registration import shape_of
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.scope import Scope

@@ -12,7 +12,7 @@ from tests.authorization.endpoints.registration.registering import JSON, PLAIN, 
 from tests.support.asgi import Answer
 from tests.support.harness import CALLBACK, harness
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.config.settings import (
     RegistrationMode,
     RegistrationSettings,

@@ -40,7 +40,7 @@ SERVERS = (
     Broken(
         "a code redeemed twice",
         {
-            "authorization/storage/vouchers.py": (
+            "authorization/storage/tokens.py": (
                 "UPDATE vouchers SET redeemed_at = :now",
                 "UPDATE vouchers SET expires_at = expires_at",
             )

@@ -22,14 +22,13 @@ from bench.ports import free_port
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
 from tests.support.wait import until_found
-from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox, Notices
 from valetkey.authorization.features import hooks
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.accounts import UserEnabled
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
-from valetkey.authorization.model.event.users import UserEnabled
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.webhooks.jobs import WebhookDelivery
 from valetkey.authorization.webhooks.model import LEASE, Webhook, secret_place
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks

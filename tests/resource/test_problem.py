@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from tests.resource.api import Answer, Api, api, send
-from valetkey.authorization.endpoints.admin_api.endpoint import Problems as AdminProblems
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.endpoints.admin_api import Problems as AdminProblems
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.database.decisions import DecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM

@@ -13,7 +13,7 @@ import pytest
 import requests
 from playwright.sync_api import Browser, Page, expect
 
-from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.sections.resource import ResourceSettings

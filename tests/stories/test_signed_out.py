@@ -19,9 +19,8 @@ from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.background import logout_delivery
+from valetkey.authorization.model.client import Client, OpenIdRegistration
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.stories import printer
 from tests.support.wait import wait_until
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.browser import UserAgent

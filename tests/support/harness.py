@@ -22,15 +22,13 @@ from valetkey.authorization.app.foundation import Foundation, build_foundation, 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_password
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.grant_types.authorization_code import CODE
 from valetkey.authorization.layout.addresses import AUTHORIZE
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
-from valetkey.authorization.model.session import Session
-from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind
+from valetkey.authorization.model.grant import CodePayload, Consent, Voucher, VoucherKind
+from valetkey.authorization.model.user import Session, Uid
 from valetkey.authorization.operations.operation import Operation, Result, call_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.records import EventRecord

@@ -9,14 +9,14 @@ from tests.support.harness import CREDENTIAL, NOON, Harness
 from tests.support.harness import run as run_harness
 from tests.support.plain_browser import PASSWORD
 from valetkey.authorization.authentication.password import hash_password
-from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     ApplicationType,
     AuthenticationMethod,
     Client,
     ClientType,
     ProfileName,
 )
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import Settings

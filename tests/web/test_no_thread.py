@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.wait import CEILING
-from valetkey.authorization.background.audit_destinations import AuditFile, NotExported
-from valetkey.authorization.email.smtp import MailServer, NotDelivered
+from valetkey.authorization.background.audit import AuditFile, NotExported
+from valetkey.authorization.email.delivery import MailServer, NotDelivered
 from valetkey.config.sections.mail import MailSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch import address

@@ -17,8 +17,8 @@ from valetkey.authorization.background.maintenance import Sweep
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.layout.contexts import AccountNotice
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.operation import ListLink, ObjectLink, Operation, Services
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
@@ -30,7 +30,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
-    from valetkey.authorization.endpoints.authorize.server import Server
+    from valetkey.authorization.endpoints.authorize.pending import Server
     from valetkey.authorization.endpoints.client.request import (
         ClientRefusal,
         ClientRequestAuthentication,

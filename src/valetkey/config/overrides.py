@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from valetkey.config.agreement import Problem, disagreements
-from valetkey.config.catalogue import Setting, catalogue, with_values
-from valetkey.config.effect import is_changeable
+from valetkey.config.catalogue import Setting, catalogue, is_changeable, with_values
 from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError

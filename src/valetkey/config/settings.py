@@ -15,22 +15,20 @@ from valetkey.config.sections.accounts import (
     AccountSettings,
     AdministrationSettings,
     FactorSettings,
+    PrivacySettings,
 )
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.sections.monitoring import (
-    AuditSettings,
-    LogSettings,
-    MetricsSettings,
-    TraceSettings,
-)
 from valetkey.config.sections.portal import BrandSettings, DocumentationSettings, PortalSettings
-from valetkey.config.sections.privacy import PrivacySettings
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.serving import (
+    AuditSettings,
     DatabaseSettings,
     FetchSettings,
+    LogSettings,
+    MetricsSettings,
     ServingSettings,
     TlsSettings,
+    TraceSettings,
 )
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds

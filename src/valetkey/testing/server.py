@@ -18,9 +18,9 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.app.foundation import build_foundation, prepare
 from valetkey.authorization.authentication.password import hash_password
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import PasswordSettings, Settings, SettingsSource, TokenSettings

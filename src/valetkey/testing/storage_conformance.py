@@ -17,19 +17,17 @@ import pytest
 
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.features import hooks
-from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.clients import ClientEnabled
+from valetkey.authorization.model.client import Client, ClientSecret, ProfileName
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_cli
-from valetkey.authorization.model.grant import Consent, Grant
-from valetkey.authorization.model.register.client import Client, ClientSecret, ProfileName
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.event.grants import ClientEnabled
+from valetkey.authorization.model.grant import Consent, Grant, Voucher, VoucherKind
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.user import Session, Uid, User
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.grants import ClientUsage, Rotation
 from valetkey.authorization.storage.revision import revision
-from valetkey.authorization.storage.sign_in.throttles import Limit
-from valetkey.authorization.storage.tokens.access_tokens import ReferenceToken
-from valetkey.authorization.storage.tokens.revocations import RevocationRecord, RevokedKind
+from valetkey.authorization.storage.revocations import RevocationRecord, RevokedKind
+from valetkey.authorization.storage.tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import Settings
 from valetkey.database.connect import connect

@@ -10,8 +10,8 @@ from valetkey.authorization.actions.clients import metadata_of as client_metadat
 from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.apis.rules import ApiRegistrar
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.api import Api, ApiMetadata
-from valetkey.authorization.model.register.client import AccessTokenFormat, Client
+from valetkey.authorization.model.api import Api, ApiMetadata
+from valetkey.authorization.model.client import AccessTokenFormat, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

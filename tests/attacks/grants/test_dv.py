@@ -13,11 +13,11 @@ from tests.support.live import CODE_GRANT, PASSWORD, Answer, LiveServers, live_s
 from tests.support.operations import run_operation
 from valetkey.authorization.device.model import ALPHABET
 from valetkey.authorization.device.settings import DeviceSettings
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.operations.client_state import DISABLE, ENABLE
 from valetkey.authorization.operations.users import DISABLE_USER
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes, seconds
 from valetkey.testing.browser import Page, UserAgent

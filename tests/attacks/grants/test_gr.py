@@ -18,7 +18,7 @@ from tests.support.live import (
 )
 from valetkey.authorization.actions.clients import Registrar, metadata_of
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes, seconds

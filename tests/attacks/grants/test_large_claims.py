@@ -11,8 +11,8 @@ from tests.support import postgres
 from tests.support.live import PASSWORD, Answer, live_servers
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.register.claim import ClaimLocation
+from valetkey.authorization.model.api import ClaimLocation
+from valetkey.authorization.model.user import Group
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import seconds

@@ -9,7 +9,7 @@ import requests
 from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, FILES, SIGNS_RSA, Apis, claims
 from tests.support.live import CALLBACK, PASSWORD, Answer, live_servers, secret_of
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.model.register.api import ApiMetadata
+from valetkey.authorization.model.api import ApiMetadata
 from valetkey.authorization.protocol.resource import MOST
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

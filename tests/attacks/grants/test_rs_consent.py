@@ -18,7 +18,7 @@ from tests.attacks.grants.several_apis import (
 )
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, Answer, live_servers, secret_of
 from tests.support.wait import CEILING
-from valetkey.authorization.model.register.api import ApiMetadata
+from valetkey.authorization.model.api import ApiMetadata
 from valetkey.authorization.storage import schema
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import split

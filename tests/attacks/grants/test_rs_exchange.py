@@ -7,7 +7,7 @@ import pytest
 
 from tests.attacks.grants.several_apis import CALENDAR, FILES, SIGNS_RSA, TOOL, Apis, claims
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, Answer, live_servers
-from valetkey.authorization.model.register.api import ApiMetadata
+from valetkey.authorization.model.api import ApiMetadata
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.testing.browser import UserAgent
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.live import PASSWORD, Answer, LiveServers
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.grant_types.family import fingerprint_of
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.grant_types.refresh_token import fingerprint_of
+from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import keyring_path
 from valetkey.kernel.keyring import Keyring

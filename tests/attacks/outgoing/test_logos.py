@@ -20,7 +20,7 @@ from tests.fetch.canary import certificate
 from tests.support.pages import Page, Pages, pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.registrations import adopt
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.serving import FetchSettings

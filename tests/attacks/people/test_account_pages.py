@@ -8,8 +8,8 @@ from tests.authorization.endpoints.account.people import grant_of, live, signed_
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
 from tests.support.visitors import ALICE, BOB, WEB, run
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.storage.account_removals import AccountRemovals
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 

@@ -10,7 +10,7 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller, giv
 from tests.support.harness import ADA, Harness, harness
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.features import OPERATIONS
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.roles import GIVE_ROLE
 from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.kernel.moment import days

@@ -14,8 +14,8 @@ from tests.support.harness import ADA, Harness
 from tests.support.visitors import ALICE, BOB
 from tests.support.visitors import run as run_visitors
 from valetkey.authorization.app.foundation import SCHEMA, build_foundation
-from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import USUAL_ACTOR
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity
 from valetkey.authorization.providers.rules.identities import FederatedAccounts
 from valetkey.config.load import load

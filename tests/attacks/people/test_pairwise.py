@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.attacks.people.told import owed
 from tests.support.live import PASSWORD, LiveServers
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import jwt
 from valetkey.testing.browser import Page, UserAgent

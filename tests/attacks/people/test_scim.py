@@ -13,8 +13,7 @@ from tests.authorization.endpoints.scim.directory import (
     tell,
 )
 from tests.support.harness import ADA, harness
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.user import Group, Role, Uid
 from valetkey.authorization.scim.operations import END_SCIM_CREDENTIAL
 from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.kernel.moment import Instant

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, LiveServers, secret_of
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.serving import FetchSettings

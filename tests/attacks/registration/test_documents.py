@@ -17,7 +17,7 @@ from tests.support.pages import Page, pages
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.registrations import SelfRegistrar, adopt
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.storage.register.registrations import DocumentRead
+from valetkey.authorization.storage.clients import DocumentRead
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationSettings, Settings
 from valetkey.kernel.jose.jwt import sign

@@ -7,7 +7,7 @@ from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.bulk_revocation import continue_oldest, delete_clients
 from valetkey.authorization.actions.users import sign_out_everywhere
 from valetkey.authorization.authentication.session import end_session
-from valetkey.authorization.storage.tokens.bulk_revocations import BATCH
+from valetkey.authorization.storage.revocations import BATCH
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import Lock
 from valetkey.kernel.moment import Instant

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from valetkey.authorization.actions.person import claim_faults
-from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, StandardClaims
+from valetkey.authorization.model.user import TEXT_CLAIMS, Address, StandardClaims
 from valetkey.kernel.replace import replace
 
 NOTHING = StandardClaims.NOTHING

@@ -16,10 +16,10 @@ from valetkey.authorization.actions.developer.secrets import (
 )
 from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, give_owner
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.account.user import StandardClaims, Uid, User
-from valetkey.authorization.model.register.client import Client, ProfileName, TeamRole
+from valetkey.authorization.model.client import Client, ProfileName, TeamRole
+from valetkey.authorization.model.user import StandardClaims, Uid, User
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.harness import CALLBACK
 from valetkey.authorization.actions.sectors import Sectors
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.replace import replace

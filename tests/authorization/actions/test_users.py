@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.users import UserRecord, fresh_uid, withdraw
-from valetkey.authorization.model.account.user import LARGEST_UID, SMALLEST_UID, Uid, User
+from valetkey.authorization.model.user import LARGEST_UID, SMALLEST_UID, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM

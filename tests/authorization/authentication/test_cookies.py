@@ -1,6 +1,6 @@
 """What browsers are given to keep."""
 
-from valetkey.authorization.authentication.cookies import Cookies
+from valetkey.authorization.authentication.browsers import Cookies
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import FingerprintKey, Prefix, fresh_secret
 

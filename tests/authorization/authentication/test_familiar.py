@@ -10,7 +10,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import run
 from valetkey.authorization.authentication.browsers import KnownBrowser
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.config.settings import LimitSettings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import FingerprintKey

@@ -12,7 +12,7 @@ from django.contrib.auth import hashers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from valetkey.authorization.authentication import password_digests
+from valetkey.authorization.authentication import password_formats
 from valetkey.authorization.authentication.password import is_current, verify
 from valetkey.authorization.authentication.password_formats import (
     OWN,
@@ -403,7 +403,7 @@ def test_every_accepted_setting_of_crypt_is_one_of_this_system(rounds: str, salt
 
 
 def _crypt(setting: str) -> str:
-    library = password_digests._library()
+    library = password_formats._library()
     assert library is not None
     state = ctypes.create_string_buffer(256 * 1024)
     made: bytes = library.crypt_r(PASSWORD, setting.encode(), state)

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.support.harness import Harness
-from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.email.notices import MailOutbox, Notices
+from valetkey.authorization.model.event.accounts import UserEnabled
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.event.users import UserEnabled
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.webhooks.jobs import (
     WebhookDelivery,
 )

@@ -22,8 +22,8 @@ from tests.authorization.storage.administration.test_audit_chain import KEY, Log
 from tests.documents.pages import blocks
 from tests.sdk.certificate import self_signed
 from tests.support.wait import until
-from valetkey.authorization.background.audit import AuditExport
-from valetkey.authorization.background.audit_destinations import (
+from valetkey.authorization.background.audit import (
+    AuditExport,
     AuditFile,
     Deliver,
     Line,

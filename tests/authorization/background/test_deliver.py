@@ -16,15 +16,13 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.authentication.session import end_session
 from valetkey.authorization.background.logout_delivery import PAUSES, LogoutDelivery, pause
+from valetkey.authorization.model.client import Client, OpenIdRegistration
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.session import LEASE, Delivery, Session
+from valetkey.authorization.model.user import LEASE, Delivery, Session
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import EVENT, LogoutTokens
-from valetkey.authorization.tokens.signed import ClientSigner
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.client_keys import ClientSigner
+from valetkey.authorization.tokens.id_token import EVENT, LogoutTokens, Subjects
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable
 from valetkey.kernel.jose import jwt

@@ -8,8 +8,7 @@ import pytest
 
 from tests.authorization.background.test_post import Town, mail_settings, run
 from tests.support.mail import MailServer as Receiver
-from valetkey.authorization.email.delivery import PAUSES
-from valetkey.authorization.email.smtp import MailServer
+from valetkey.authorization.email.delivery import PAUSES, MailServer
 from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
 from valetkey.kernel.replace import replace

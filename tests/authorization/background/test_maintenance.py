@@ -21,15 +21,15 @@ from valetkey.authorization.device.model import DeviceCode
 from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.features import FEATURES
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
-from valetkey.authorization.storage.sign_in.throttles import Limit
-from valetkey.authorization.storage.tokens.bulk_revocations import (
+from valetkey.authorization.storage.credentials import Limit
+from valetkey.authorization.storage.members import InitialAccessToken
+from valetkey.authorization.storage.revocations import (
     BulkRevocation,
     BulkRevocationKind,
+    RevokedKind,
 )
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.moment import Instant, days, hours, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal

@@ -16,9 +16,14 @@ from tests.support.mail import MailServer as Receiver
 from tests.support.mail import links, mail_server, plain
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
 from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
-from valetkey.authorization.email.delivery import BATCH, PAUSES, MailDelivery
-from valetkey.authorization.email.outbox import ASKED_LIMIT
-from valetkey.authorization.email.smtp import MailServer, NotDelivered
+from valetkey.authorization.email.delivery import (
+    BATCH,
+    PAUSES,
+    MailDelivery,
+    MailServer,
+    NotDelivered,
+)
+from valetkey.authorization.email.notices import ASKED_LIMIT
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, LIFETIME, Email, EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR

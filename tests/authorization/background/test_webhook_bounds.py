@@ -20,7 +20,7 @@ from tests.authorization.endpoints.admin_api.programs import give_role, person
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks import jobs as webhook_delivery
 from valetkey.authorization.webhooks import rules as webhooks

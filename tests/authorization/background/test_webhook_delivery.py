@@ -25,11 +25,11 @@ from tests.authorization.background.receivers import (
 from tests.fetch.canary import answer, door, listening
 from tests.support.harness import Harness, run
 from tests.support.wait import until
-from valetkey.authorization.background.receivers import PAUSES
+from valetkey.authorization.background.logout_delivery import RECEIVER_PAUSES
 from valetkey.authorization.features import KINDS, hooks
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.accounts import UserEnabled
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
-from valetkey.authorization.model.event.users import UserEnabled
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.webhooks.jobs import read_wanted
 from valetkey.authorization.webhooks.model import LEASE, LIFETIME
@@ -104,14 +104,14 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
         await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first
         receiver.status, receiver.retry_after = 429, "900"
-        it.clock.now = Instant(it.clock.now + PAUSES[-1])
+        it.clock.now = Instant(it.clock.now + RECEIVER_PAUSES[-1])
         await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first + 1
         it.clock.now = Instant(it.clock.now + 899)
         await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == first + 1
         receiver.status, receiver.retry_after = 0, "9" * 5_000
-        it.clock.now = Instant(it.clock.now + LIFETIME - 2 * PAUSES[-1])
+        it.clock.now = Instant(it.clock.now + LIFETIME - 2 * RECEIVER_PAUSES[-1])
         while (await webhook_state(it))[1] == "":
             it.clock.now = Instant(it.clock.now + 600)
             await drain(it, delivery, shown.webhook_id)
@@ -121,7 +121,7 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
         # Enabled again: what is too old is dropped, new events arrive.
         receiver.status, receiver.retry_after = 204, ""
         await it.perform(BY_ID["enable_webhook"], path_of(shown))
-        it.clock.now = Instant(it.clock.now + PAUSES[-1] + LEASE)
+        it.clock.now = Instant(it.clock.now + RECEIVER_PAUSES[-1] + LEASE)
         await happen(it, 8)
         await drain(it, delivery, shown.webhook_id)
         arrived = [each["data"] for _, each in receiver.messages]
@@ -142,7 +142,7 @@ def test_long_queue_of_one_subject_is_sent_after_an_outage(
         await drain(it, delivery, shown.webhook_id)
         assert len(receiver.sent) == 1
         receiver.status = 204
-        it.clock.now = Instant(it.clock.now + PAUSES[-1])
+        it.clock.now = Instant(it.clock.now + RECEIVER_PAUSES[-1])
         assert await delivery.deliver_some(shown.webhook_id)
         assert receiver.messages[1][0] == receiver.messages[0][0]
         assert await waiting(it) == 1_000
@@ -231,7 +231,7 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
             await asyncio.gather(*senders, return_exceptions=True)
             if not await waiting(it):
                 break
-            it.clock.now = Instant(it.clock.now + max(LEASE, PAUSES[-1]))
+            it.clock.now = Instant(it.clock.now + max(LEASE, RECEIVER_PAUSES[-1]))
             # The lifetime of messages is not what is tried here.
             if it.clock.now - now > LIFETIME / 2:
                 await drain(it, delivery_to(it, Slow()), shown.webhook_id)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import Harness, run
-from valetkey.authorization.client_authentication.authenticate import (
+from valetkey.authorization.client_authentication import (
     ClientAuthentication,
+    ClientDirectory,
     Failures,
+    SecretUses,
 )
-from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.model.register.client import AuthenticationMethod
+from valetkey.authorization.model.client import AuthenticationMethod
 from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.client_authentication.client_secret import read_basic
 from valetkey.authorization.protocol.client_authentication.method import Basic, Presented

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.asgi import FORM
 from tests.support.harness import SECRET, Harness, run
-from valetkey.authorization.client_authentication import directory as module
-from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.storage.register.clients import Clients
+from valetkey.authorization import client_authentication as module
+from valetkey.authorization.client_authentication import ClientDirectory
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.storage.clients import Clients
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.postgres import Postgres
 from valetkey.database.sqlite import SQLite

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import SECRET, Harness, run
-from valetkey.authorization.client_authentication.authenticate import (
+from valetkey.authorization.client_authentication import (
     ClientAuthentication,
+    ClientDirectory,
     Failures,
+    SecretUses,
 )
-from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.secret_uses import SecretUses
 from valetkey.authorization.protocol.client_authentication.method import Presented
 from valetkey.database.engine import UnstorableValue
 from valetkey.kernel.moment import Instant, hours

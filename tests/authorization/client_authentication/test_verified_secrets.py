@@ -8,12 +8,14 @@ import pytest
 
 from tests.support.asgi import Answer, basic
 from tests.support.harness import SECRET, Harness, run
-from valetkey.authorization.client_authentication import verified_secrets as module
-from valetkey.authorization.client_authentication.authenticate import ClientAuthentication
-from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.client_authentication.verified_secrets import VerifiedSecrets
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization import client_authentication as module
+from valetkey.authorization.client_authentication import (
+    ClientAuthentication,
+    ClientDirectory,
+    SecretUses,
+    VerifiedSecrets,
+)
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.client_authentication.client_secret import METHOD
 from valetkey.authorization.protocol.client_authentication.method import (
     Authenticated,

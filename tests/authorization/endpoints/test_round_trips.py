@@ -10,7 +10,7 @@ import pytest
 from tests.support.harness import Harness, run
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.rules import declare_claim
-from valetkey.authorization.model.register.claim import ClaimLocation
+from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.postgres_connection import Channel
 from valetkey.kernel.moment import Instant

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import half_hash
 from valetkey.kernel.jose import jwt

@@ -19,10 +19,10 @@ from hypothesis.stateful import (
 
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.grant_types import refresh_token
-from valetkey.authorization.grant_types.family import fingerprint_of, format_refresh_token
 from valetkey.authorization.grant_types.grant_type import PreparedSecrets, TokenRequest
+from valetkey.authorization.grant_types.refresh_token import fingerprint_of, format_refresh_token
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client, ClientType
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client, ClientType
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.authorization.tokens.claims import TokenClaims

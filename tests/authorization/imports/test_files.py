@@ -17,8 +17,7 @@ from valetkey.authorization.imports.rules.files import (
     reasons_of,
     stored_reasons,
 )
-from valetkey.authorization.protocol.register.faults import SENTENCES
-from valetkey.authorization.protocol.register.reasons import REASONS, Reason, reason
+from valetkey.authorization.protocol.register.faults import REASONS, SENTENCES, Reason, reason
 
 _HEADING = "username,email"
 

@@ -44,8 +44,8 @@ from valetkey.authorization.imports.rules.users import (
     report,
 )
 from valetkey.authorization.imports.storage import UserImports
-from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.event.event import DoneBy, by_cli, by_user
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError

@@ -12,8 +12,8 @@ from valetkey.authorization.imports.jobs import UserImporter
 from valetkey.authorization.imports.model import ImportKind, ImportState, UserImport
 from valetkey.authorization.imports.rules.users import MOST_OPEN, ImportWork
 from valetkey.authorization.imports.storage import UserImports
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.event import by_user
+from valetkey.authorization.model.user import Role
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.kernel.runtime import SYSTEM, Runtime
 

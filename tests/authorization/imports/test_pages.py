@@ -21,8 +21,8 @@ from valetkey.authorization.imports.rules.files import explain, reasons_of
 from valetkey.authorization.imports.rules.users import ImportWork
 from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.layout.language import LANGUAGES, translations
-from valetkey.authorization.model.account.user import Attribute, Role
-from valetkey.authorization.protocol.register.reasons import REASONS
+from valetkey.authorization.model.user import Attribute, Role
+from valetkey.authorization.protocol.register.faults import REASONS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.runtime import SYSTEM, Runtime

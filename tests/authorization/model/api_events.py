@@ -3,7 +3,7 @@
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
 from valetkey.authorization.apis.operations import APIS, ApiChange, ApiWanted
-from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.kernel.moment import seconds
 
 _DEVICE_CODE = GrantTypeName.DEVICE_CODE.value

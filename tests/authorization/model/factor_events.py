@@ -11,20 +11,18 @@ from valetkey.authorization.actions.account.factors import (
     rename_passkey,
     reset_factors,
 )
-from valetkey.authorization.authentication.factors.device import (
+from valetkey.authorization.authentication.factors import (
+    Factors,
     FreshDevice,
+    SubmittedFactor,
+    VerifiedPasskey,
     forget_device,
     recognise,
     remember_device,
 )
-from valetkey.authorization.authentication.factors.passkey import NewPasskey, VerifiedAssertion
-from valetkey.authorization.authentication.factors.proof import (
-    Factors,
-    SubmittedFactor,
-    VerifiedPasskey,
-)
-from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.authentication.passkey import NewPasskey, VerifiedAssertion
+from valetkey.authorization.model.grant import Voucher, VoucherKind
+from valetkey.authorization.model.user import Authenticator
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import FactorSettings
 from valetkey.kernel.moment import Instant, days, minutes

@@ -7,12 +7,11 @@ from valetkey.authorization.actions.account.email_change import EmailAddresses
 from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.email.delivery import MailDelivery
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.email.smtp import NotDelivered
+from valetkey.authorization.email.delivery import MailDelivery, NotDelivered
+from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import days, later

@@ -6,9 +6,9 @@ from valetkey.authorization.actions.developer.team import (
     Teams,
     give_owner,
 )
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.model.client import TeamRole
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.runtime import SYSTEM

@@ -4,7 +4,7 @@ from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.authentication.session import NewSession, start_session
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import AccountSecured, PasswordLink

@@ -4,8 +4,7 @@ from unicodedata import normalize
 
 import pytest
 
-from valetkey.authorization.model.account.email_address import ascii_email, is_mailable, shown_email
-from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.user import ascii_email, fold, is_mailable, shown_email
 
 
 @pytest.mark.parametrize(

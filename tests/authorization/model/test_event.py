@@ -45,9 +45,8 @@ from valetkey.authorization.claims.rules import (
 )
 from valetkey.authorization.endpoints.client.registration import draw
 from valetkey.authorization.features import EVENTS
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import ApiToken, Attribute, Role, User
-from valetkey.authorization.model.event.clients import ClientRemoved, RemovedBecause
+from valetkey.authorization.model.api import Api, ApiMetadata, ClaimLocation
+from valetkey.authorization.model.client import Client, OpenIdRegistration
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.event import (
     ByAnonymous,
@@ -57,11 +56,16 @@ from valetkey.authorization.model.event.event import (
     Event,
     by_cli,
 )
-from valetkey.authorization.model.register.api import Api, ApiMetadata
-from valetkey.authorization.model.register.claim import ClaimLocation
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.session import Delivery, Session
+from valetkey.authorization.model.event.grants import ClientRemoved, RemovedBecause
+from valetkey.authorization.model.user import (
+    ApiToken,
+    Attribute,
+    Delivery,
+    Group,
+    Role,
+    Session,
+    User,
+)
 from valetkey.authorization.operations.client_credentials import END_SECRET
 from valetkey.authorization.operations.client_state import UNVERIFY, VERIFY
 from valetkey.authorization.operations.groups.groups import (
@@ -84,11 +88,10 @@ from valetkey.authorization.scim.operations import (
     ScimRotation,
 )
 from valetkey.authorization.scim.settings import ScimSettings
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import LogoutTokens
-from valetkey.authorization.tokens.signed import ClientSigner
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.client_keys import ClientSigner
+from valetkey.authorization.tokens.id_token import LogoutTokens, Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import OpenedStore
 from valetkey.config.sections.portal import BrandField, BrandSettings

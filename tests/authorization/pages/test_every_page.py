@@ -14,11 +14,7 @@ from tests.authorization.pages.shown import navigation_for
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH
-from valetkey.authorization.layout.render import (
-    environment_of,
-    render,
-    scripts_of,
-)
+from valetkey.authorization.layout.render import environment_of, render, scripts_of
 from valetkey.authorization.site.account.profile import ProfilePage
 from valetkey.authorization.site.admin.clients.clients import ClientsPage
 from valetkey.authorization.site.admin.events.events import EventsPage

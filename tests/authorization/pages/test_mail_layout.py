@@ -8,9 +8,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from valetkey.authorization.email.message import message_of
-from valetkey.authorization.layout.accent import TEXT_CONTRAST, accent_shades, contrast
 from valetkey.authorization.layout.assets import LIGHT_CARD
-from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand import TEXT_CONTRAST, Brand, accent_shades, contrast
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.kernel.moment import Instant
 

@@ -11,12 +11,12 @@ from tests.authorization.pages.reading import Reading
 from tests.authorization.pages.shown import AREAS
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.compilation import page_compiler
 from valetkey.authorization.layout.render import (
     content_security_policy,
     https_only,
     https_or_own,
     initial,
+    page_compiler,
     render,
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation

@@ -1,7 +1,7 @@
 """A client and a good request of it, to be changed by tests of the rules."""
 
 from valetkey.authorization.endpoints.authorize.checks import judge_client, judge_parameters
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     ApplicationType,
     AuthenticationMethod,

@@ -15,12 +15,7 @@ from tests.authorization.protocol.samples import (
     asked,
     parameters,
 )
-from valetkey.authorization.model.register.client import (
-    CLIENT_SCOPE,
-    Client,
-    ClientType,
-    ProfileName,
-)
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client, ClientType, ProfileName
 from valetkey.authorization.protocol.authorization_request import (
     PARAMETERS,
     UNSUPPORTED,

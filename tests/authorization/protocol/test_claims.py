@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.model.account.user import Address, StandardClaims, Uid, User
+from valetkey.authorization.model.user import Address, StandardClaims, Uid, User
 from valetkey.authorization.protocol.claims import (
     CLAIMS_OF,
     IDENTITY_SCOPES,

@@ -6,9 +6,9 @@ import pytest
 
 from tests.authorization.protocol.samples import IMPLICIT, NATIVE, NOW, PKCE, WEB, asked
 from valetkey.authorization.endpoints.authorize.checks import next_step
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.client import ClientType
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.client import ClientType
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.interaction import (

@@ -2,7 +2,11 @@
 
 import pytest
 
-from valetkey.authorization.protocol.pkce import challenge_of, check_challenge, matches
+from valetkey.authorization.protocol.authorization_request import (
+    challenge_of,
+    check_challenge,
+    matches,
+)
 from valetkey.kernel.refusal import ErrorCode, Refused
 
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636 appendix B

@@ -9,8 +9,7 @@ from valetkey.authorization.endpoints.authorize.request_object import (
     merged,
     read_request_object,
 )
-from valetkey.authorization.model.register.client import Client, client_without_rights
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import Client, OpenIdRegistration, client_without_rights
 from valetkey.kernel.jose.jwt import Claims
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.authorization.protocol.samples import IMPLICIT, WEB
-from valetkey.authorization.model.register.client import ProfileName
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration, ProfileName
 from valetkey.authorization.protocol.authorization_response import (
     ResponseMode,
     ResponseType,

@@ -10,9 +10,9 @@ from tests.fetch.canary import LOOPBACK
 from tests.support.asgi import Answer
 from tests.support.harness import Harness
 from tests.support.signal_receiver import SECRET, SignalReceiver, receiving
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.event.accounts import UserEnabled
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.event.users import UserEnabled
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace

@@ -18,9 +18,8 @@ from tests.support.harness import ADA, Harness, run
 from tests.support.signal_receiver import SECRET
 from tests.support.wait import until, until_found
 from valetkey.authorization.actions.inspection.check import Finding, Site
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.sessions import SessionEnded
-from valetkey.authorization.model.event.users import UserRemoved
+from valetkey.authorization.model.event.accounts import SessionEnded, UserRemoved
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.signals import jobs
 from valetkey.authorization.signals.doctor import CHECKS
 from valetkey.authorization.signals.model import LEGACY_PUSH, SubjectFormat

@@ -23,8 +23,8 @@ from tests.support.harness import ADA, Harness, run
 from tests.support.signal_receiver import SECRET
 from tests.support.wait import until
 from valetkey.authorization.actions.bulk_revocation import delete_clients
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.users import UserDisabled, UserEnabled
+from valetkey.authorization.model.event.accounts import UserDisabled, UserEnabled
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.signals.endpoints import METADATA, MOST_ACKNOWLEDGED
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,

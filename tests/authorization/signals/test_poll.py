@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.authorization.signals.clients import FETCH, happen, receiver_of, signal_client
 from tests.support.harness import ADA, Harness, run
 from tests.support.wait import until
-from valetkey.authorization.model.event.users import UserDisabled, UserEnabled
+from valetkey.authorization.model.event.accounts import UserDisabled, UserEnabled
 from valetkey.authorization.signals import endpoints
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 

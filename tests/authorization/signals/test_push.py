@@ -15,9 +15,14 @@ from tests.authorization.signals.clients import (
 )
 from tests.support.harness import ADA, Harness, run
 from tests.support.wait import until, until_found
-from valetkey.authorization.background.receivers import PAUSES
-from valetkey.authorization.model.event.sessions import PasskeyAdded, SessionEnded
-from valetkey.authorization.model.event.users import PasswordChanged, UserDisabled, UserEnabled
+from valetkey.authorization.background.logout_delivery import RECEIVER_PAUSES
+from valetkey.authorization.model.event.accounts import (
+    PasskeyAdded,
+    PasswordChanged,
+    SessionEnded,
+    UserDisabled,
+    UserEnabled,
+)
 from valetkey.authorization.signals.model import LIFETIME, MOST_REJECTIONS
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Transaction
@@ -112,7 +117,7 @@ def test_receiver_that_is_down_gets_everything_when_it_is_back(tmp_path: Path) -
                 receiver.status, receiver.headers = status, headers
                 await happen(it)
                 before = receiver.requests
-                it.clock.forward(PAUSES[-1])
+                it.clock.forward(RECEIVER_PAUSES[-1])
                 await until(lambda before=before: receiver.requests > before)  # type: ignore[misc]
 
                 async def logged(outcome: str = outcome) -> bool:
@@ -121,7 +126,7 @@ def test_receiver_that_is_down_gets_everything_when_it_is_back(tmp_path: Path) -
 
                 await until_found(logged)
             receiver.status, receiver.headers = "202 Accepted", ""
-            it.clock.forward(PAUSES[-1])
+            it.clock.forward(RECEIVER_PAUSES[-1])
             await until(lambda: len(receiver.of()) == 4)
             assert receiver.faults == []
             stream = await it.read(lambda tx: SignalStreams.of(tx).find(stream_id))
@@ -147,7 +152,7 @@ def test_rejected_token_is_dropped_after_some_attempts_and_does_not_block(tmp_pa
                     return len(found) == number
 
                 await until_found(counted)
-                it.clock.forward(PAUSES[-1])
+                it.clock.forward(RECEIVER_PAUSES[-1])
             failures = await it.read(lambda tx: SignalStreams.of(tx).failures(stream_id, 10))
             assert failures[0].dropped
             assert (failures[0].outcome, failures[0].description) == (
@@ -174,9 +179,9 @@ def test_receiver_that_denies_access_keeps_its_tokens(tmp_path: Path) -> None:
             for number in range(1, MOST_REJECTIONS + 3):
                 await until(lambda number=number: receiver.requests >= number)  # type: ignore[misc]
                 await asyncio.sleep(0)
-                it.clock.forward(PAUSES[-1])
+                it.clock.forward(RECEIVER_PAUSES[-1])
             receiver.status = "202 Accepted"
-            it.clock.forward(PAUSES[-1])
+            it.clock.forward(RECEIVER_PAUSES[-1])
             await until(lambda: len(receiver.of()) == 1)
 
     pushing(story, tmp_path)

@@ -9,7 +9,7 @@ from tests.authorization.signals.clients import CAEP, FETCH, happen, receiver_of
 from tests.support.harness import ADA, Harness, run
 from tests.support.signal_receiver import SECRET
 from tests.support.wait import until, until_found
-from valetkey.authorization.model.event.sessions import SessionEnded
+from valetkey.authorization.model.event.accounts import SessionEnded
 from valetkey.authorization.signals.model import LEASE, MOST_STREAMS_OF_CLIENT
 from valetkey.authorization.signals.operations import (
     CREATE_STREAM,

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.background.maintenance import SWEEPS
-from valetkey.authorization.storage.administration.client_search import END
+from valetkey.authorization.storage.search import END
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 

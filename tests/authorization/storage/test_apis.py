@@ -9,12 +9,12 @@ import pytest
 from valetkey.authorization.actions import bulk_revocation
 from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_all_of_api
 from valetkey.authorization.apis.storage import ApiSearch
+from valetkey.authorization.model.api import Api, generations
+from valetkey.authorization.model.client import AccessTokenFormat
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.model.register.api import Api, generations
-from valetkey.authorization.model.register.client import AccessTokenFormat
-from valetkey.authorization.storage.administration.list_order import ListOrder
 from valetkey.authorization.storage.revision import revision
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.search import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory, default_api
 from valetkey.kernel.moment import Instant

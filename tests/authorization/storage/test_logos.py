@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.background.logos import drop_unshown
-from valetkey.authorization.storage.register.images import PendingLogo
+from valetkey.authorization.storage.images import PendingLogo
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.email import EmailKind, QueuedEmail
-from valetkey.authorization.model.session import Delivery, DeliveryKind
+from valetkey.authorization.model.user import Delivery, DeliveryKind, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint

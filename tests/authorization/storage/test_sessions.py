@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, WEB, run
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Session
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint

@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.kernel.moment import AHEAD, Instant, seconds
 from valetkey.testing.storage_conformance import NOW, Memory
 

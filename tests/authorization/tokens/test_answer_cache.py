@@ -11,8 +11,8 @@ from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.operations.user_records import UserChange
-from valetkey.authorization.tokens import answer_cache as module
-from valetkey.authorization.tokens.answer_cache import AnswerCache
+from valetkey.authorization.tokens import read as module
+from valetkey.authorization.tokens.read import AnswerCache
 
 _BY_ID = {operation.id: operation for operation in OPERATIONS}
 _STEPS = 60

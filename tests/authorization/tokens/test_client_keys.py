@@ -7,8 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from tests.fetch.canary import Canary, answer, listening
-from valetkey.authorization.model.register.client import Client, client_without_rights
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import Client, OpenIdRegistration, client_without_rights
 from valetkey.authorization.tokens import client_keys
 from valetkey.authorization.tokens.client_keys import ClientKeys
 from valetkey.fetch.outbound import Fetched, OutboundHttp, Unfetchable

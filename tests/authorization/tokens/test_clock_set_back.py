@@ -8,9 +8,9 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.device.model import DeviceCode
 from valetkey.authorization.email.links import LIFETIMES, Links
-from valetkey.authorization.model.session import Session
-from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.model.grant import VoucherKind
+from valetkey.authorization.model.user import Session
+from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.keyring import Keyring, Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import Instant, days, seconds

@@ -8,7 +8,7 @@ import pytest
 
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.register.claim import ClaimLocation
+from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims import TokenClaims

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from valetkey.authorization.model.account.user import StandardClaims, Uid, User
-from valetkey.authorization.model.register.client import Client, client_without_rights
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import Client, OpenIdRegistration, client_without_rights
+from valetkey.authorization.model.user import StandardClaims, Uid, User
 from valetkey.authorization.protocol.claims import ClaimsRequest
-from valetkey.authorization.tokens.id_token import IdTokens, SignInRecord, half_hash
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import IdTokens, SignInRecord, Subjects, half_hash
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.replace import replace
 from valetkey.kernel.replace import replace as changed

@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ISSUER, WEB, run
-from valetkey.authorization.model.register.client import ClientSecret
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import ClientSecret, OpenIdRegistration
 from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.id_token import Hint
 from valetkey.kernel.jose import jwt, mac

@@ -6,9 +6,9 @@ from unittest.mock import patch
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.features import OPERATIONS
-from valetkey.authorization.model.register.client import client_without_rights
+from valetkey.authorization.model.client import client_without_rights
 from valetkey.authorization.operations.user_records import UserChange
-from valetkey.authorization.tokens.answer_cache import CachedAnswer
+from valetkey.authorization.tokens.read import CachedAnswer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Response, json_response

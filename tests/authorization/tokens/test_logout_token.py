@@ -15,7 +15,7 @@ from joserfc import jwe, jws, jwt
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
 from tests.support.wait import CEILING
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, TokenSettings

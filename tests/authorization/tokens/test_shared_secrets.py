@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from valetkey.authorization.model.register.client import ClientSecret, client_without_rights
+from valetkey.authorization.model.client import ClientSecret, client_without_rights
 from valetkey.authorization.tokens.client_keys import SharedSecrets, secret_context
 from valetkey.kernel.keyring import Sealer, SealingKey
 from valetkey.kernel.moment import Instant

@@ -12,10 +12,9 @@ from joserfc import jwe, jws
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
 from valetkey.authorization.app.foundation import SCHEMA
-from valetkey.authorization.model.register.client import Client, ClientSecret, client_without_rights
+from valetkey.authorization.model.client import Client, ClientSecret, client_without_rights
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.client_keys import SharedSecrets, secret_context
-from valetkey.authorization.tokens.signed import ClientSigner
+from valetkey.authorization.tokens.client_keys import ClientSigner, SharedSecrets, secret_context
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate

@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid, User
-from valetkey.authorization.model.register.client import Client, client_without_rights
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.tokens.subject import Subjects, sector_of
+from valetkey.authorization.model.client import Client, OpenIdRegistration, client_without_rights
+from valetkey.authorization.model.user import LARGEST_UID, Uid, User
+from valetkey.authorization.tokens.id_token import Subjects, sector_of
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import FingerprintKey

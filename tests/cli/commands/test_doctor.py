@@ -12,7 +12,7 @@ from tests.cli.running import PROGRAM, Ran, clean_environment, valetkey
 from tests.cli.site import begin, configure, configure_ports, serving
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.features import CHECKS
-from valetkey.cli.doctoring.canary import holds
+from valetkey.cli.doctoring import holds
 from valetkey.cli.register.store import foundation_without_setup
 from valetkey.config.load import load
 

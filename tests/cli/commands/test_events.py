@@ -10,8 +10,8 @@ import requests
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
 from tests.support.wait import wait_until
+from valetkey.authorization.model.event.accounts import UserChanged
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.storage.records import Events
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection

@@ -10,8 +10,8 @@ import pytest
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
 from valetkey.authorization.app.foundation import Foundation, build_foundation
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load

@@ -8,7 +8,7 @@ import requests
 
 from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
 from tests.support.wait import CEILING
-from valetkey.authorization.model.register.client import ApplicationType
+from valetkey.authorization.model.client import ApplicationType
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers

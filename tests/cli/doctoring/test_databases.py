@@ -13,9 +13,7 @@ from tests.support import postgres
 from tests.support.wait import wait_until
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
-from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import CheckResult, from_shared
-from valetkey.cli.doctoring.health import health_of_servers
+from valetkey.cli.doctoring import CheckResult, databases, from_shared, health_of_servers
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
 from valetkey.config.settings import Settings

@@ -12,8 +12,7 @@ from time import time
 
 from bench.ports import free_port
 from tests.cli.serving.test_tls import certify
-from valetkey.cli.doctoring.finding import CheckResult
-from valetkey.cli.doctoring.reach import needed_servers
+from valetkey.cli.doctoring import CheckResult, needed_servers
 from valetkey.config.load import load
 
 

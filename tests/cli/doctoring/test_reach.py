@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.sdk.certificate import self_signed
-from valetkey.cli.doctoring.reach import certificate_advice, trust
+from valetkey.cli.doctoring import certificate_advice, trust_of_settings
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.replace import replace
@@ -13,7 +13,9 @@ def test_internal_authority_of_the_settings_is_trusted(tmp_path: Path) -> None:
     settings = replace(Settings(), source=SettingsSource(None, tmp_path))
     certificate, _ = self_signed(tmp_path)
     trusting = replace(settings, fetch=FetchSettings(ca_file=certificate.name))
-    known, more = (trust(each).cert_store_stats()["x509"] for each in (settings, trusting))
+    known, more = (
+        trust_of_settings(each).cert_store_stats()["x509"] for each in (settings, trusting)
+    )
     assert more == known + 1
 
 

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from subprocess import Popen
 
-from valetkey.cli.serving.slots import ServerProcesses, collect_orphans
-from valetkey.cli.serving.supervise import Supervisor
+from valetkey.cli.serving.supervise import ServerProcesses, Supervisor, collect_orphans
 
 CHILD = Path(__file__).with_name("stand_in_child.py")
 

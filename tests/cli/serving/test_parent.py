@@ -25,7 +25,6 @@ def test_parent_loads_only_its_own_modules() -> None:
         "valetkey.cli",
         "valetkey.cli.serving",
         "valetkey.cli.serving.parent",
-        "valetkey.cli.serving.slots",
         "valetkey.cli.serving.supervise",
         "valetkey.config",
         "valetkey.config.environment",

@@ -13,7 +13,7 @@ from tests.stories.processes.serving import configure, serving
 from tests.support.otlp import Received, Receiver, otlp_receiver, recording
 from tests.support.wait import CEILING, wait_until
 from valetkey.cli.serving.trace_export import begin
-from valetkey.config.sections.monitoring import TraceSettings
+from valetkey.config.sections.serving import TraceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
 from valetkey.kernel.tracing import TRACES, SpanKind

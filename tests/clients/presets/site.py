@@ -13,10 +13,8 @@ from playwright.sync_api import Page
 from tests.support.wait import CEILING, wait_until
 from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app
 from valetkey.authorization.actions.developer.quickstart import Quickstarts
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import StandardClaims
-from valetkey.authorization.model.register.client import GrantTypeName, is_by_secret
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration, is_by_secret
+from valetkey.authorization.model.user import Group, StandardClaims
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace

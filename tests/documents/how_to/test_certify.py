@@ -13,7 +13,7 @@ import pytest
 from tests.documents.pages import blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
-from valetkey.authorization.model.account.user import StandardClaims
+from valetkey.authorization.model.user import StandardClaims
 from valetkey.config.load import load
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers

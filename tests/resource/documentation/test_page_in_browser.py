@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.resource.objects.books import BOOK, TASK, write_objects
-from valetkey.authorization.model.register.client import ClientType, Membership, TeamRole
+from valetkey.authorization.model.client import ClientType, Membership, TeamRole
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sdk.upstream.between import Between, between
 from tests.support.wait import CEILING, until
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant

@@ -15,7 +15,7 @@ from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.developer.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import registrar_of
-from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
+from valetkey.authorization.authentication.factors import PERIOD, code_at
 from valetkey.authorization.background.maintenance import sweep_all
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
@@ -28,16 +28,15 @@ from valetkey.authorization.imports.model import (
     UserImport,
 )
 from valetkey.authorization.imports.storage import UserImports
-from valetkey.authorization.model.account.user import Attribute, Role, Uid, User
-from valetkey.authorization.model.event.event import DoneBy
-from valetkey.authorization.model.register.api import Api, ApiMetadata
-from valetkey.authorization.model.register.claim import ClaimLocation
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.api import Api, ApiMetadata, ClaimLocation
+from valetkey.authorization.model.client import (
     AccessTokenFormat,
     GrantTypeName,
     Membership,
     TeamRole,
 )
+from valetkey.authorization.model.event.event import DoneBy
+from valetkey.authorization.model.user import Attribute, Role, Uid, User
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
 from valetkey.authorization.providers.settings import (

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.config.sections.portal import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace

@@ -19,7 +19,7 @@ from tests.support.pages import pages
 from tests.support.wait import CEILING
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
+from valetkey.authorization.authentication.factors import PERIOD, code_at
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.sections.resource import ResourceSettings

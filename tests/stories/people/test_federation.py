@@ -14,8 +14,8 @@ import httpx2
 
 from tests.support.pages import Page as Pointed
 from tests.support.pages import pages
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.providers.settings import (
     FederationSettings,

@@ -18,7 +18,7 @@ from tests.stories.people.full_site import (
 from tests.support.asgi import basic
 from tests.support.harness import CALLBACK, SECRET, Harness
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.kernel.runtime import SYSTEM
 
 _ASKED = {"response_type": "code", "client_id": PRINTER, "scope": "notes:read"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from tests.stories.people.test_federation import SECRET, WORD, Two
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.providers.storage import Identities
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
+from valetkey.authorization.authentication.factors import PERIOD, code_at
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM

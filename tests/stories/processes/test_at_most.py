@@ -22,14 +22,13 @@ from valetkey.authorization.actions.account.factors import (
 from valetkey.authorization.actions.developer.team import MOST_MEMBERS, Teams, add_member
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation
-from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
-from valetkey.authorization.authentication.factors.typed_codes import COUNT
-from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.authentication.factors import COUNT
+from valetkey.authorization.authentication.passkey import MOST, NewPasskey
+from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.model.event.event import SYSTEM as SYSTEM_ACTOR
-from valetkey.authorization.model.register.client import TeamRole
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
-from valetkey.authorization.storage.register.members import TeamInvitation
+from valetkey.authorization.model.grant import Voucher, VoucherKind
+from valetkey.authorization.model.user import Authenticator, Uid, User
+from valetkey.authorization.storage.members import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
 from valetkey.config.settings import Settings

@@ -11,7 +11,7 @@ import requests
 from tests.stories.processes.races import CODES, Round, administrator, register
 from tests.stories.processes.serving import Serving, serving
 from tests.support.wait import CEILING
-from valetkey.authorization.storage.tokens.bulk_revocations import BATCH
+from valetkey.authorization.storage.revocations import BATCH
 from valetkey.database.connect import connect
 
 _CALLERS = 16

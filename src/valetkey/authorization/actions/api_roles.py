@@ -1,14 +1,13 @@
 """Assign roles at APIs to users and to groups. The functions run inside a transaction."""
 
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.groups import (
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.event.accounts import (
     ApiRoleAssigned,
     ApiRoleWithdrawn,
     GroupApiRoleAssigned,
     GroupApiRoleWithdrawn,
 )
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.user import Group, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

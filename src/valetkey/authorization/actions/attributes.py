@@ -10,15 +10,9 @@ from functools import lru_cache
 
 import msgspec
 
-from valetkey.authorization.model.account.user import (
-    LARGEST_ATTRIBUTES,
-    Attribute,
-    User,
-    UserAttributes,
-)
-from valetkey.authorization.model.event.users import UserChanged
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import REASONS
+from valetkey.authorization.model.event.accounts import UserChanged
+from valetkey.authorization.model.user import LARGEST_ATTRIBUTES, Attribute, User, UserAttributes
+from valetkey.authorization.protocol.register.faults import REASONS, MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

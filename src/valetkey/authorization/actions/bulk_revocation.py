@@ -7,17 +7,17 @@ from valetkey.authorization.authentication.session import (
     revoke_ended,
     write_ended_sessions,
 )
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.event.grants import ConsentWithdrawn
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.storage.tokens.bulk_revocations import (
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.storage.revocations import (
     BATCH,
     BulkRevocation,
     BulkRevocationKind,
     EndedGrant,
+    RevokedKind,
 )
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

@@ -11,18 +11,18 @@ from typing import TypeVar
 
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.sectors import Sectors
-from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication import ClientDirectory
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import ANONYMOUS, USUAL_ACTOR
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.documents import (
+from valetkey.authorization.protocol.register.self_registration import (
     LONGEST_URL,
     SCHEME,
     host_of_document,
     lifetime_of,
     read_document,
+    refuse_registration,
 )
-from valetkey.authorization.protocol.register.self_registration import refuse_registration
-from valetkey.authorization.storage.register.registrations import DocumentRead
+from valetkey.authorization.storage.clients import DocumentRead
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.client_keys import LOOK_AGAIN
 from valetkey.config.settings import RegistrationSettings

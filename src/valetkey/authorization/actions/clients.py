@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import end_all_of_client
 from valetkey.authorization.actions.sectors import affects_sector
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.client import Client, ClientSecret, ProfileName, is_by_secret
+from valetkey.authorization.model.event.grants import (
     ClientChanged,
     ClientDisabled,
     ClientEnabled,
@@ -18,12 +19,6 @@ from valetkey.authorization.model.event.clients import (
     ClientVerificationEnded,
     RemovedBecause,
 )
-from valetkey.authorization.model.register.client import (
-    Client,
-    ClientSecret,
-    ProfileName,
-    is_by_secret,
-)
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
@@ -31,8 +26,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     as_document,
 )
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.faults import MetadataError, fault
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, input_fault
 from valetkey.authorization.protocol.register.self_registration import look_alike
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context

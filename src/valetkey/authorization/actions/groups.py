@@ -1,17 +1,15 @@
 """Create, change, join and leave groups of users. Run inside a transaction."""
 
-from valetkey.authorization.model.account.group import MOST_OF_USER, Group
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.clients import ApiChanged, ClientChanged
-from valetkey.authorization.model.event.groups import (
+from valetkey.authorization.model.event.accounts import (
     GroupChanged,
     GroupCreated,
     GroupDeleted,
     GroupMemberAdded,
     GroupMemberRemoved,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.model.event.grants import ApiChanged, ClientChanged
+from valetkey.authorization.model.user import MOST_OF_USER, Group, User
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

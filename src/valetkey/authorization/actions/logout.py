@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.session import end_session, end_sessions
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.session import LEASE, Delivery, Session
+from valetkey.authorization.model.user import LEASE, Delivery, Session
 from valetkey.authorization.protocol.logout import frame_address
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.kernel.moment import Instant, later
 
 Notify = Callable[[Sequence[Delivery]], Awaitable[None]]

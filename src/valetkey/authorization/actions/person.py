@@ -6,10 +6,9 @@ from datetime import date
 from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, StandardClaims
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.links import is_link
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.model.user import TEXT_CLAIMS, Address, StandardClaims
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.openid_rules import is_link
 
 LONGEST = 200
 """Maximum length of a name, and of each part of an address, in characters."""

@@ -10,16 +10,10 @@ from msgspec.structs import asdict
 
 from valetkey.authorization.actions.clients import Registrar, metadata_of
 from valetkey.authorization.actions.users import Accounts, UserRecord, withdraw
-from valetkey.authorization.model.account.user import (
-    TEXT_CLAIMS,
-    Address,
-    StandardClaims,
-    Uid,
-    User,
-)
+from valetkey.authorization.model.api import Api, unqualified
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.register.api import Api, unqualified
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import TEXT_CLAIMS, Address, StandardClaims, Uid, User
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.transaction import Transaction

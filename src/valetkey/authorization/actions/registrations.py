@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import delete_clients
 from valetkey.authorization.actions.clients import DOCUMENT, Registrar, metadata_of
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.client import Client, is_by_secret
+from valetkey.authorization.model.event.grants import (
     ClientAdopted,
     InvitationIssued,
     InvitationWithdrawn,
     RemovedBecause,
 )
-from valetkey.authorization.model.register.client import Client, is_by_secret
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.faults import MetadataError
@@ -22,8 +22,8 @@ from valetkey.authorization.protocol.register.self_registration import (
     SelfRules,
     refuse_registration,
 )
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
-from valetkey.authorization.storage.register.registrations import DocumentRead
+from valetkey.authorization.storage.clients import DocumentRead
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -1,12 +1,8 @@
 """The credential by which the resource server authenticates: registered and kept current."""
 
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.model.event.clients import ClientRegistered
-from valetkey.authorization.model.register.client import (
-    RESOURCE_SERVER,
-    Client,
-    client_without_rights,
-)
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client, client_without_rights
+from valetkey.authorization.model.event.grants import ClientRegistered
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import credential_path

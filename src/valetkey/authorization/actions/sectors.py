@@ -4,7 +4,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import LARGEST_UID, StandardClaims
+from valetkey.authorization.model.user import LARGEST_UID, StandardClaims
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.kernel.replace import replace
 

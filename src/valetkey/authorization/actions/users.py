@@ -11,29 +11,28 @@ from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
 from valetkey.authorization.actions.bulk_revocation import end_all_of_user
 from valetkey.authorization.actions.person import claim_faults
-from valetkey.authorization.authentication.factors.device import forget_devices
+from valetkey.authorization.authentication.factors import forget_devices
 from valetkey.authorization.authentication.session import end_sessions
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.email_address import ascii_email
-from valetkey.authorization.model.account.user import (
-    LARGEST_UID,
-    SMALLEST_UID,
-    StandardClaims,
-    Uid,
-    User,
-    UserAttributes,
-    fold,
-)
-from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
-from valetkey.authorization.model.event.users import (
+from valetkey.authorization.model.event.accounts import (
     PasswordChanged,
     UserChanged,
     UserDisabled,
     UserEnabled,
     UserRegistered,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRevoked
+from valetkey.authorization.model.user import (
+    LARGEST_UID,
+    SMALLEST_UID,
+    StandardClaims,
+    Uid,
+    User,
+    UserAttributes,
+    ascii_email,
+    fold,
+)
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

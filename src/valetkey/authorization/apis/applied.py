@@ -22,8 +22,8 @@ from valetkey.authorization.applying import (
     read_text,
     read_texts,
 )
-from valetkey.authorization.model.register.api import API_FIELDS, Api, ApiMetadata
-from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.model.api import API_FIELDS, Api, ApiMetadata
+from valetkey.authorization.model.client import AccessTokenFormat
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

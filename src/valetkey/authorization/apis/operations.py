@@ -10,7 +10,9 @@ from valetkey.authorization.actions.admin.permissions import CommandLine, Permis
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.apis.rules import ApiRegistrar
 from valetkey.authorization.apis.storage import ApiSearch
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.api import API_FIELDS, Api, ApiField, ApiMetadata
+from valetkey.authorization.model.client import CLIENT_SCOPE, AccessTokenFormat, Client
+from valetkey.authorization.model.event.grants import (
     ApiChanged,
     ApiDisabled,
     ApiEnabled,
@@ -19,8 +21,6 @@ from valetkey.authorization.model.event.clients import (
     ClientSecretEnded,
     ClientSecretIssued,
 )
-from valetkey.authorization.model.register.api import API_FIELDS, Api, ApiField, ApiMetadata
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, AccessTokenFormat, Client
 from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
 from valetkey.authorization.operations.client_records import NewSecret, SecretShown, SecretWanted
 from valetkey.authorization.operations.command import Command, Option
@@ -42,7 +42,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.records import Done, Moment, tag_of
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
-from valetkey.authorization.storage.administration.list_order import ListOrder
+from valetkey.authorization.storage.search import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -30,8 +30,8 @@ from valetkey.authorization.apis.operations import APIS as OPERATIONS
 from valetkey.authorization.apis.storage import ApiSearch
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.api import API_FIELDS, Api
-from valetkey.authorization.model.register.client import AccessTokenFormat, ClientSecret
+from valetkey.authorization.model.api import API_FIELDS, Api
+from valetkey.authorization.model.client import AccessTokenFormat, ClientSecret
 from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.operations.records import tag_of
@@ -70,8 +70,8 @@ from valetkey.authorization.site.paging import (
     pages_beside,
     sort_headings,
 )
-from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
-from valetkey.authorization.storage.register.apis import ApiUsage
+from valetkey.authorization.storage.apis import ApiUsage
+from valetkey.authorization.storage.search import ListOrder, order_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant

@@ -9,26 +9,16 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import end_all_of_api
 from valetkey.authorization.actions.clients import Faults, Registrar
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.api import API_FIELDS, MOST_SCOPES, Api, ApiFieldRule, ApiMetadata
+from valetkey.authorization.model.client import Client, client_without_rights
+from valetkey.authorization.model.event.grants import (
     ApiChanged,
     ApiDisabled,
     ApiEnabled,
     ApiRegistered,
     ApiRemoved,
 )
-from valetkey.authorization.model.register.api import (
-    API_FIELDS,
-    MOST_SCOPES,
-    Api,
-    ApiFieldRule,
-    ApiMetadata,
-)
-from valetkey.authorization.model.register.client import (
-    Client,
-    client_without_rights,
-)
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.storage.administration.list_order import ListOrder
+from valetkey.authorization.storage.search import ListOrder
 from valetkey.database.engine import Connection, Row
 
 

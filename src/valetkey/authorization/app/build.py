@@ -39,11 +39,13 @@ from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditJob
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
-from valetkey.authorization.background.maintenance import Maintenance, address_sweep
-from valetkey.authorization.background.revocation_log import RevocationLogWriter
-from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.endpoints.admin_api.endpoint import routes as admin_api_routes
+from valetkey.authorization.background.maintenance import (
+    Maintenance,
+    RevocationLogWriter,
+    address_sweep,
+)
+from valetkey.authorization.client_authentication import ClientDirectory, SecretUses
+from valetkey.authorization.endpoints.admin_api import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.feature import EndpointParts, Parts
 from valetkey.authorization.features import FEATURES, TABLE
@@ -55,7 +57,7 @@ from valetkey.authorization.site.errors.refuse import (
     RefuseWithPage,
     is_page,
 )
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.config.paths import revocation_log_path
 from valetkey.config.settings import Settings

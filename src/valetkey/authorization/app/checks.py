@@ -1,7 +1,7 @@
 """Checks of settings that need what this server knows: its grant types and its own scopes."""
 
 from valetkey.authorization.features import GRANT_RULES, SCOPES
-from valetkey.authorization.model.register.client import CLIENT_SCOPE
+from valetkey.authorization.model.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import OperatorError

@@ -4,16 +4,19 @@ from valetkey.authorization.actions.records import Records
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
-from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.endpoints.client.check_session import (
     CHECK_SESSION,
     CheckSessionEndpoint,
     StartEndpoint,
     check_session_frame,
 )
-from valetkey.authorization.endpoints.client.introspection import IntrospectionEndpoint
+from valetkey.authorization.endpoints.client.introspection import (
+    IntrospectionEndpoint,
+    RevocationEndpoint,
+)
 from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
 from valetkey.authorization.endpoints.client.registration import (
     ManageEndpoint,
@@ -25,18 +28,17 @@ from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
 )
-from valetkey.authorization.endpoints.client.revocation import RevocationEndpoint
 from valetkey.authorization.endpoints.client.token import TokenEndpoint
 from valetkey.authorization.endpoints.client.userinfo import (
     BearerRefusal,
     UserInfoEndpoint,
 )
-from valetkey.authorization.endpoints.resource_server.identity import (
+from valetkey.authorization.endpoints.resource_server import (
     IdentityEndpoint,
     ResourceServerAuthentication,
+    RevocationsEndpoint,
+    UsesEndpoint,
 )
-from valetkey.authorization.endpoints.resource_server.revocations import RevocationsEndpoint
-from valetkey.authorization.endpoints.resource_server.uses import UsesEndpoint
 from valetkey.authorization.features import FEATURES, GRANT_RULES, GRANT_TYPES
 from valetkey.authorization.grant_types import client_credentials, implicit
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType
@@ -45,13 +47,12 @@ from valetkey.authorization.protocol.authorization_response import ResponseMode,
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.protocol.metadata import ServerFacts
-from valetkey.authorization.tokens.answer_cache import AnswerCache
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.claims import TokenClaims
+from valetkey.authorization.tokens.id_token import SUBJECT_TYPES
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
-from valetkey.authorization.tokens.mint import TokenResponses
-from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.subject import SUBJECT_TYPES
+from valetkey.authorization.tokens.issue import TokenResponses
+from valetkey.authorization.tokens.read import AccessTokenReader, AnswerCache
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.config.paths import monitoring_token
 from valetkey.config.settings import RegistrationMode

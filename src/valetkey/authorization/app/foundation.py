@@ -17,24 +17,26 @@ from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.email.links import Links
-from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox, Notices
 from valetkey.authorization.features import EVENTS, GRANT_RULES, KINDS, SCOPES, hooks
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import GROUPS, IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.self_registration import RESERVED, SelfRules
-from valetkey.authorization.storage.revocation_log import RevocationLog
+from valetkey.authorization.storage.revocations import RevocationLog
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.claims_file import ClaimsFile
-from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
-from valetkey.authorization.tokens.signed import default_id_token_algorithm
+from valetkey.authorization.tokens.client_keys import (
+    ClientKeys,
+    SharedSecrets,
+    default_id_token_algorithm,
+)
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.config.installation import connect_to, open_tested, require_file
 from valetkey.config.paths import credential_path, database_file, keyring_path, revocation_log_path

@@ -16,17 +16,16 @@ from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.factors.proof import Factors
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.authentication.factors import Factors
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import Parts, Site
 from valetkey.authorization.features import CHECKS, FEATURES
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
-from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.layout.language_choice import LanguageEndpoint
-from valetkey.authorization.layout.viewer import configuration_of
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.layout.assets import CurrentBrand
+from valetkey.authorization.layout.viewer import LanguageEndpoint, configuration_of
+from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.site.account.activity import Activity
 from valetkey.authorization.site.account.apps import ConnectedAppListPages, ConnectedAppPages
 from valetkey.authorization.site.account.email_address.email_address import (

@@ -8,43 +8,39 @@ from pathlib import Path
 from valetkey.authorization.actions.client_documents import ClientDocuments
 from valetkey.authorization.actions.developer.trial import callback_of
 from valetkey.authorization.app.foundation import Foundation
-from valetkey.authorization.background.audit import AuditExport
-from valetkey.authorization.background.audit_destinations import destination
+from valetkey.authorization.background.audit import AuditExport, destination
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
-from valetkey.authorization.client_authentication.authenticate import (
+from valetkey.authorization.client_authentication import (
     ClientAuthentication,
+    ClientDirectory,
     Failures,
+    SecretUses,
+    VerifiedSecrets,
 )
-from valetkey.authorization.client_authentication.directory import ClientDirectory
-from valetkey.authorization.client_authentication.secret_uses import SecretUses
-from valetkey.authorization.client_authentication.verified_secrets import VerifiedSecrets
-from valetkey.authorization.email.delivery import MailDelivery
-from valetkey.authorization.email.smtp import MailServer
+from valetkey.authorization.email.delivery import MailDelivery, MailServer
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
-from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.feature import Parts
 from valetkey.authorization.features import FEATURES
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
+from valetkey.authorization.model.client import CLIENT_SCOPE
 from valetkey.authorization.model.event.chain import checkpoint_key
-from valetkey.authorization.model.register.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.authorization_request import supported_prompts
 from valetkey.authorization.site.documentation import start_of
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.claims import TokenClaims
-from valetkey.authorization.tokens.id_token import IdTokenHints, IdTokens, LogoutTokens
+from valetkey.authorization.tokens.client_keys import ClientSigner
+from valetkey.authorization.tokens.id_token import IdTokenHints, IdTokens, LogoutTokens, Subjects
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
-from valetkey.authorization.tokens.issue import TokenPolicy
-from valetkey.authorization.tokens.mint import TokenResponses
+from valetkey.authorization.tokens.issue import TokenPolicy, TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.signed import ClientSigner
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
 from valetkey.config.sections.accounts import SignUpMode

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from valetkey.authorization.app.foundation import Foundation, build_foundation
-from valetkey.authorization.storage.followed import Followed
-from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.transaction import Followed, Store, Transaction
 from valetkey.config.overrides import Merged, merge
 from valetkey.kernel.replace import replace
 from valetkey.web import log

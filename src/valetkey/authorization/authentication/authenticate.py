@@ -15,10 +15,10 @@ from valetkey.authorization.authentication.password import (
     prepare,
     verify,
 )
-from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.model.event.accounts import SignInFailed
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.model.user import Uid, User, fold
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings
 from valetkey.kernel import metrics

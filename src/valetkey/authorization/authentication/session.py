@@ -4,27 +4,26 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.event.event import SYSTEM, by_user
-from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.sessions import (
+from valetkey.authorization.model.event.accounts import (
     IdentityConfirmed,
+    RemovalCancelled,
     SessionEnded,
     SessionRenewed,
     SessionStarted,
 )
-from valetkey.authorization.model.event.users import RemovalCancelled
+from valetkey.authorization.model.event.event import SYSTEM, by_user
+from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.session import Delivery, DeliveryKind, Session
+from valetkey.authorization.model.user import Delivery, DeliveryKind, Session, Uid, User
 from valetkey.authorization.protocol.claims import Amr
-from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
-from valetkey.authorization.storage.tokens.bulk_revocations import (
+from valetkey.authorization.storage.revocations import (
     BATCH,
     BulkRevocation,
     BulkRevocationKind,
     EndedGrant,
+    RevokedKind,
 )
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.sessions import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, days, later, minutes

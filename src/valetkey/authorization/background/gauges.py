@@ -10,7 +10,7 @@ from valetkey.authorization.actions.admin.overview import key_of
 from valetkey.authorization.background.maintenance import written_or
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.signing_key import KeyState
-from valetkey.authorization.storage.administration.response_times import Key
+from valetkey.authorization.storage.administration import Key
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel import metrics

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.storage.register.images import PendingLogo
+from valetkey.authorization.storage.images import PendingLogo
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.image import UnusableImage, small_copy
 from valetkey.fetch.outbound import Fetched, Unfetchable

@@ -1,15 +1,16 @@
-"""Deliver queued logout tokens to apps, at least once, from any worker."""
+"""Deliver to receivers, each at its own pace; deliver logout tokens to apps."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import partial
 
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.event.accounts import LogoutTokenDelivered, LogoutTokenGivenUp
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.event.sessions import LogoutTokenDelivered, LogoutTokenGivenUp
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.session import LEASE, Delivery
+from valetkey.authorization.model.user import LEASE, Delivery, User
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.id_token import LogoutTokens
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
@@ -158,3 +159,66 @@ def _give_up(tx: Transaction, delivery: Delivery, now: Instant, because: str) ->
             delivery.uid, delivery.client_id, delivery.session_id, delivery.attempts, because
         )
         tx.events.add(event, now)
+
+
+LONGEST_PAUSE = minutes(30)
+"""The longest pause between attempts, also if the receiver asks for more."""
+
+RECEIVER_PAUSES = (seconds(5), seconds(30), minutes(2), minutes(10), LONGEST_PAUSE)
+"""Longest pauses after the first, second, … failed attempt; each is shortened by up to half."""
+
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def pause_after(failures: int, asked: int, random: Callable[[int], bytes]) -> Lifetime:
+    """Return the pause after so many failed attempts; at least what the receiver `asked` for."""
+    longest = RECEIVER_PAUSES[min(failures, len(RECEIVER_PAUSES)) - 1]
+    jitter = int.from_bytes(random(2), "big") / 65_536
+    return Lifetime(max(int(longest * (1 - jitter / 2)), asked))
+
+
+def asked_pause(found: Fetched) -> int:
+    """Return the seconds in the Retry-After of a response; 0 for none or another form."""
+    text = found.retry_after
+    return min(int(text), LONGEST_PAUSE) if _SECONDS.fullmatch(text) else 0
+
+
+class ReceiverTasks:
+    """A task for each receiver that has due messages, so that a slow one delays no other.
+
+    `deliver` attempts a few messages of one receiver and returns whether there may be more;
+    `failed` is what a failure of the program itself is called in the log.
+    """
+
+    def __init__(
+        self, deliver: Callable[[str], Coroutine[object, object, bool]], failed: str
+    ) -> None:
+        """Start without tasks."""
+        self._deliver = deliver
+        self._failed = failed
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, receivers: Iterable[str]) -> None:
+        """Start a task for each of these receivers that has none here."""
+        for each in receivers:
+            if each not in self._under_way:
+                task = asyncio.create_task(self._deliver_all(each))
+                self._under_way[each] = task
+                task.add_done_callback(partial(self._end, each))
+
+    async def close(self) -> None:
+        """Cancel all tasks; another process retries when their leases have expired."""
+        tasks = tuple(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _deliver_all(self, receiver: str) -> None:
+        while await self._deliver(receiver):
+            pass
+
+    def _end(self, receiver: str, task: "asyncio.Task[None]") -> None:
+        del self._under_way[receiver]
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None:
+            log.error(self._failed, failure)

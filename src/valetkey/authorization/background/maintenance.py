@@ -1,8 +1,9 @@
-"""Background work: write queued refusals, delete expired rows, rotate signing keys."""
+"""Background work: write queued records and revocations, delete expired rows, rotate keys."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -16,14 +17,18 @@ from valetkey.authorization.actions.developer.usage import (
 )
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.revocations import RevocationLog, RevocationPage
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.config.sections.privacy import PrivacySettings
+from valetkey.config.sections.accounts import PrivacySettings
 from valetkey.database.decisions import Decision
+from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant, days, hours
+from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
 from valetkey.kernel.runtime import Runtime
+from valetkey.web import log
 
 
 async def written_or(
@@ -295,3 +300,49 @@ async def sweep_all(
                 await asyncio.sleep(pause_after(clock() - began, hurried=hurried))
         due = more
     return swept
+
+
+_EVERY = 2.0
+_AT_ONCE = 1_000
+
+
+async def log_revocations(store: Store, endings: RevocationLog) -> None:
+    """Append every revocation that the database has and the file lacks. Raises OSError."""
+    at, after = endings.read_from, ""
+    while True:
+        page = await store.scan(partial(_page, at, after))
+        await asyncio.to_thread(endings.note, page.found)
+        if page.last is None:
+            return
+        at, after = page.last
+
+
+def _page(at: Instant, after: str, tx: Transaction) -> RevocationPage:
+    return tx.restoration.revocations(at, after, _AT_ONCE)
+
+
+class RevocationLogWriter(Struct, frozen=True):
+    """Keep the revocation log beside the keyring up to date while the server runs."""
+
+    store: Store
+    file: Path
+    runtime: Runtime
+
+    async def run(self) -> None:
+        """Log revocations until cancelled; `doctor` reports a folder that is not writable."""
+        try:
+            endings = RevocationLog(self.file)
+        except OperatorError:
+            return
+        mark = None
+        while True:
+            await asyncio.sleep(_EVERY)
+            now = self.store.engine.mark()
+            if now is not None and now == mark:
+                continue
+            try:
+                await log_revocations(self.store, endings)
+                mark = now
+            except (DatabaseUnavailable, Overloaded, OSError) as failure:
+                cause = f"RevocationLogWriter.run: {type(failure).__name__}: {failure}"
+                log.throttled("error", "background.failed", cause, job="RevocationLogWriter.run")

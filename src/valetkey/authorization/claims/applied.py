@@ -23,8 +23,8 @@ from valetkey.authorization.claims.rules import (
     remove_claim,
 )
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.account.user import Attribute
-from valetkey.authorization.model.register.claim import ClaimLocation
+from valetkey.authorization.model.api import ClaimLocation
+from valetkey.authorization.model.user import Attribute
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction

@@ -7,9 +7,8 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct, field
 
+from valetkey.authorization.model.api import Api, ClaimInputs, ClaimLocation, ReadsFor
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import ClaimInputs, ClaimLocation, ReadsFor
 from valetkey.kernel.url import canonical
 from valetkey.kernel.words import translatable
 

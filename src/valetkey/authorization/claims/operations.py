@@ -21,16 +21,10 @@ from valetkey.authorization.claims.rules import (
     remove_claim,
 )
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.account.user import (
-    ATTRIBUTE_NAME,
-    MOST_ATTRIBUTES,
-    Attribute,
-    User,
-)
-from valetkey.authorization.model.event.users import UserChanged
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import ClaimLocation
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.api import Api, ClaimLocation
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.event.accounts import UserChanged
+from valetkey.authorization.model.user import ATTRIBUTE_NAME, MOST_ATTRIBUTES, Attribute, User
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
@@ -47,10 +41,8 @@ from valetkey.authorization.protocol.claims import OPENID, PASSWORD, claims_of_s
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.protocol.resource import at, grantable
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.id_token import SignInRecord, content
-from valetkey.authorization.tokens.issue import Granted, is_by_reference
-from valetkey.authorization.tokens.mint import access_token_of
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import SignInRecord, Subjects, content
+from valetkey.authorization.tokens.issue import Granted, access_token_of, is_by_reference
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope

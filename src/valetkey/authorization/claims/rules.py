@@ -16,15 +16,10 @@ from valetkey.authorization.claims.model import (
     Source,
 )
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.account.user import (
-    ATTRIBUTE_NAME,
-    MOST_ATTRIBUTES,
-    Attribute,
-)
-from valetkey.authorization.model.register.claim import CLAIM_NAME, ClaimLocation
+from valetkey.authorization.model.api import CLAIM_NAME, ClaimLocation
+from valetkey.authorization.model.user import ATTRIBUTE_NAME, MOST_ATTRIBUTES, Attribute
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from valetkey.authorization.claims.model import DeclaredClaim
-from valetkey.authorization.model.account.user import Attribute
-from valetkey.authorization.storage.register.applied import Applied
+from valetkey.authorization.model.user import Attribute
+from valetkey.authorization.storage.administration import Applied
 from valetkey.authorization.storage.revision import hold_all, touch
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import Connection

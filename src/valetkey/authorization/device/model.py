@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from valetkey.authorization.model.api import ApiGeneration
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.model.event.event import ByClient, ByUser
-from valetkey.authorization.model.register.api import ApiGeneration
-from valetkey.authorization.model.register.client import GrantTypeName
 from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint

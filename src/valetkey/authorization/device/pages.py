@@ -20,17 +20,16 @@ from valetkey.authorization.device.model import (
 from valetkey.authorization.device.rules import client_limit
 from valetkey.authorization.device.settings import DeviceSettings
 from valetkey.authorization.device.storage import DeviceCodes
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import EndpointParts
 from valetkey.authorization.layout.addresses import APPS, DEVICE
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.drawing import qr_code
+from valetkey.authorization.model.api import Api, required_groups
+from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.grants import ConsentDenied
-from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.api import Api, required_groups
-from valetkey.authorization.model.register.client import Client, GrantTypeName
-from valetkey.authorization.model.voucher import CodePayload
+from valetkey.authorization.model.grant import CodePayload, Consent
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.resource import described, grantable, plain
 from valetkey.authorization.site.consent.consent import (
@@ -52,7 +51,7 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.site.presentation import shown_app, shown_user
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -14,9 +14,8 @@ from valetkey.authorization.grant_types.grant_type import (
     TokenRequest,
     target_among,
 )
-from valetkey.authorization.model.grant import Liveness
-from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.voucher import CodePayload
+from valetkey.authorization.model.client import GrantTypeName
+from valetkey.authorization.model.grant import CodePayload, Liveness
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import choose, still

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.device.model import DeviceCode
-from valetkey.authorization.model.register.api import ApiGeneration
+from valetkey.authorization.model.api import ApiGeneration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record

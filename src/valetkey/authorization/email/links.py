@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.grant import Voucher, VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime, days, minutes

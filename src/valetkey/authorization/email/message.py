@@ -17,13 +17,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from valetkey.authorization.authentication.places import PLACES
-from valetkey.authorization.layout.accent import accent_shades
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
-from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand import Brand, accent_shades
 from valetkey.authorization.layout.language import ENGLISH, Language, chosen, translations
 from valetkey.authorization.layout.render import OURS
-from valetkey.authorization.model.account.email_address import LABEL, ascii_email
 from valetkey.authorization.model.email import Email
+from valetkey.authorization.model.user import LABEL, ascii_email
 from valetkey.kernel.moment import Instant
 
 # Those of features are in their folders, as the templates of their pages are.

@@ -1,29 +1,32 @@
 """The authorization code grant (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
 
-from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     GrantType,
     TokenRequest,
     outside_scope,
     target_among,
 )
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.grant_types.refresh_token import (
+    begin,
+    first_refresh_token,
+    not_admitted,
+)
+from valetkey.authorization.model.api import Api, generations
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     CodeReplayed,
     CodeSpoiled,
     GrantRevoked,
 )
-from valetkey.authorization.model.grant import Liveness
-from valetkey.authorization.model.register.api import Api, generations
-from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.voucher import CodePayload, Voucher, VoucherKind
-from valetkey.authorization.protocol import pkce
+from valetkey.authorization.model.grant import CodePayload, Liveness, Voucher, VoucherKind
+from valetkey.authorization.model.user import User
+from valetkey.authorization.protocol import authorization_request
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, covers, still
-from valetkey.authorization.storage.sign_in.sessions import SessionAndUser
+from valetkey.authorization.storage.sessions import SessionAndUser
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import SignInRecord
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
@@ -151,7 +154,11 @@ def _judge_verifier(code: CodePayload, verifier: str | None) -> Refusal | None:
     if not code.code_challenge and verifier is None:
         return None
     # A verifier without a challenge indicates a PKCE downgrade attack (RFC 9700 section 4.8.2).
-    if code.code_challenge and verifier is not None and pkce.matches(code.code_challenge, verifier):
+    if (
+        code.code_challenge
+        and verifier is not None
+        and authorization_request.matches(code.code_challenge, verifier)
+    ):
         return None
     return Refusal(
         ErrorCode.INVALID_GRANT,

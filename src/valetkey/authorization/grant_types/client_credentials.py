@@ -6,8 +6,8 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     target,
 )
+from valetkey.authorization.model.client import CLIENT_SCOPE, GrantTypeName
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, GrantTypeName
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction

@@ -5,9 +5,9 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.api import Api, ApiGeneration
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.api import Api, ApiGeneration
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.register.client_rules import NO_RULES, GrantTypeRules
 from valetkey.authorization.protocol.resource import (
     AUDIENCE,

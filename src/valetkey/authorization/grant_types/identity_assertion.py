@@ -7,21 +7,20 @@ which servers a client may have assertions, and which servers are trusted here. 
 
 import re
 
-from valetkey.authorization.grant_types.family import (
+from valetkey.authorization.grant_types.grant_type import TokenRequest, outside_scope
+from valetkey.authorization.grant_types.refresh_token import (
     begin,
     fingerprint_of,
     not_admitted,
     parse_refresh_token,
 )
-from valetkey.authorization.grant_types.grant_type import TokenRequest, outside_scope
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.api import Api, generations
+from valetkey.authorization.model.client import AssertionAudience, GrantTypeName
 from valetkey.authorization.model.event.grants import (
     IdentityAssertionIssued,
     IdentityAssertionRedeemed,
 )
-from valetkey.authorization.model.register.api import Api, generations
-from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.register.openid import AssertionAudience
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID, acr_of
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import (

@@ -3,7 +3,6 @@
 Disabled for a client until an administrator enables it: the application sees the password.
 """
 
-from valetkey.authorization.grant_types.family import begin, first_refresh_token, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
     GrantType,
@@ -11,8 +10,13 @@ from valetkey.authorization.grant_types.grant_type import (
     outside_scope,
     target,
 )
+from valetkey.authorization.grant_types.refresh_token import (
+    begin,
+    first_refresh_token,
+    not_admitted,
+)
+from valetkey.authorization.model.api import generations
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.model.register.api import generations
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, grantable, wanted_at, with_access

@@ -9,17 +9,17 @@ With an actor token the new token names the actor (delegation); without one it d
 """
 
 from valetkey.authorization.grant_types import identity_assertion
-from valetkey.authorization.grant_types.family import apis_of, not_admitted
 from valetkey.authorization.grant_types.grant_type import (
     Authenticate,
     GrantType,
     TokenRequest,
     outside_scope,
 )
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.grant_types.refresh_token import apis_of, not_admitted
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.metadata import ID_JAG_TOKEN

@@ -30,12 +30,11 @@ from valetkey.authorization.imports.rules.users import (
     report,
 )
 from valetkey.authorization.imports.storage import UserImports
-from valetkey.authorization.protocol.register.reasons import Reason
+from valetkey.authorization.protocol.register.faults import Reason
 from valetkey.cli import options, say
+from valetkey.cli.applying.export import toml_tables
 from valetkey.cli.applying.file import MEGABYTES
-from valetkey.cli.applying.toml import toml_tables
-from valetkey.cli.register.services import accounts, confirm
-from valetkey.cli.register.store import OpenedStore, with_store
+from valetkey.cli.register.store import OpenedStore, accounts, confirm, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.sections.accounts import AccountSettings
 from valetkey.kernel.moment import Instant

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import DoneBy, Event
+from valetkey.authorization.model.user import Uid
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 

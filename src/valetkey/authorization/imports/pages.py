@@ -24,7 +24,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
 from valetkey.authorization.layout.viewer import viewer_of
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.protocol.register.reasons import Reason
+from valetkey.authorization.protocol.register.faults import Reason
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

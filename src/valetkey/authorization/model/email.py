@@ -7,7 +7,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.words import translatable
 

@@ -12,15 +12,14 @@ from valetkey.authorization.actions.api_roles import (
     withdraw,
     withdraw_group,
 )
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.groups import (
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.event.accounts import (
     ApiRoleAssigned,
     ApiRoleWithdrawn,
     GroupApiRoleAssigned,
     GroupApiRoleWithdrawn,
 )
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.user import Group, User
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     PAGING,

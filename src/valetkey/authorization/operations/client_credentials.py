@@ -6,12 +6,12 @@ from valetkey.authorization.actions.admin.clients import Faults
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.email.notices import AppChange
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.client import DISCOURAGED, Client, GrantTypeName
+from valetkey.authorization.model.event.grants import (
     ClientChanged,
     ClientSecretEnded,
     ClientSecretIssued,
 )
-from valetkey.authorization.model.register.client import DISCOURAGED, Client, GrantTypeName
 from valetkey.authorization.operations.client_records import (
     ClientShown,
     NewSecret,

@@ -8,8 +8,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.model.register.client import Client, ClientType, ProfileName
-from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
+from valetkey.authorization.model.client import (
+    LISTS,
+    Client,
+    ClientType,
+    Editor,
+    Field,
+    FieldType,
+    ProfileName,
+)
 from valetkey.authorization.operations.records import Moment
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
@@ -18,8 +25,8 @@ from valetkey.authorization.protocol.register.client_metadata import (
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
-from valetkey.authorization.protocol.register.reduction import LeftOut
-from valetkey.authorization.storage.administration.client_search import ClientLine
+from valetkey.authorization.protocol.register.self_registration import LeftOut
+from valetkey.authorization.storage.search import ClientLine
 from valetkey.kernel.moment import Instant
 
 _SCOPE = Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,100}$")]

@@ -4,7 +4,8 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.developer.team import give_owner, remove_member
 from valetkey.authorization.actions.registrations import adopt
 from valetkey.authorization.email.notices import AppChange
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.event.grants import (
     ClientAdopted,
     ClientDisabled,
     ClientEnabled,
@@ -14,7 +15,6 @@ from valetkey.authorization.model.event.clients import (
     TeamMemberAdded,
     TeamMemberRemoved,
 )
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.operations.clients import ONE, registrar, with_notices
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import Button, Call, Operation, on, on_client

@@ -9,15 +9,15 @@ from valetkey.authorization.actions.admin.permissions import CommandLine, Permis
 from valetkey.authorization.actions.clients import Registrar, changed_labels, metadata_of
 from valetkey.authorization.actions.sectors import affects_sector
 from valetkey.authorization.email.notices import AppChange, Notices
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.clients import ClientChanged, ClientRegistered
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     DISCOURAGED,
     Client,
     ClientType,
     ProfileName,
     is_by_secret,
 )
+from valetkey.authorization.model.event.grants import ClientChanged, ClientRegistered
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.operations.client_records import (
     ClientChange,
     ClientList,
@@ -50,8 +50,8 @@ from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reduction import LeftOut, Reduced, reduced
-from valetkey.authorization.storage.administration.client_search import ClientFilter
+from valetkey.authorization.protocol.register.self_registration import LeftOut, Reduced, reduced
+from valetkey.authorization.storage.search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.secret import Prefix, Secret

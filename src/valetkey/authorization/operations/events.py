@@ -8,8 +8,8 @@ import msgspec
 from valetkey.authorization.actions.admin import events
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.inspection.refusals import refusal_of
-from valetkey.authorization.model.account.user import LARGEST_UID
 from valetkey.authorization.model.event.administration import EventsExported
+from valetkey.authorization.model.user import LARGEST_UID
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
@@ -27,9 +27,8 @@ from valetkey.authorization.operations.server_records import (
     EventShown,
     RefusalShown,
 )
-from valetkey.authorization.storage.administration.client_search import TimeCursor
-from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
+from valetkey.authorization.storage.search import EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

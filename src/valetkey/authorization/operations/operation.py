@@ -22,15 +22,14 @@ from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid, User, uid_of
+from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import Uid, User, uid_of
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.records import Done, Upload
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.client_search import END, TimeCursor
-from valetkey.authorization.storage.administration.list_order import ListOrder
+from valetkey.authorization.storage.search import END, ListOrder, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.model.account.user import Role, User
-from valetkey.authorization.model.event.users import (
+from valetkey.authorization.model.event.accounts import (
     DeveloperAdmitted,
     DeveloperDismissed,
     RoleChanged,
 )
+from valetkey.authorization.model.user import Role, User
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,

@@ -7,8 +7,8 @@ import msgspec
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
 from valetkey.authorization.actions.admin.permissions import Permission, UserActor
-from valetkey.authorization.model.account.user import LARGEST_UID, ApiToken, Uid
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
+from valetkey.authorization.model.user import LARGEST_UID, ApiToken, Uid
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
@@ -23,7 +23,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Moment, Name, Seconds
-from valetkey.authorization.storage.administration.client_search import TimeCursor
+from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -20,9 +20,7 @@ from valetkey.authorization.actions.user_input import (
     described,
 )
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.email_address import ascii_email
-from valetkey.authorization.model.account.group import MOST_OF_USER, NAME, Group
-from valetkey.authorization.model.account.user import Role, User
+from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, Role, User, ascii_email
 from valetkey.authorization.operations.records import Line, Moment
 
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]

@@ -2,14 +2,14 @@
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import find_users, user_details
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.users import (
+from valetkey.authorization.model.event.accounts import (
     PasswordChanged,
     UserChanged,
     UserDisabled,
     UserEnabled,
     UserRemoved,
 )
+from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.accounts.new_users import ADDRESS, NEW_USERS
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
@@ -38,8 +38,8 @@ from valetkey.authorization.operations.user_records import (
     shown,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.user_directory import Filter
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.users import Filter
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 

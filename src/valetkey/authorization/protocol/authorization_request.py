@@ -1,4 +1,4 @@
-"""The authorization request: what a client may ask for (RFC 6749 4.1.1, OpenID Connect Core 3).
+"""The authorization request (RFC 6749 4.1.1, OpenID Connect Core 3), with PKCE (RFC 7636).
 
 Each check reads the draft of a request and writes what it establishes into it. Their order, and
 where each refusal is delivered, is in `endpoints/authorize/checks.py`.
@@ -8,13 +8,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from types import MappingProxyType
 from typing import NoReturn
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_response import (
     LONGEST_STATE,
     ResponseMode,
@@ -29,7 +30,6 @@ from valetkey.authorization.protocol.claims import (
     ClaimsRequest,
     claims_of_scope,
 )
-from valetkey.authorization.protocol.pkce import check_challenge
 from valetkey.authorization.protocol.resource import (
     exists,
     grantable,
@@ -41,6 +41,58 @@ from valetkey.authorization.protocol.resource import (
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import from_base64url, same, to_base64url
+
+METHOD = "S256"
+"""The only supported method."""
+
+_DIGEST = 32
+_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
+
+
+def check_challenge(challenge: str | None, method: str | None, *, needed: bool) -> str:
+    """Check the code challenge of an authorization request; "" for none.
+
+    Refused with `invalid_request` if it is `needed` and missing, if its method is not S256 (a
+    missing method means `plain`), and if it cannot be a SHA-256 digest.
+    """
+    if not challenge:
+        if needed:
+            raise _refused("missing", "code_challenge is required for this client", "nothing")
+        if method:
+            raise _refused("alone", "code_challenge_method came without code_challenge", "nothing")
+        return ""
+    if method != METHOD:
+        description = "code_challenge_method must be S256; without it the method would be plain"
+        raise _refused("method", description, "another method" if method else "no method")
+    digest = from_base64url(challenge)
+    if digest is None or len(digest) != _DIGEST:
+        description = "code_challenge must be the base64url of a SHA-256 digest, 43 characters"
+        raise _refused("malformed", description, f"{len(challenge)} characters")
+    return challenge
+
+
+def matches(challenge: str, verifier: str) -> bool:
+    """Return whether `challenge` was derived from `verifier`; False for a malformed verifier."""
+    if _VERIFIER.fullmatch(verifier) is None:
+        return False
+    return same(challenge_of(verifier), challenge)
+
+
+def challenge_of(verifier: str) -> str:
+    """Return the S256 challenge of an ASCII verifier."""
+    return to_base64url(sha256(verifier.encode("ascii")).digest())
+
+
+def _refused(check: str, description: str, received: str) -> Refused:
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST,
+        description,
+        f"pkce.{check}",
+        "code_challenge with code_challenge_method=S256",
+        received,
+    )
+
 
 PARAMETERS = (
     "client_id",

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.url import append_query, with_fragment

@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn, cast
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, User
+from valetkey.authorization.model.user import TEXT_CLAIMS, Address, User
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.strict_json import read_object
 

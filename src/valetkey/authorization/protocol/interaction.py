@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.authorization_request import (
-    AuthorizationRequest,
-    Prompt,
-)
+from valetkey.authorization.protocol.authorization_request import AuthorizationRequest, Prompt
 from valetkey.authorization.protocol.authorization_response import ResponseType
 from valetkey.authorization.protocol.claims import OPENID, Acr, acrs_of, claims_of_scope
 from valetkey.authorization.protocol.resource import covers

@@ -1,8 +1,8 @@
 """Liveness: nothing works once its client, user, grant or session has ended."""
 
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Liveness
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import User
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 

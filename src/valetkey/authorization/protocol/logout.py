@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.kernel.secret import from_base64url
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query

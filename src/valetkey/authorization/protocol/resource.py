@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.api import Api, unqualified
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.model.api import Api, unqualified
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope

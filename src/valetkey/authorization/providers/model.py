@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import ByUser, Event
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.providers.model import Identity, StoredProvider
 from valetkey.authorization.providers.settings import ProviderSettings
 from valetkey.authorization.storage.revision import change_memberships, change_token_state, touch

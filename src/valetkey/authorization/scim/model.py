@@ -4,9 +4,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.user import Group, User
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 

@@ -5,9 +5,9 @@ from typing import Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, fold
+from valetkey.authorization.model.user import Uid, fold
 from valetkey.authorization.scim.model import ScimCredential, ScimGroup, ScimLeftOut, ScimUser
-from valetkey.authorization.storage.administration.groups import GROUPS
+from valetkey.authorization.storage.groups import GROUPS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection, Lock

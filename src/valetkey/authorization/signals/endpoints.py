@@ -10,9 +10,9 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.endpoints.client.userinfo import NO_TOKEN, BearerRefusal
 from valetkey.authorization.feature import EndpointParts
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_client
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,
@@ -43,8 +43,8 @@ from valetkey.authorization.signals.rules.tokens import EventTokens
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.tokens.read import AccessTokenReader
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.words import printable

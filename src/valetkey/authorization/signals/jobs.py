@@ -10,11 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.background.gauges import Gauges, set_queue
+from valetkey.authorization.background.logout_delivery import (
+    ReceiverTasks,
+    asked_pause,
+    pause_after,
+)
 from valetkey.authorization.background.maintenance import BATCH
-from valetkey.authorization.background.receivers import ReceiverTasks, asked_pause, pause_after
 from valetkey.authorization.feature import Job, Parts
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.signals.model import (
     LEASE,
     MOST_FAILURES,
@@ -29,8 +33,8 @@ from valetkey.authorization.signals.rules.streams import StreamChanges
 from valetkey.authorization.signals.rules.tokens import MEDIA_TYPE, EventTokens
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later

@@ -6,24 +6,23 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from valetkey.authorization.model.event.event import ByClient, Event
-from valetkey.authorization.model.event.groups import GroupMemberAdded, GroupMemberRemoved
-from valetkey.authorization.model.event.sessions import (
+from valetkey.authorization.model.event.accounts import (
     AuthenticatorAdded,
     AuthenticatorRemoved,
     FactorsRemoved,
+    GroupMemberAdded,
+    GroupMemberRemoved,
     PasskeyAdded,
     PasskeyRemoved,
+    PasswordChanged,
     PasswordRemoved,
     SessionEnded,
-)
-from valetkey.authorization.model.event.users import (
-    PasswordChanged,
     UserChanged,
     UserDisabled,
     UserEnabled,
     UserRemoved,
 )
+from valetkey.authorization.model.event.event import ByClient, Event
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.words import translatable
 

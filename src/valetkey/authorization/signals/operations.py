@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.model.event.clients import ClientRegistered
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.client import Client, GrantTypeName
+from valetkey.authorization.model.event.grants import ClientRegistered
 from valetkey.authorization.operations.clients import registrar
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.signals.model import (
     CONTROL,
     LIFETIME,

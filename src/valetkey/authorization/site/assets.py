@@ -5,8 +5,7 @@ import re
 from msgspec import Struct
 
 from valetkey.authorization.actions.person import PICTURES
-from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, assets
-from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, CurrentBrand, assets
 from valetkey.authorization.storage.transaction import Store
 from valetkey.fetch.image import MEDIA_TYPE
 from valetkey.kernel.refusal import ErrorCode, Refused

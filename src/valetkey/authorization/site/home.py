@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.links import SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, REQUIRED_FACTOR, SIGN_IN
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 from valetkey.authorization.site.account.overview import AccountOverview
 from valetkey.authorization.site.page import (
     AnyPage,

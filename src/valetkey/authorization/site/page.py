@@ -20,9 +20,8 @@ from valetkey.authorization.layout.addresses import (
 )
 from valetkey.authorization.layout.render import PageContext as Context
 from valetkey.authorization.layout.viewer import DeclaredPage, Menu, Navigation
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import DoneBy, by_user
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Session, User
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
-from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.layout.language_choice import requested_language
 from valetkey.authorization.layout.render import (
     PageContext,
     connects,
@@ -21,12 +20,13 @@ from valetkey.authorization.layout.viewer import (
     Configuration,
     Navigation,
     content_language,
+    requested_language,
     viewer_of,
 )
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
-from valetkey.authorization.protocol.register.documents import SCHEME, host_of_document
+from valetkey.authorization.protocol.register.self_registration import SCHEME, host_of_document
 from valetkey.config.sections.portal import PortalSettings
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response

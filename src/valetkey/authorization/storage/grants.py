@@ -1,14 +1,16 @@
-"""Store of grants: what users let clients do. A family of refresh tokens is one row."""
+"""Grants and consents: what users let clients do, and their connected apps."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.grant import Grant, Liveness
-from valetkey.authorization.model.register.api import ApiGeneration
-from valetkey.authorization.storage.register.apis import Apis
-from valetkey.authorization.storage.tokens.revocations import Revocations, RevokedKind
+from valetkey.authorization.model.api import ApiGeneration
+from valetkey.authorization.model.client import OpenIdRegistration
+from valetkey.authorization.model.grant import Consent, Grant, Liveness
+from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.storage.apis import Apis
+from valetkey.authorization.storage.revocations import Revocations, RevokedKind
 from valetkey.authorization.storage.users import USERS
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
@@ -308,3 +310,274 @@ _GRANTS_OF_TOKENS = Record(
         " AND revocations.revoked_at >= :issued_at)"
     ),
 )
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Consents(Struct, frozen=True):
+    """Store consents: one row for each user and client, of the user's generation of consents.
+
+    Those of an earlier generation have ended; `end_outdated` deletes them in batches.
+    """
+
+    db: Connection
+
+    def find(self, uid: Uid, client_id: str) -> Consent | None:
+        """Return what the user allows the client, and the client's appearance at that time."""
+        return CONSENTS.find(
+            self.db,
+            "SELECT * FROM consents WHERE uid = :uid AND client_id = :client_id"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)",
+            uid=uid,
+            client_id=client_id,
+        )
+
+    def clients_of(self, uid: Uid, limit: int) -> Sequence[str]:
+        """Return the ids of at most `limit` clients with a consent of the user, newest first."""
+        rows = self.db.rows(
+            "SELECT client_id FROM consents WHERE uid = :uid"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)"
+            " ORDER BY given_at DESC, client_id LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
+
+    def of_user(self, uid: Uid, limit: int) -> Sequence[Consent]:
+        """Return at most `limit` consents of the user, newest first."""
+        return CONSENTS.all(
+            self.db,
+            "SELECT * FROM consents WHERE uid = :uid"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)"
+            " ORDER BY given_at DESC, client_id LIMIT :limit",
+            uid=uid,
+            limit=limit,
+        )
+
+    def save(self, consent: Consent) -> str:
+        """Insert or replace the consent, keeping the old id; return its id."""
+        row = self.db.row(
+            "INSERT INTO consents (uid, client_id, scope, appearance, given_at, claims, id,"
+            " generation)"
+            " VALUES (:uid, :client_id, :scope, :appearance, :given_at, :claims, :id,"
+            " (SELECT consent_generation FROM users WHERE uid = :uid))"
+            " ON CONFLICT (uid, client_id) DO UPDATE"
+            " SET scope = :scope, appearance = :appearance, given_at = :given_at,"
+            " claims = :claims, generation = excluded.generation,"
+            " id = CASE WHEN consents.generation = excluded.generation"
+            " THEN consents.id ELSE excluded.id END RETURNING id",
+            **CONSENTS.values(consent),
+        )
+        return consent.id if row is None else str(row[0])
+
+    def delete(self, uid: Uid, client_id: str) -> bool:
+        """Delete the consent. False if there was none."""
+        forgotten = self.db.run(
+            "DELETE FROM consents WHERE uid = :uid AND client_id = :client_id"
+            " AND generation = (SELECT consent_generation FROM users WHERE uid = :uid)",
+            uid=uid,
+            client_id=client_id,
+        )
+        return forgotten == 1
+
+    def begin_generation(self, uid: Uid) -> None:
+        """End every consent of the user."""
+        self.db.send(
+            "UPDATE users SET consent_generation = consent_generation + 1 WHERE uid = :uid",
+            uid=uid,
+        )
+
+    def end_outdated(self, uid: Uid, limit: int) -> Sequence[str]:
+        """Delete at most `limit` consents of an earlier generation; return their clients."""
+        # The generation is compared again in the row: the user may just have consented again.
+        rows = self.db.rows(
+            "DELETE FROM consents WHERE uid = :uid"
+            " AND generation < (SELECT consent_generation FROM users WHERE uid = :uid)"
+            " AND client_id IN (SELECT client_id FROM consents WHERE uid = :uid AND generation <"
+            " (SELECT consent_generation FROM users WHERE uid = :uid) LIMIT :limit)"
+            " RETURNING client_id",
+            uid=uid,
+            limit=limit,
+        )
+        return sorted(row[0] for row in rows)
+
+
+def _claims(text: str) -> frozenset[str]:
+    return _NOTHING if text == "[]" else frozenset(json.loads(text))
+
+
+CONSENTS = Record(
+    Consent,
+    "consents",
+    claims=Column(read=_claims, write=lambda claims: json.dumps(sorted(claims))),
+)
+
+
+class Access(Struct, frozen=True):
+    """The live grants between a user and a client. `outlasts`: one does not end with a session."""
+
+    since: Instant
+    last_used_at: Instant
+    outlasts: bool
+
+
+class ConnectedName(Struct, frozen=True):
+    """The name and id of a connected app, for lists of links."""
+
+    id: str
+    name: str
+    openid: OpenIdRegistration
+    disabled_at: Instant | None
+
+
+class Connected(Struct, frozen=True):
+    """A user's live grants: neither they nor the sessions they are bound to have ended."""
+
+    db: Connection
+
+    def of_user(self, uid: Uid, now: Instant, limit: int) -> Mapping[str, Access]:
+        """Return the access of at most `limit` clients by id: the most recently used."""
+        rows = self.db.rows(
+            "SELECT client_id, MIN(created_at), MAX(last_used_at),"
+            " SUM(CASE WHEN session_id = '' THEN 1 ELSE 0 END)"
+            " FROM live_grants WHERE uid = :uid AND ends_at > :now"
+            " GROUP BY client_id ORDER BY MAX(last_used_at) DESC, client_id LIMIT :limit",
+            uid=uid,
+            now=now,
+            limit=limit,
+        )
+        return {
+            client_id: Access(Instant(since), Instant(used), unbound > 0)
+            for client_id, since, used, unbound in rows
+        }
+
+    def names_of_user(
+        self, uid: Uid, now: Instant, limit: int
+    ) -> Callable[[], Sequence[ConnectedName]]:
+        """Read at most `limit` clients with a live grant or a consent of the user.
+
+        Goes from client to client by an index, not through the grants. Sent at once as by
+        `Connection.ahead`.
+        """
+        # SQLite might go through all clients without CROSS JOIN, PostgreSQL through all grants with
+        # EXISTS, which it turns into a join.
+        return CONNECTED_NAMES.ahead(
+            self.db,
+            "SELECT * FROM (WITH RECURSIVE found (id) AS (SELECT (SELECT client_id FROM grants"
+            " WHERE uid = :uid AND revoked_at IS NULL ORDER BY client_id LIMIT 1)"
+            " UNION ALL SELECT (SELECT client_id FROM grants WHERE uid = :uid"
+            " AND revoked_at IS NULL AND client_id > found.id ORDER BY client_id LIMIT 1)"
+            " FROM found WHERE found.id IS NOT NULL)"
+            " SELECT id FROM found WHERE (SELECT live_grants.id FROM live_grants"
+            " WHERE live_grants.uid = :uid AND live_grants.client_id = found.id"
+            " AND live_grants.ends_at > :now LIMIT 1) IS NOT NULL"
+            " UNION SELECT client_id FROM consents WHERE uid = :uid AND generation ="
+            " (SELECT consent_generation FROM users WHERE uid = :uid)) AS found"
+            " CROSS JOIN clients WHERE clients.id = found.id ORDER BY found.id LIMIT :limit",
+            uid=uid,
+            now=now,
+            limit=limit,
+        )
+
+    def of_app(self, uid: Uid, client_id: str, now: Instant) -> Access | None:
+        """Return the access of one client; None if it has none."""
+        row = self.db.row(
+            "SELECT MIN(created_at), MAX(last_used_at),"
+            " SUM(CASE WHEN session_id = '' THEN 1 ELSE 0 END)"
+            " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now",
+            uid=uid,
+            client_id=client_id,
+            now=now,
+        )
+        # Aggregates of no rows are null.
+        if row is None or row[0] is None:
+            return None
+        since, used, unbound = row
+        return Access(since, used, unbound > 0)
+
+    def scopes_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[str]:
+        """Return at most `limit` different scopes of the grants of one client."""
+        rows = self.db.rows(
+            "SELECT DISTINCT scope"
+            " FROM live_grants WHERE uid = :uid AND client_id = :client_id AND ends_at > :now"
+            " ORDER BY scope LIMIT :limit",
+            uid=uid,
+            client_id=client_id,
+            now=now,
+            limit=limit,
+        )
+        return [row[0] for row in rows]
+
+    def newest_of(self, uid: Uid, client_id: str, now: Instant, limit: int) -> Sequence[Grant]:
+        """Return at most `limit` grants of one client, newest first."""
+        return GRANTS.all(
+            self.db,
+            "SELECT * FROM live_grants JOIN grants ON grants.id = live_grants.id"
+            " WHERE live_grants.uid = :uid AND live_grants.client_id = :client_id"
+            " AND live_grants.ends_at > :now"
+            " ORDER BY live_grants.created_at DESC, live_grants.id DESC LIMIT :limit",
+            uid=uid,
+            client_id=client_id,
+            now=now,
+            limit=limit,
+        )
+
+    def uses_of(self, uid: Uid, client_id: str, now: Instant) -> Mapping[str, Instant]:
+        """Return when each scope of one client was last used."""
+        rows = self.db.rows(
+            "SELECT x.scope, MAX(x.last_used_at) FROM live_grants g"
+            " JOIN scope_uses x ON x.grant_id = g.id WHERE g.uid = :uid"
+            " AND g.client_id = :client_id AND g.ends_at > :now"
+            " GROUP BY x.scope",
+            uid=uid,
+            client_id=client_id,
+            now=now,
+        )
+        return dict(rows)
+
+
+CONNECTED_NAMES = Record(ConnectedName, "clients")
+
+
+class ClientUsers(Struct, frozen=True):
+    """The users of one client: by a consent, or by live grants without one."""
+
+    db: Connection
+
+    def page(
+        self, client_id: str, before: Instant, before_uid: int, limit: int
+    ) -> Sequence[Consent]:
+        """Return at most `limit` consents, the newest first, before a position."""
+        return CONSENTS.all(
+            self.db,
+            "SELECT * FROM consents JOIN users ON users.uid = consents.uid"
+            " WHERE consents.client_id = :client_id AND (consents.given_at < :before"
+            " OR (consents.given_at = :before AND consents.uid < :before_uid))"
+            " AND consents.generation = users.consent_generation"
+            " ORDER BY consents.given_at DESC, consents.uid DESC LIMIT :limit",
+            client_id=client_id,
+            before=before,
+            before_uid=before_uid,
+            limit=limit,
+        )
+
+    def without_consent(
+        self, client_id: str, before: Instant, before_uid: int, now: Instant, limit: int
+    ) -> Sequence[tuple[Uid, Instant]]:
+        """Return at most `limit` users without a consent, and since when they have live grants."""
+        rows = self.db.rows(
+            "SELECT uid, since FROM (SELECT g.uid, MIN(g.created_at) AS since FROM live_grants g"
+            " WHERE g.client_id = :client_id AND g.ends_at > :now AND NOT EXISTS"
+            " (SELECT 1 FROM consents c JOIN users u ON u.uid = c.uid WHERE c.uid = g.uid"
+            " AND c.client_id = g.client_id AND c.generation = u.consent_generation)"
+            " GROUP BY g.uid) AS found"
+            " WHERE since < :before OR (since = :before AND uid < :before_uid)"
+            " ORDER BY since DESC, uid DESC LIMIT :limit",
+            client_id=client_id,
+            before=before,
+            before_uid=before_uid,
+            now=now,
+            limit=limit,
+        )
+        return [(Uid(uid), Instant(since)) for uid, since in rows]

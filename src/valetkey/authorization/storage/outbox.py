@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from valetkey.authorization.model.email import QueuedEmail
-from valetkey.authorization.model.session import Delivery
+from valetkey.authorization.model.user import Delivery
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant

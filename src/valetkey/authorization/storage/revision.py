@@ -9,7 +9,7 @@ transaction that issues something shares `Lock.REGISTER` with `revision`.
 
 from collections.abc import Callable
 
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.database.engine import Connection, Lock
 
 _NUMBER = "SELECT number FROM revision WHERE name = 'directory'"

@@ -1,68 +1,62 @@
-"""Transaction and Store: every store of the authorization server under one name."""
+"""Transaction and Store: every store under one name; and records kept in memory while current."""
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
-from typing import Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import Attribute, Uid
+from valetkey.authorization.model.api import ExtraClaim
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy, Event
-from valetkey.authorization.model.register.claim import ExtraClaim
-from valetkey.authorization.storage.administration.api_tokens import ApiTokens
-from valetkey.authorization.storage.administration.audit_chain import AuditChain, AuditExports
-from valetkey.authorization.storage.administration.client_search import ClientSearch
-from valetkey.authorization.storage.administration.event_search import EventSearch
-from valetkey.authorization.storage.administration.groups import Groups
-from valetkey.authorization.storage.administration.response_times import ResponseTimes
-from valetkey.authorization.storage.administration.restoration import Restoration
-from valetkey.authorization.storage.administration.stored_settings import (
+from valetkey.authorization.model.user import Attribute, Uid
+from valetkey.authorization.storage.account_removals import AccountRemovals
+from valetkey.authorization.storage.administration import (
+    ApiTokens,
+    Applied,
     BrandChanges,
+    ResponseTimes,
     StoredSettings,
 )
-from valetkey.authorization.storage.administration.user_directory import UserDirectory
-from valetkey.authorization.storage.decisions import ClientDecisions
-from valetkey.authorization.storage.grants import Grants
+from valetkey.authorization.storage.apis import ApiRoles, Apis
+from valetkey.authorization.storage.clients import Clients, Registrations, Secrets
+from valetkey.authorization.storage.credentials import Credentials, RememberedDevices, Throttles
+from valetkey.authorization.storage.grants import Connected, Consents, Grants
+from valetkey.authorization.storage.groups import Groups
+from valetkey.authorization.storage.images import Logos, Pictures
+from valetkey.authorization.storage.members import InitialAccessTokens, Members, TeamInvitations
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
 from valetkey.authorization.storage.records import (
     NOWHERE,
     ORIGIN,
+    AuditChain,
+    AuditExports,
     EventOrigins,
     Events,
     Listener,
     RequestOrigin,
     count,
 )
-from valetkey.authorization.storage.register.apis import ApiRoles, Apis
-from valetkey.authorization.storage.register.applied import Applied
-from valetkey.authorization.storage.register.clients import Clients
-from valetkey.authorization.storage.register.connected import Connected
-from valetkey.authorization.storage.register.consents import Consents
-from valetkey.authorization.storage.register.images import Logos, Pictures
-from valetkey.authorization.storage.register.invitations import InitialAccessTokens
-from valetkey.authorization.storage.register.members import Members, TeamInvitations
-from valetkey.authorization.storage.register.registrations import Registrations
-from valetkey.authorization.storage.register.request_samples import StoredSamples
-from valetkey.authorization.storage.register.secrets import Secrets
-from valetkey.authorization.storage.register.usage import ScopeUses, UsageCounters
 from valetkey.authorization.storage.revision import change_token_state
-from valetkey.authorization.storage.sign_in.account_removals import AccountRemovals
-from valetkey.authorization.storage.sign_in.credentials import Credentials
-from valetkey.authorization.storage.sign_in.devices import RememberedDevices
-from valetkey.authorization.storage.sign_in.sessions import (
+from valetkey.authorization.storage.revocations import BulkRevocations, Restoration, Revocations
+from valetkey.authorization.storage.search import ClientSearch, EventSearch
+from valetkey.authorization.storage.sessions import (
     Administrations,
     Participants,
     Sessions,
     SignedInRows,
 )
-from valetkey.authorization.storage.sign_in.throttles import Throttles
 from valetkey.authorization.storage.signing_keys import SigningKeys
-from valetkey.authorization.storage.tokens.access_tokens import AccessTokens
-from valetkey.authorization.storage.tokens.bulk_revocations import BulkRevocations
-from valetkey.authorization.storage.tokens.revocations import Revocations
-from valetkey.authorization.storage.users import Users
-from valetkey.authorization.storage.vouchers import Vouchers
+from valetkey.authorization.storage.tokens import AccessTokens, Vouchers
+from valetkey.authorization.storage.usage import (
+    ClientDecisions,
+    ScopeUses,
+    StoredSamples,
+    UsageCounters,
+)
+from valetkey.authorization.storage.users import UserDirectory, Users
 from valetkey.database.engine import Connection, Engine, T
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -325,3 +319,40 @@ class ActorStore(Store):
         """Run `work` as `Store` does, by the actor of this store unless `done_by` is another."""
         # No super() without arguments: a class with slots is made twice.
         return await Store.write(self, work, done_by=done_by)
+
+
+LOOK_EVERY = 1.0
+"""Seconds between checks for a change by another process; a check costs microseconds."""
+
+
+class Followed(ABC, Generic[T]):
+    """Records whose changes call `touch`, which `Engine.changed` announces to every process.
+
+    A change takes effect within two seconds in every process, and at once in one that calls
+    `refresh`.
+    """
+
+    _changed = -1
+
+    @abstractmethod
+    def read(self, tx: Transaction) -> T:
+        """Return the records."""
+
+    @abstractmethod
+    def apply(self, stored: T) -> None:
+        """Use the records from now on; they may be as before."""
+
+    async def refresh(self, store: Store) -> None:
+        """Read and apply the records, if anything in the register changed."""
+        changed = store.engine.changed()
+        if changed == self._changed:
+            return
+        self.apply(await store.read(self.read))
+        # Last: what could not be applied is read again.
+        self._changed = changed
+
+    async def follow_changes(self, store: Store) -> None:
+        """Follow changes by other processes, for as long as the server runs."""
+        while True:
+            await self.refresh(store)
+            await asyncio.sleep(LOOK_EVERY)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from valetkey.authorization.model.register.api import Api, ApiGeneration
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.model.api import Api, ApiGeneration
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.resource import (
     MOST,
     identifier_fault,

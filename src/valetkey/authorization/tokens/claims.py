@@ -11,23 +11,23 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.claim import (
+from valetkey.authorization.model.api import (
     LARGEST_CLAIMS,
     NO_CLAIMS,
+    Api,
     ClaimLocation,
     Claims,
     ExtraClaim,
     ReadsFor,
 )
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import (
     CLAIM_NAMES,
     CLAIM_SOURCES,
     GROUPS,
     ROLES,
 )
-from valetkey.authorization.storage.register.apis import Memberships
+from valetkey.authorization.storage.apis import Memberships
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction, UpstreamServer
 from valetkey.authorization.tokens.claims_file import ClaimsFile

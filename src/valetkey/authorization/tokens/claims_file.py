@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.claim import CLAIM_NAME, Claims
+from valetkey.authorization.model.api import CLAIM_NAME, Claims
 from valetkey.authorization.protocol.claims import RESERVED_CLAIMS
 from valetkey.authorization.tokens import claims_program
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -1,24 +1,33 @@
-"""Keys of clients: registered, cached from their `jwks_uri`, or their secrets (HS256).
+"""Keys of clients, and JWTs for one client, signed and encrypted as it registered.
 
 A client rotates its keys by publishing new ones without notice (OpenID Connect Core section
 10.1.1), so an unknown signature may justify a refetch. Refetches are rate-limited because an
 attacker can cause them.
+
+Nested as section 2 requires: signed first, then encrypted.
 """
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.tokens.signing_keys import NoSigningKey, SigningKeyRing
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
+from valetkey.kernel.jose import jwe, jwt, mac
+from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
-from valetkey.kernel.refusal import Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.secret import Secret
+from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.secret import Secret, to_base64url
 
 LIFE = minutes(5)
 """Lifetime of a cached key set; a withdrawn key is unusable after that."""
@@ -197,3 +206,125 @@ class SharedSecrets(Struct, frozen=True):
 def secret_context(secret_id: str) -> str:
     """Return the binding of a sealed secret to its row: it cannot be decrypted in another."""
     return f"client_secrets.sealed:{secret_id}"
+
+
+_ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
+
+
+def default_id_token_algorithm(offered: Collection[Algorithm]) -> str:
+    """Return the algorithm of ID tokens for clients that chose none (Registration section 2).
+
+    RS256, which every library verifies; ES256 on a server without RSA keys.
+    """
+    return (Algorithm.RS256 if Algorithm.RS256 in offered else Algorithm.ES256).value
+
+
+class KeysOfClients(Protocol):
+    """Provides the encryption keys of clients."""
+
+    async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
+        """Return the client's encryption keys."""
+        ...
+
+
+class ClientSigner(Struct, frozen=True):
+    """Signs with the server's keys or a client's secret, and encrypts to the client's key."""
+
+    keys: SigningKeyRing
+    shared: SharedSecrets
+    client_keys: KeysOfClients
+    random: Callable[[int], bytes]
+
+    async def sign(
+        self,
+        claims: Mapping[str, object],
+        client: Client,
+        now: Instant,
+        *,
+        typ: str = "JWT",
+        algorithm: str | None,
+        encryption_alg: str = "",
+        encryption_enc: str = "",
+    ) -> str:
+        """Return the claims as a JWT of type `typ`, signed and encrypted for the client.
+
+        HS256 signs with the client's newest secret, every other with the server's current key. An
+        `algorithm` of None is the default of ID tokens; "" signs nothing, which only encrypted
+        claims may do (Core section 5.3.2); an `encryption_alg` of "" encrypts nothing. Refused with
+        `invalid_client_metadata` where there is no key for what the client registered.
+        """
+        if algorithm is None:
+            algorithm = default_id_token_algorithm(self.keys.algorithms)
+        if not algorithm and not encryption_alg:
+            raise ValueError("claims for a client are signed, encrypted, or both")
+        signed = await self._sign(claims, client, now, typ, algorithm) if algorithm else ""
+        if not encryption_alg:
+            return signed
+        key = (await self.client_keys.encryption(client, now)).find(encryption_alg)
+        if key is None or encryption_enc not in jwe.ENCRYPTIONS:
+            raise _refused("encryption", f"a key for {encryption_alg} with {encryption_enc}")
+        return jwe.encrypt(
+            signed.encode("ascii") if signed else msgspec.json.encode(claims),
+            key,
+            alg=encryption_alg,
+            enc=encryption_enc,
+            cty="JWT" if signed else "",
+            random=self.random,
+        )
+
+    async def _sign(
+        self, claims: Mapping[str, object], client: Client, now: Instant, typ: str, algorithm: str
+    ) -> str:
+        if algorithm == mac.ALGORITHM:
+            secrets = self.shared.of(client, now)
+            if not secrets:
+                raise _refused("secret", "a secret that is kept to be signed with")
+            return mac.sign_shared(claims, secrets[0], typ=typ)
+        known = _ALGORITHMS.get(algorithm)
+        if known is None:
+            raise _refused("algorithm", " or ".join((*_ALGORITHMS, mac.ALGORITHM)))
+        await self.keys.refresh_each_second(now)
+        try:
+            key = self.keys.current(now, known)
+        except NoSigningKey:
+            raise _refused("algorithm", f"a key of the server for {algorithm}") from None
+        return jwt.sign(claims, key, typ=typ)
+
+
+def _refused(check: str, expected: str) -> Refused:
+    return Refused.because(
+        ErrorCode.INVALID_CLIENT_METADATA,
+        "there is no key for the algorithms that this client is registered with",
+        f"signed.{check}",
+        expected,
+    )
+
+
+_LIFETIME = minutes(1)
+
+
+async def sign_client_assertion(
+    keys: SigningKeyRing,
+    runtime: Runtime,
+    client_id: str,
+    audience: str,
+    announced: Collection[str],
+) -> str:
+    """Return an assertion, signed with a key that `/oauth/jwks` publishes.
+
+    The first of our algorithms that the other server announced, or the first if it announced none.
+    Its issuer is the client ID, so it is no token of this server.
+    """
+    now = runtime.now()
+    await keys.refresh(now, surely=True)
+    algorithms = tuple(keys.algorithms)
+    algorithm = next((each for each in algorithms if each in announced), algorithms[0])
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": audience,
+        "jti": to_base64url(runtime.random(16)),
+        "iat": now,
+        "exp": now + _LIFETIME,
+    }
+    return jwt.sign(claims, keys.current(now, algorithm), typ="JWT")

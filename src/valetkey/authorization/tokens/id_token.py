@@ -1,13 +1,14 @@
-"""ID tokens, `id_token_hint`, and logout tokens (OpenID Connect Core, Back-Channel Logout 1.0)."""
+"""ID tokens, logout tokens and `id_token_hint`, with the `sub` and `sid` of each client."""
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256, sha512
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import (
     ClaimsRequest,
     acr_of,
@@ -16,13 +17,55 @@ from valetkey.authorization.protocol.claims import (
 )
 from valetkey.authorization.tokens.client_keys import SharedSecrets
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime, days, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.secret import to_base64url
+from valetkey.kernel.secret import FingerprintKey, to_base64url
+
+SUBJECT_TYPES = ("public", "pairwise")
+"""Values of `subject_type` that a client may register."""
+
+
+class Subjects(Struct, frozen=True):
+    """Computes subject identifiers. Pairwise ones are keyed: not linkable or reversible."""
+
+    key: FingerprintKey
+
+    def of(self, user: User, client: Client) -> str:
+        """Return the permanent `sub` of this user for this client; at most 255 characters."""
+        return self.of_uid(user.uid, client)
+
+    def of_uid(self, uid: Uid, client: Client) -> str:
+        """Return the `sub` of the user with this uid, who may be gone, for this client."""
+        if not client.openid.is_pairwise:
+            return str(uid)
+        # A sector is a host name without NUL, so no two pairs have the same encoding.
+        return self.key.of("pairwise subject", f"{sector_of(client)}\0{uid}")
+
+    def session(self, session_id: str, client: Client) -> str:
+        """Return the `sid` of this session for this client.
+
+        As pairwise as the subject: otherwise two clients could compare the ids of a long session to
+        link their users.
+        """
+        if not client.openid.is_pairwise:
+            return session_id
+        return "se_" + self.key.of("pairwise session", f"{sector_of(client)}\0{session_id}")
+
+
+def sector_of(client: Client) -> str:
+    """Return the host shared by all clients of a sector (Core section 8.1).
+
+    Defaults to the host of the redirect URIs. A client without any, or with private-use schemes
+    only, is a sector of its own.
+    """
+    if client.openid.sector:
+        return client.openid.sector
+    hosts = sorted({host for uri in client.redirect_uris if (host := urlsplit(uri).hostname)})
+    return hosts[0] if hosts else f"client {client.id}"
+
 
 _NO_SCOPE = Scope()
 

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.grant import Voucher, VoucherKind
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose import jwt

@@ -6,6 +6,7 @@ Algorithms are independent of each other; one document publishes all of their ke
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -18,12 +19,32 @@ from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy
 from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import revision, touch
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.published_keys import PublishedKeys, published_keys
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.key import KeySet, SigningKey
+from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+
+
+class PublishedKeys(NamedTuple):
+    """The key set valid from `since` until before `until`."""
+
+    keys: KeySet
+    since: float
+    until: float
+
+
+def published_keys(records: Iterable[SigningKeyRecord], now: Instant) -> PublishedKeys:
+    """Return the keys that are not removed at `now`: next, current and retiring ones."""
+    every = list(records)
+    ends = [record.removed_at for record in every if record.removed_at is not None]
+    live = (r for r in every if r.removed_at is None or r.removed_at > now)
+    return PublishedKeys(
+        KeySet.of(*(PublicKey.parse(record.public_jwk) for record in live)),
+        max((end for end in ends if end <= now), default=float("-inf")),
+        min((end for end in ends if end > now), default=float("inf")),
+    )
+
 
 PURPOSE = "access"
 _PUBLISHED_AFTER = days(2)

@@ -5,10 +5,10 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.api import NO_CLAIMS, ExtraClaim
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Liveness
-from valetkey.authorization.model.register.claim import NO_CLAIMS, ExtraClaim
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import (
     GROUPS,
     OPENID,
@@ -19,8 +19,8 @@ from valetkey.authorization.protocol.claims import (
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.tokens.read import AccessTokenReader, Read
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.moment import Instant, is_live
 from valetkey.kernel.refusal import ErrorCode, Refused
 

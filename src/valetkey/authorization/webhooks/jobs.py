@@ -14,16 +14,20 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.background.gauges import Gauges, set_queue
+from valetkey.authorization.background.logout_delivery import (
+    ReceiverTasks,
+    asked_pause,
+    pause_after,
+)
 from valetkey.authorization.background.maintenance import BATCH
-from valetkey.authorization.background.receivers import ReceiverTasks, asked_pause, pause_after
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.feature import Job, Parts
 from valetkey.authorization.layout.addresses import DEVELOPER
-from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import SYSTEM
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.webhooks.model import (
     ADDRESS,
     APP_EVENTS,

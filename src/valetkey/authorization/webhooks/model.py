@@ -6,15 +6,13 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from valetkey.authorization.model.email import MailKind
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.event.event import BySystem, Event
+from valetkey.authorization.model.event.grants import (
+    AccessTokenRevoked,
     ClientDisabled,
     ClientEnabled,
     ClientSecretEnded,
     ClientSecretIssued,
-)
-from valetkey.authorization.model.event.event import BySystem, Event
-from valetkey.authorization.model.event.grants import (
-    AccessTokenRevoked,
     ConsentGiven,
     ConsentWithdrawn,
     GrantRevoked,

@@ -15,10 +15,10 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
 )
 from valetkey.authorization.actions.developer.team import NOT_OWNER
-from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import DoneBy, by_user
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.links import fetch_fault
+from valetkey.authorization.protocol.register.openid_rules import fetch_fault
 from valetkey.authorization.storage.records import subject_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks.model import (

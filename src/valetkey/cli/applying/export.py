@@ -4,22 +4,46 @@ Secrets and passwords are not written. Apps that registered themselves are left 
 themselves.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Attribute, StandardClaims, User
-from valetkey.authorization.model.register.api import Api
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.fields import FieldType
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.client import Client, FieldType
+from valetkey.authorization.model.user import Attribute, Group, StandardClaims, User
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.cli.applying.toml import toml_table
 from valetkey.cli.register.clients import fields_shown
-from valetkey.cli.register.services import every_api, every_client, every_group, every_user
+from valetkey.cli.register.store import every_api, every_client, every_group, every_user
 from valetkey.kernel.moment import Lifetime
+
+
+def toml_of(value: object) -> str:
+    """Return a value as TOML in one line. Raises ValueError for null, which TOML does not have."""
+    if value is None:
+        raise ValueError("null")
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        shown = ", ".join(f"{toml_of(key)} = {toml_of(inner)}" for key, inner in pairs)
+        return f"{{ {shown} }}" if shown else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_of(item) for item in cast('list[object]', value))}]"
+    # A JSON string, number or flag is spelt the same in TOML, except for DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_table(kind: str, table: Mapping[str, object]) -> str:
+    """Return an entry of the list `kind`."""
+    lines = (f"{key} = {toml_of(value)}" for key, value in table.items())
+    return "\n".join([f"[[{kind}]]", *lines, ""])
+
+
+def toml_tables(tables: Iterable[tuple[str, Mapping[str, object]]]) -> str:
+    """Return entries of lists, each with the name of its list."""
+    return "\n".join(toml_table(kind, table) for kind, table in tables)
+
 
 _PAGE = 500
 _MOST = 1_000_000

@@ -22,8 +22,8 @@ from valetkey.authorization.applying import (
     read_texts,
 )
 from valetkey.authorization.features import DECLARED_KINDS
-from valetkey.authorization.model.account.user import TEXT_CLAIMS, Address, fold
-from valetkey.authorization.model.register.fields import Editor, FieldType
+from valetkey.authorization.model.client import Editor, FieldType
+from valetkey.authorization.model.user import TEXT_CLAIMS, Address, fold
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml

@@ -12,8 +12,7 @@ from valetkey.authorization.model.event.event import by_apply
 from valetkey.cli import options, say
 from valetkey.cli.applying.file import DeclaredObjects, holds_secrets, read_site
 from valetkey.cli.applying.plan import Prepared, apply_plan, plan, prepare
-from valetkey.cli.register.services import confirm, confirm_by_typing
-from valetkey.cli.register.store import OpenedStore, with_store
+from valetkey.cli.register.store import OpenedStore, confirm, confirm_by_typing, with_store
 from valetkey.cli.say import Exit
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace

@@ -7,7 +7,7 @@ import click
 
 from valetkey.authorization.actions.admin.clients import find_details
 from valetkey.authorization.actions.developer.presets import PRESETS, ConfigurationFile
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.operations.client_credentials import SECRET
 from valetkey.authorization.operations.client_records import (
     LocalChange,
@@ -23,10 +23,7 @@ from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import given_values, metadata_options
-from valetkey.cli.register.services import (
-    client_named,
-)
-from valetkey.cli.register.store import OpenedStore, with_store
+from valetkey.cli.register.store import OpenedStore, client_named, with_store
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM

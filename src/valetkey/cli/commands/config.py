@@ -8,7 +8,7 @@ from typing import cast
 import click
 
 from valetkey.cli import options, say
-from valetkey.cli.doctoring.configuration import problems_of
+from valetkey.cli.doctoring import problems_of
 from valetkey.cli.say import Exit
 from valetkey.config.catalogue import Explained, explain
 from valetkey.config.load import OperatorErrors

@@ -11,11 +11,17 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from valetkey.cli import options, say
-from valetkey.cli.doctoring.health import health_of_servers, size
+from valetkey.cli.doctoring import health_of_servers, size
 from valetkey.cli.options import stamp
-from valetkey.cli.register import copying, restoring
-from valetkey.cli.register.services import confirm
-from valetkey.cli.register.store import SCHEMAS, OpenedStore, is_begun, open_database, with_store
+from valetkey.cli.register import restoring
+from valetkey.cli.register.store import (
+    SCHEMAS,
+    OpenedStore,
+    confirm,
+    is_begun,
+    open_database,
+    with_store,
+)
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.installation import forget_missing, open_tested, require_file
@@ -297,11 +303,11 @@ def copy(old: Path, new: Path, server: str | None, cancel: bool, yes: bool, as_j
     names = [server] if server else [name for name, _ in servers(before)]
     if cancel:
         for name in names:
-            begun = asyncio.run(copying.cancel_copy(before, name))
+            begun = asyncio.run(restoring.cancel_copy(before, name))
             say.line(f"{name}: {'accepts writes again' if begun else 'no copy was begun'}")
         return Exit.OK
     confirm("Make the servers refuse writes now, and use the copy from then on?", yes=yes)
-    copied = asyncio.run(copying.copy_databases(before, after, names, say.progress))
+    copied = asyncio.run(restoring.copy_databases(before, after, names, say.progress))
     if as_json:
         say.as_json([to_builtins(each) for each in copied])
         return Exit.OK

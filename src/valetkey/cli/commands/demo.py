@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from valetkey.cli import options, say
-from valetkey.cli.demo import notes
-from valetkey.cli.demo.running import Running, run
+from valetkey.cli.demo.running import Running, run, seed
 from valetkey.cli.demo.site import (
     NAME,
     OWNER,
@@ -27,7 +26,7 @@ from valetkey.kernel.refusal import OperatorError
 def run_until_interrupted(running: Running, *, kept: bool) -> int:
     """Print the output, and wait until the demo is interrupted."""
     site = running.site
-    show(site, notes.seed(site).token, kept=kept)
+    show(site, seed(site).token, kept=kept)
     running.stopping.wait()
     return 0
 

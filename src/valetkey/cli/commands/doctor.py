@@ -12,11 +12,18 @@ from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.table import on_machine, over_network
 from valetkey.authorization.site.documentation import address_of
 from valetkey.cli import options, say
-from valetkey.cli.doctoring.canary import canary_in
-from valetkey.cli.doctoring.configuration import problems_of
-from valetkey.cli.doctoring.databases import databases
-from valetkey.cli.doctoring.finding import CheckResult, error, from_shared, ok, warning
-from valetkey.cli.doctoring.reach import check_reachability, needed_servers
+from valetkey.cli.doctoring import (
+    CheckResult,
+    canary_in,
+    check_reachability,
+    databases,
+    error,
+    from_shared,
+    needed_servers,
+    ok,
+    problems_of,
+    warning,
+)
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
 from valetkey.config.load import OperatorErrors

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.features import FEATURES
-from valetkey.authorization.model.account.email_address import is_mailable
+from valetkey.authorization.model.user import is_mailable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group

@@ -17,7 +17,7 @@ import click
 from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.queues import mail
-from valetkey.authorization.model.account.email_address import is_mailable
+from valetkey.authorization.model.user import is_mailable
 from valetkey.cli import say
 from valetkey.cli.commands import database
 from valetkey.cli.commands.groups import group_of

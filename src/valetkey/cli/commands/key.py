@@ -14,8 +14,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import Members, flat, perform, print_list
 from valetkey.cli.register import keys
-from valetkey.cli.register.services import confirm
-from valetkey.cli.register.store import OpenedStore, with_store
+from valetkey.cli.register.store import OpenedStore, confirm, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.paths import credential_path, database_file, keyring_path
 from valetkey.config.settings import Settings

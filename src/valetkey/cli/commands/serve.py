@@ -15,8 +15,7 @@ from valetkey.cli import options
 from valetkey.cli.serving import plan
 from valetkey.cli.serving.plan import METRICS, Plan, Scraping, ServerPlan
 from valetkey.cli.serving.recheck import fixed, wrong_objects
-from valetkey.cli.serving.slots import has_terminal
-from valetkey.cli.serving.supervise import STOPS
+from valetkey.cli.serving.supervise import STOPS, has_terminal
 from valetkey.config.agreement import missing_files, servers
 from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment

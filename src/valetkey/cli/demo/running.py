@@ -1,4 +1,4 @@
-"""Run the demo: both servers as `valetkey serve` runs them, the app and the second API.
+"""Run the demo: both servers as `valetkey serve` runs them, the apps, and example data.
 
 Addresses are the usual ones if they are free, else what the system gives.
 """
@@ -15,16 +15,23 @@ from dataclasses import dataclass
 from http.server import HTTPServer
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from valetkey.cli import interrupts
-from valetkey.cli.demo.calendar_api import CalendarApi
-from valetkey.cli.demo.notes_printer.app import NotesPrinter
-from valetkey.cli.demo.site import PRINTER, DemoSite, known_secrets, prepare_demo
-from valetkey.cli.demo.wire import Unanswered
+from valetkey.cli.demo.notes_printer import NotesPrinter
+from valetkey.cli.demo.site import (
+    DESK,
+    PASSWORD,
+    PRINTER,
+    USERNAME,
+    CalendarApi,
+    DemoSite,
+    known_secrets,
+    prepare_demo,
+)
+from valetkey.cli.demo.wire import ShownExchange, TracedHttp, Unanswered, basic, bearer
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.slots import ServerProcesses, collect_orphans
-from valetkey.cli.serving.supervise import Supervisor
+from valetkey.cli.serving.supervise import ServerProcesses, Supervisor, collect_orphans
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
@@ -184,3 +191,75 @@ def _listener(make: Callable[[tuple[str, int]], _Listener], usual: int) -> _List
 
 def _port(listening: socket.socket) -> int:
     return int(listening.getsockname()[1])
+
+
+_NOTES = (
+    (
+        "Lisbon, 12 to 16 May",
+        "Flights and hotel are booked.\n\nStill to do: tram tickets, a table for Friday evening.",
+    ),
+    (
+        "Reading club",
+        "Thursday at 19:00 in the library.\nNext book: The Left Hand of Darkness, up to chapter 7.",
+    ),
+    (
+        "Shopping list",
+        "Coffee, rice, lemons, olive oil.\nPaper for the printer.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """The number of Ada's notes, and an access token that can read and write them."""
+
+    count: int
+    token: str
+
+
+def seed(site: DemoSite) -> Seeded:
+    """Create the notes, unless there are some. Raises Unanswered if a server does not respond."""
+    wire = TracedHttp(lambda _: None)
+    form = {
+        "grant_type": "password",
+        "username": USERNAME,
+        "password": PASSWORD,
+        "scope": "read write",
+    }
+    header = basic(DESK, site.secret(DESK))
+    answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
+    token = answer.text("access_token")
+    url = f"{site.api_url}/v2/notes"
+    listed = _good(wire.send("GET", url, headers=bearer(token)), 200)
+    found = len(cast("list[object]", listed.json.get("items", [])))
+    if found:
+        return Seeded(found, token)
+    _fail(site, wire)
+    for title, text in _NOTES:
+        document = {"title": title, "text": text}
+        _good(wire.send("POST", url, document=document, headers=bearer(token)), 201)
+    return Seeded(len(_NOTES), token)
+
+
+def _fail(site: DemoSite, wire: TracedHttp) -> None:
+    """Send two invalid requests as Notes Printer, for the list of failed requests."""
+    asked = {
+        "response_type": "code",
+        "client_id": PRINTER,
+        "redirect_uri": f"{site.callback}/",
+        "scope": "notes:read",
+    }
+    wire.send("GET", f"{site.auth_url}/oauth/authorize", query=asked)
+    form = {
+        "grant_type": "authorization_code",
+        "code": "an-old-code",
+        "redirect_uri": site.callback,
+    }
+    header = basic(PRINTER, site.secret(PRINTER))
+    wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
+
+
+def _good(answer: ShownExchange, status: int) -> ShownExchange:
+    if answer.status != status:
+        raise Unanswered(f"{answer.method} {answer.url} was answered with {answer.status}")
+    return answer

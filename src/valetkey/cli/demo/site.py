@@ -1,12 +1,20 @@
-"""The demo's site: Inkwell, a service for notes, with its users, their apps and a directory.
+"""The demo's site: Inkwell, a service for notes, its users and apps, and a second team's API.
+
+It has an identifier with a path, which clients name as `resource` (RFC 8707), and accepts only
+tokens for it. Everyone with the scope reads; adding an event also takes the role `planner`.
 
 All that is made up agrees: who someone is, what they wrote, and which app may read it.
 """
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import cast
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.developer.usage import (
@@ -15,16 +23,15 @@ from valetkey.authorization.actions.developer.usage import (
     SIGN_INS,
     grant_used,
 )
-from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.client import Membership, TeamRole
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.operations.client_state import VERIFY
-from valetkey.authorization.storage.register.images import PendingLogo
-from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of, start_of
+from valetkey.authorization.storage.images import PendingLogo
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.usage import EVERY_CLIENT, day_of, start_of
+from valetkey.cli.applying.export import toml_tables
 from valetkey.cli.applying.file import read_site
 from valetkey.cli.applying.plan import apply_plan, prepare
-from valetkey.cli.applying.toml import toml_tables
-from valetkey.cli.demo import calendar_api
 from valetkey.cli.operations.perform import perform
 from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.config.load import load
@@ -33,12 +40,83 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret, to_base64url
+from valetkey.sdk import Gate
+from valetkey.sdk.adapters.wsgi import Protected, caller_of
+
+PATH = "/calendar"
+CALENDAR = "Calendar"
+READ, WRITE = "calendar:read", "calendar:write"
+SCOPES = {READ: "see your calendar", WRITE: "change your calendar"}
+PLANNER = "planner"
+"""The role of users who may add events."""
+
+FIRST = "Flight to Lisbon, 12 May at 7:40"
+"""The event in every calendar."""
+_LARGEST = 4096  # bytes of a request
+_KEPT = 100  # events of a user
+
+
+class CalendarApi(ThreadingMixIn, WSGIServer):
+    """The HTTP server of the API at `address`. Events are kept in memory."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], auth_url: str) -> None:
+        """Listen at `address` and trust the issuer at `auth_url`."""
+        super().__init__(address, _Request)
+        self.identifier = f"http://{address[0]}:{self.server_port}{PATH}"
+        self._events = defaultdict[str, deque[str]](lambda: deque([FIRST], _KEPT))
+        gate = Gate(auth_url, audience=self.identifier, name=CALENDAR, scopes=SCOPES)
+        self.set_app(Protected(self._answer, gate))
+
+    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        caller, reads = caller_of(environ), environ["REQUEST_METHOD"] == "GET"
+        if environ["PATH_INFO"] != PATH:
+            return _json(start, "404 Not Found", {"detail": f"Everything is at {PATH}."})
+        if not caller.allows(READ if reads else WRITE):
+            return _json(start, "403 Forbidden", {"detail": "The token lacks the scope."})
+        events = self._events[caller.subject]
+        if reads:
+            return _json(start, "200 OK", {"events": list(events)})
+        if PLANNER not in caller.roles:
+            return _json(start, "403 Forbidden", {"detail": f"Adding takes the role {PLANNER}."})
+        title = _title(environ)
+        if not title:
+            return _json(start, "400 Bad Request", {"detail": 'Send {"title": "…"}.'})
+        events.append(title)
+        return _json(start, "201 Created", {"title": title})
+
+
+def _title(environ: WSGIEnvironment) -> str:
+    """Return the title in the request's JSON, "" if there is none."""
+    length = str(environ.get("CONTENT_LENGTH", ""))
+    if not length.isdecimal() or int(length) > _LARGEST:
+        return ""
+    try:
+        said: object = json.loads(environ["wsgi.input"].read(int(length)))
+    except (ValueError, RecursionError):
+        return ""
+    title = cast("dict[str, object]", said).get("title") if isinstance(said, dict) else None
+    return title if isinstance(title, str) else ""
+
+
+def _json(start: StartResponse, status: str, document: object) -> Iterable[bytes]:
+    body = json.dumps(document).encode()
+    headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+    start(status, [*headers, ("Content-Length", str(len(body)))])
+    return [body]
+
+
+class _Request(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: the demo prints its own output."""
+
 
 ADA = Uid(1001)
 GRACE = Uid(1002)
 APP = "printer"
 _HOME = "https://notes-printer.example"
-_LOGO = Path(__file__).parent / "notes_printer/logo.webp"
+_LOGO = Path(__file__).parent / "notes_printer.webp"
 
 _WEEK = (
     # Tokens for a code, by a refresh token, errors, users: the oldest day first.
@@ -276,7 +354,7 @@ def _content(site: DemoSite) -> str:
                 "members": [USERNAME],
             },
         ),
-        ("roles", {"api": site.calendar, "role": calendar_api.PLANNER, "groups": [GROUP]}),
+        ("roles", {"api": site.calendar, "role": PLANNER, "groups": [GROUP]}),
     ]
     return toml_tables(tables)
 
@@ -284,9 +362,9 @@ def _content(site: DemoSite) -> str:
 def _calendar(site: DemoSite) -> Mapping[str, object]:
     return {
         "identifier": site.calendar,
-        "name": calendar_api.NAME,
-        "scopes": calendar_api.SCOPES,
-        "roles": [calendar_api.PLANNER],
+        "name": CALENDAR,
+        "scopes": SCOPES,
+        "roles": [PLANNER],
         # A demo that was kept and now has another port declares it again under that identifier.
         "shares_scopes": True,
     }

@@ -15,8 +15,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.cli import say
 from valetkey.cli.options import shown
-from valetkey.cli.register.services import refused
-from valetkey.cli.register.store import OpenedStore
+from valetkey.cli.register.store import OpenedStore, refused
 from valetkey.kernel.replace import replace
 
 _MOST = "200"

@@ -10,9 +10,16 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.clients import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.register.client import Client, GrantTypeName, ProfileName
-from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import (
+    LISTS,
+    Client,
+    Editor,
+    Field,
+    FieldType,
+    GrantTypeName,
+    OpenIdRegistration,
+    ProfileName,
+)
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,

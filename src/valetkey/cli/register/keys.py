@@ -7,15 +7,14 @@ from pathlib import Path
 
 from valetkey.authorization.actions.inspection.keys import count_opened
 from valetkey.authorization.actions.resource_server import keep_registered
-from valetkey.authorization.authentication.factors.proof import authenticator_place
+from valetkey.authorization.authentication.factors import authenticator_place
 from valetkey.authorization.feature import Reseal
 from valetkey.authorization.features import FEATURES
 from valetkey.authorization.model.event.administration import KeyringRotated
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
 from valetkey.authorization.tokens.signing_keys import place
-from valetkey.cli.register.services import registrar
-from valetkey.cli.register.store import OpenedStore
+from valetkey.cli.register.store import OpenedStore, registrar
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.keyring import Keyring, create_or_read_secret_file, replace_secret_file

@@ -12,8 +12,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-from valetkey.cli.serving.slots import ServerProcesses
-from valetkey.cli.serving.supervise import Supervisor
+from valetkey.cli.serving.supervise import ServerProcesses, Supervisor
 from valetkey.config.environment import environment
 
 _GRACE = 15.0  # seconds for requests under way, beyond the drain

@@ -16,7 +16,7 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
-from valetkey.cli.serving.slots import collect_orphans
+from valetkey.cli.serving.supervise import collect_orphans
 from valetkey.config.environment import environment
 from valetkey.kernel.moment import Instant
 

@@ -15,7 +15,7 @@ from stat import S_IWOTH
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import Problem, missing_files, servers
-from valetkey.config.effect import METRICS_LISTEN, PINNED, SHARED
+from valetkey.config.catalogue import METRICS_LISTEN, PINNED, SHARED
 from valetkey.config.environment import environment
 from valetkey.config.load import OperatorErrors, load
 from valetkey.config.paths import certificate_files, monitoring_token

@@ -12,33 +12,235 @@ imports very little: what it needs to report a problem is loaded when there is o
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from selectors import EVENT_READ, DefaultSelector
-from subprocess import Popen
-from time import monotonic
+from subprocess import DEVNULL, Popen, TimeoutExpired
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
-from valetkey.cli.serving.slots import (
-    ServerProcesses,
-    Worker,
-    WorkerSlot,
-    collect_rest,
-    has_terminal,
-    received,
-)
+if TYPE_CHECKING:
+    from valetkey.cli.serving.unavailable import Unavailable
+
+_FAILED = 1
+_FORK, _FORK_AGAIN = b"f", b"a"
+_LAST_WORD = 1.0  # seconds
+_MOMENT = 0.005  # seconds
+
+
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
+
+
+def collect_orphans(*, ours: bool = True) -> None:
+    """Adopt orphaned descendants, or no longer (Linux only); in force after `exec`, too."""
+    if sys.platform == "linux":
+        ctypes = import_module("ctypes")
+        ctypes.CDLL(None).prctl(_SUBREAPER, int(ours), 0, 0, 0)
+
+
+def collect_rest(seconds: float) -> None:
+    """Collect the children that have ended or are about to, such as adopted ones."""
+    until = monotonic() + seconds
+    with suppress(ChildProcessError):
+        while monotonic() < until:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                sleep(_MOMENT)
+
+
+class ServerProcesses:
+    """One server: the command of its fork server, its listening sockets, its number of workers.
+
+    Two arguments are appended to `command`: the descriptors of the sockets, joined by commas, and
+    that of the channel for orders. The first worker of each server is ordered to prepare the
+    database, after those of earlier servers. `tls` are the files of certificate and key.
+    """
+
+    __slots__ = (
+        "_command",
+        "_environment",
+        "_forker",
+        "_orders",
+        "_passed",
+        "absent_since",
+        "listening",
+        "name",
+        "prepared",
+        "tls",
+        "unavailable",
+        "workers",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        listening: Sequence[int],
+        workers: int,
+        environment: Mapping[str, str],
+        *,
+        passed: Sequence[int] = (),
+        tls: Sequence[str] = (),
+    ) -> None:
+        """Set up the server; `listening` are descriptors of its sockets, `passed` any others."""
+        self.name = name
+        self.listening = listening
+        self.workers = workers
+        self.tls = tls
+        self.prepared = False
+        self.absent_since = monotonic()
+        # Set while there is no worker; its module is loaded only then.
+        self.unavailable: Unavailable | None = None
+        self._command = command
+        self._environment = environment
+        self._forker: Popen[bytes] | None = None
+        self._orders: socket.socket | None = None
+        self._passed = passed
+
+    def order(self, channel: socket.socket, *, again: bool = False) -> None:
+        """Order a worker with this end of a channel; start the fork server if needed.
+
+        `again`: it takes the place of one that was ready.
+        """
+        # If the fork server ends at this moment, or the system is out of processes, the channel
+        # closes, which reads as the worker's end: the supervisor tries again later.
+        with suppress(OSError):
+            if self._orders is None or self._forker is None or self._forker.poll() is not None:
+                self._orders = self._started()
+            word = _FORK_AGAIN if again else _FORK
+            socket.send_fds(self._orders, [word], [channel.fileno()])
+
+    def close(self, *, kill: bool = False) -> None:
+        """Stop the fork server and close the listening sockets; workers keep theirs.
+
+        `kill`: at once, so that it does not begin to carry out an order that it has.
+        """
+        if self._orders is not None:
+            self._orders.close()
+        if kill and self._forker is not None:
+            self._forker.kill()
+        for number in self.listening:
+            os.close(number)
+
+    def join(self) -> None:
+        """Wait until the fork server has ended; it has no work to finish."""
+        if self._forker is not None:
+            try:
+                self._forker.wait(_LAST_WORD)
+            except TimeoutExpired:
+                self._forker.kill()
+                self._forker.wait()
+
+    def _started(self) -> socket.socket:
+        if self._orders is not None:
+            self._orders.close()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._forker = Popen(
+                [*self._command, ",".join(map(str, self.listening)), str(theirs.fileno())],
+                pass_fds=(*self.listening, *self._passed, theirs.fileno()),
+                stdin=DEVNULL,
+                env=self._environment,
+                # Ctrl-C reaches the terminal's whole process group; only the supervisor acts on it.
+                process_group=0,
+            )
+        return ours
+
+
+class Worker:
+    """A worker process, adopted by the supervisor when its parent ended."""
+
+    __slots__ = ("_pid",)
+
+    def __init__(self, pid: int) -> None:
+        """Refer to process `pid`."""
+        self._pid = pid
+
+    def poll(self, *, hung_up: bool) -> int | None:
+        """Return its exit code, None while it runs. `hung_up`: its end of the channel is closed."""
+        try:
+            ended, status = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:
+            # Not every system lets the supervisor adopt it: then only its end is known.
+            return _FAILED if hung_up else None
+        return os.waitstatus_to_exitcode(status) if ended else None
+
+    def send(self, number: int) -> None:
+        """Send the process a signal."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, number)
+
+
+class WorkerSlot:
+    """The slot of one worker across restarts: the `number`th of its server."""
+
+    __slots__ = (
+        "channel",
+        "due",
+        "failures",
+        "heard",
+        "kill_at",
+        "leaving",
+        "number",
+        "ordered",
+        "ready_at",
+        "replaces",
+        "server",
+        "told",
+        "worker",
+    )
+
+    def __init__(
+        self, server: ServerProcesses, number: int, replaces: "WorkerSlot | None" = None
+    ) -> None:
+        """Create an empty slot; once its worker is ready, the worker it `replaces` is ended."""
+        self.server = server
+        self.number = number
+        self.replaces = replaces
+        self.leaving = False
+        self.failures = 0
+        self.due = 0.0
+        self.channel: socket.socket | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Clear the slot: its worker has ended."""
+        self.ordered = self.told = False
+        self.ready_at: float | None = None
+        self.kill_at: float | None = None
+        self.heard = b""
+        self.worker: Worker | None = None
+
+
+def received(channel: socket.socket) -> bytes | None:
+    """Return received bytes: b"" at the end of the stream, None if there are none yet."""
+    try:
+        return channel.recv(4096)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
 
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
-_FORK_AGAIN = 2.0  # seconds at most until a fork is ordered again that the system refused
+_FORK_DELAY = 2.0  # seconds at most until a fork is ordered again that the system refused
 _TOO_SHORT = 0.2  # seconds: a worker that ends so soon after it was ready may do so each time
 _TOO_OFTEN = 5  # such ends in a row, after which a worker has to wait before it starts again
-_LAST_WORD = 1.0  # seconds for what a worker reported before it ended
 _UNAVAILABLE_AFTER = 1.0  # seconds without a worker during which connections wait for the next one
 _UNAVAILABLE_AT_START = 10.0  # the same for the first worker, where the socket listens already
 _SWEEP = 0.2  # seconds between two rounds of answering 503
-_FAILED = 1
 STOPS = (signal.SIGTERM, signal.SIGINT)
 """The signals that stop a supervisor; its starter may block them until it runs."""
 
@@ -324,7 +526,7 @@ class Supervisor:
             self._code = code if code > 0 else _FAILED
             self._stop()
         else:
-            self._plan_restart(slot, code, was_ready_at, _LONGEST_DELAY if born else _FORK_AGAIN)
+            self._plan_restart(slot, code, was_ready_at, _LONGEST_DELAY if born else _FORK_DELAY)
 
     def _plan_restart(
         self, slot: WorkerSlot, code: int, was_ready_at: float | None, longest: float

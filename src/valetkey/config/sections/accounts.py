@@ -1,6 +1,4 @@
-"""Accounts: sign-up, second factors and sessions of administrators."""
-
-# ruff: noqa: RUF009 - `days(30)` is a number: nothing that two settings could share and change
+"""Accounts: sign-up, second factors, sessions of administrators, and privacy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +8,8 @@ from valetkey.config import rules
 from valetkey.config.rules import Group
 from valetkey.kernel.moment import Lifetime, days, hours, minutes
 from valetkey.kernel.words import translatable
+
+# ruff: noqa: RUF009 - `days(30)` is a number: nothing that two settings could share and change
 
 
 class SignUpMode(StrEnum):
@@ -99,3 +99,26 @@ class AdministrationSettings:
         Lifetime, rules.lifetime("5m", "1d"), "Ask administrators again in any case after"
     ] = hours(12)
     """Maximum time in the console before it asks again, however active the administrator is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacySettings:
+    """IP addresses of users: whether they are recorded, for how long, and how they are shown."""
+
+    GROUP: ClassVar = Group.PRIVACY
+
+    record_ip_addresses: Annotated[bool, rules.FLAG, "Record IP addresses"] = True
+    """Whether sessions, events, codes of devices and security emails have the IP address of the
+    request. If off, none is recorded and those recorded before are erased. Rate limits store keyed
+    hashes of networks instead, and the log of requests is not affected."""
+
+    ip_address_retention: Annotated[
+        Lifetime, rules.lifetime("1d", "3650d"), "Delete IP addresses after"
+    ] = days(90)
+    """Time after which an IP address is erased, of events with the browser. The session or event
+    stays."""
+
+    geo_database: Annotated[str, rules.PATH, "Database of places"] = ""
+    """MaxMind DB file with cities or countries, such as GeoLite2-City.mmdb, to show the approximate
+    place beside an IP address. It is looked up when a page is shown and never stored. Reload the
+    server after replacing the file. Empty: no places."""

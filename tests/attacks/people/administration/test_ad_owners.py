@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import caller, give_role, person
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 

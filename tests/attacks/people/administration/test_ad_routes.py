@@ -27,8 +27,8 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.features import OPERATIONS
-from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.client import Membership, TeamRole
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.operations.operation import PREFIX
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days

@@ -19,7 +19,7 @@ from tests.support.authenticator import PRESENT, SoftAuthenticator
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.authentication.factors.passkey import LIFETIME
+from valetkey.authorization.authentication.passkey import LIFETIME
 from valetkey.authorization.authentication.session import PROOF_LASTS
 from valetkey.config.sections.accounts import FactorSettings
 from valetkey.kernel.secret import to_base64url

@@ -9,7 +9,7 @@ from tests.authorization.endpoints.developer.developers import WEB_APP, develope
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.site.developer.app import APP
 from valetkey.web.router import Route
 

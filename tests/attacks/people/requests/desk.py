@@ -7,8 +7,8 @@ from tests.support.live import LiveServers
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.authentication.password import hash_password
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM

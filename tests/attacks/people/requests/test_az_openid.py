@@ -13,7 +13,7 @@ from tests.attacks.people.requests.desk import count
 from tests.attacks.people.told import fetch, shown, signed_in
 from tests.attacks.raw import HARDENED, only, request, say
 from tests.support.live import CALLBACK, CODE_GRANT, PASSWORD, SCOPES, LiveServers, raw_jwt
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.kernel.moment import days, minutes
 from valetkey.testing.browser import Page, UserAgent
 

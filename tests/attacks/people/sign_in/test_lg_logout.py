@@ -7,7 +7,7 @@ import pytest
 
 from tests.attacks.people.told import owed
 from tests.support.live import CODE_GRANT, PASSWORD, LiveServers
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.testing.browser import Page, UserAgent
 
 _BYE = "https://app.example/bye"

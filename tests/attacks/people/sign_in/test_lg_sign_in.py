@@ -13,7 +13,7 @@ from tests.attacks.people.told import consent_page, fetch, owed, shown, signed_i
 from tests.attacks.raw import only, request, say
 from tests.support.live import PASSWORD, LiveServers, live_servers
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.event.sessions import SignInFailed
+from valetkey.authorization.model.event.accounts import SignInFailed
 from valetkey.config.settings import PasswordSettings, Settings
 from valetkey.kernel.moment import hours, minutes
 from valetkey.kernel.runtime import SYSTEM

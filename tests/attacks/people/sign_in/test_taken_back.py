@@ -14,9 +14,8 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.email_change import BEFORE_THE_CHANGE
-from valetkey.authorization.model.account.factors import Authenticator, Passkey
-from valetkey.authorization.model.account.user import ApiToken, Role
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.user import ApiToken, Authenticator, Passkey, Role
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.storage.transaction import Transaction

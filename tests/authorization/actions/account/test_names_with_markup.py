@@ -11,7 +11,7 @@ from tests.authorization.endpoints.scim.directory import USER, Directory, tell
 from tests.support.harness import Harness
 from valetkey.authorization.actions.account.usernames import username_code
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 
 _NAMES = ("<b>", "a<script>", "tom&jerry", 'qu"ote', "back`tick", "back\\slash", "\uff1cb\uff1e")
 

@@ -7,10 +7,10 @@ import pytest
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.email.message import RenderedEmail, write
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind, MailKind
+from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.moment import Instant, days

@@ -19,10 +19,10 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.actions.admin.server import brand_of, change_brand, current_brand
 from valetkey.authorization.app.foundation import SCHEMA
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.event.event import CLI, USUAL_ACTOR, DoneBy
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.sections.portal import BrandField, BrandSettings

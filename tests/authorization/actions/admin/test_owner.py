@@ -16,8 +16,7 @@ from valetkey.authorization.actions.admin.owner import (
     register_bearer,
 )
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Role, Session, Uid, User
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.roles import ADMIT_DEVELOPER, DISMISS_DEVELOPER, GIVE_ROLE
 from valetkey.authorization.operations.user_records import RoleWanted

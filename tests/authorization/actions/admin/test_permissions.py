@@ -15,8 +15,7 @@ from valetkey.authorization.actions.admin.permissions import (
     permissions_of,
     require,
 )
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Role, Session
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.harness import NOON, Harness, run
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import Role, Uid, User
+from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.roles import GIVE_ROLE
 from valetkey.authorization.operations.user_records import RoleWanted

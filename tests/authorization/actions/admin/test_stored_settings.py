@@ -20,8 +20,7 @@ from valetkey.authorization.operations.settings.stored import (
     SettingsShown,
     SettingWanted,
 )
-from valetkey.authorization.storage.followed import Followed
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Followed, Transaction
 from valetkey.config.settings import Origin, RegistrationMode, SettingsSource
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace

@@ -19,8 +19,8 @@ from valetkey.authorization.actions.developer.usage import (
     scope_used,
 )
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.model.register.client import Client, ClientSecret, ProfileName
+from valetkey.authorization.model.client import Client, ClientSecret, ProfileName
+from valetkey.authorization.model.event.accounts import SignInFailed
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days

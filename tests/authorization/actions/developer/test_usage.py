@@ -28,6 +28,7 @@ from valetkey.authorization.actions.developer.usage import (
     usage_of,
 )
 from valetkey.authorization.background.maintenance import Maintenance
+from valetkey.authorization.model.event.accounts import SessionStarted, SignInFailed
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.event.grants import (
     AccessTokenIssued,
@@ -36,10 +37,8 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenRepeated,
     RefreshTokenUsed,
 )
-from valetkey.authorization.model.event.sessions import SessionStarted, SignInFailed
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
-from valetkey.authorization.storage.register.usage import day_of
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.usage import ClientDecisionQueue, day_of
 from valetkey.database.connect import connect
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal

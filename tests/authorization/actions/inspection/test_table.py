@@ -9,7 +9,7 @@ from tests.support.harness import ADA, NOON, Harness, run
 from valetkey.authorization.actions.inspection.check import Condition, Level, Site
 from valetkey.authorization.actions.inspection.queues import mail
 from valetkey.authorization.actions.inspection.table import in_database
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 
 ROOT = Path(__file__).parents[4]
 

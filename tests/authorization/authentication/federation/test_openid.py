@@ -25,7 +25,7 @@ from tests.authorization.authentication.federation.rogue_provider import (
     signed,
 )
 from tests.support.pages import Page, Pages, pages
-from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.protocol.authorization_request import challenge_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.providers.rules.connection import (
     ClaimedIdentity,

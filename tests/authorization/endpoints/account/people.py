@@ -5,8 +5,8 @@ import re
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, API
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.grant import Consent, Grant
+from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM

@@ -10,6 +10,7 @@ from valetkey.authorization.features import EVENTS
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
+from valetkey.authorization.model.event.accounts import SignInFailed, UserChanged
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
@@ -17,8 +18,6 @@ from valetkey.authorization.model.event.grants import (
     GrantRevoked,
     RefreshTokenUsed,
 )
-from valetkey.authorization.model.event.sessions import SignInFailed
-from valetkey.authorization.model.event.users import UserChanged
 from valetkey.authorization.site.account.activity import (
     LISTED,
     NOT_LISTED,

@@ -9,8 +9,8 @@ from tests.authorization.pages.reading import Reading
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.storage.register.usage import ScopeUse
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.revocations import RevokedKind
+from valetkey.authorization.storage.usage import ScopeUse
 from valetkey.kernel.moment import days, hours, minutes
 from valetkey.kernel.scope import Scope
 

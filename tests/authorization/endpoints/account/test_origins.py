@@ -17,12 +17,11 @@ from valetkey.authorization.actions.admin.audit import verify
 from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditJob
 from valetkey.authorization.background.maintenance import address_sweep, sweep_all
-from valetkey.authorization.model.account.user import Role, Uid
 from valetkey.authorization.model.event.chain import checkpoint_key
-from valetkey.authorization.storage.administration.client_search import END
-from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.config.sections.privacy import PrivacySettings
+from valetkey.authorization.storage.search import END, EventFilter
+from valetkey.config.sections.accounts import PrivacySettings
 from valetkey.config.settings import AuthorizationSettings
 from valetkey.kernel.moment import days, later, minutes, seconds
 from valetkey.kernel.runtime import SYSTEM, Runtime

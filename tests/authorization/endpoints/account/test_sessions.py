@@ -9,7 +9,7 @@ from tests.authorization.endpoints.account.people import grant_of, knows, live, 
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
 from tests.support.visitors import ALICE, WEB, run
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours, minutes
 from valetkey.kernel.replace import replace

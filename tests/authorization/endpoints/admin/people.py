@@ -7,7 +7,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE
-from valetkey.authorization.model.account.user import Role, User
+from valetkey.authorization.model.user import Role, User
 
 
 async def give(it: Harness, role: Role | None, user: User = ALICE) -> None:

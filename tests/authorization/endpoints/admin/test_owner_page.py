@@ -7,7 +7,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import run
 from valetkey.authorization.actions.admin.owner import OWNER_LINK_LIFETIME, fresh_link, issue_link
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 

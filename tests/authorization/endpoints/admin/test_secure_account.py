@@ -16,11 +16,10 @@ from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
 from valetkey.authorization.actions.users import UserRecord, end_everything
-from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.grant import Consent
+from valetkey.authorization.model.user import Authenticator, Role, User
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.storage import Identities
 from valetkey.authorization.storage.transaction import Transaction

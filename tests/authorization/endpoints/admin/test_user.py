@@ -8,7 +8,7 @@ from tests.authorization.endpoints.admin.people import administrator, do, give
 from tests.support.cases import case
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
-from valetkey.authorization.model.account.user import Role, User
+from valetkey.authorization.model.user import Role, User
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant

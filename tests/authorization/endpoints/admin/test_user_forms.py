@@ -11,9 +11,8 @@ from tests.authorization.endpoints.mailed.post import BOX, link_of, only
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Role, User
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.user import Group, Role, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 

@@ -9,7 +9,7 @@ from tests.authorization.endpoints.admin.people import administrator
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

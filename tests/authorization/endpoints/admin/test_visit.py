@@ -9,7 +9,7 @@ from tests.authorization.endpoints.admin.people import administrator, give
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.kernel.moment import hours, minutes
 
 COOKIE = "__Host-administration"

@@ -12,7 +12,7 @@ from tests.authorization.endpoints.mailed.post import browser
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Browser
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.model.account.user import Role, Uid
+from valetkey.authorization.model.user import Role, Uid
 from valetkey.kernel.replace import replace
 
 SECRET = "a-secret-that-nobody-may-read"

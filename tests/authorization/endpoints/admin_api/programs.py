@@ -9,7 +9,7 @@ from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.admin.permissions import MAY, CommandLine, Permission
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import ApiToken, Role, Uid, User
+from valetkey.authorization.model.user import ApiToken, Role, Uid, User
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret

@@ -10,8 +10,7 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import caller, person
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.features import OPERATIONS
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.event.clients import ClientEnabled
+from valetkey.authorization.model.event.accounts import UserChanged
 from valetkey.authorization.model.event.event import (
     SYSTEM,
     USUAL_ACTOR,
@@ -19,10 +18,10 @@ from valetkey.authorization.model.event.event import (
     by_token,
     by_user,
 )
-from valetkey.authorization.model.event.users import UserChanged
-from valetkey.authorization.storage.administration.client_search import END, TimeCursor
-from valetkey.authorization.storage.administration.event_search import EventFilter
+from valetkey.authorization.model.event.grants import ClientEnabled
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.records import EventRecord, NoActor
+from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 

@@ -6,7 +6,7 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.claims.rules import declare_attribute
-from valetkey.authorization.model.account.user import MOST_ATTRIBUTES, Attribute, User
+from valetkey.authorization.model.user import MOST_ATTRIBUTES, Attribute, User
 from valetkey.authorization.storage.transaction import Transaction
 
 _OF_ADA = f"/users/{ADA}/attributes"

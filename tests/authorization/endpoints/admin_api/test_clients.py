@@ -6,8 +6,7 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import CALLBACK, Harness, run
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import Client, OpenIdRegistration
 from valetkey.authorization.operations.client_records import LocalChange
 from valetkey.authorization.operations.clients import CHANGE, change_client
 from valetkey.authorization.operations.operation import call_of

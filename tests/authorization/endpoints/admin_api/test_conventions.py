@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import Harness, run
-from valetkey.authorization.endpoints.admin_api.openapi import document
+from valetkey.authorization.endpoints.admin_api import document
 from valetkey.authorization.features import TABLE
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.openapi import document as of_resources

@@ -9,7 +9,7 @@ from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.features import OPERATIONS
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.operation import Operation
 from valetkey.kernel.moment import days
 from valetkey.kernel.runtime import SYSTEM

@@ -11,8 +11,8 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.authorization.endpoints.admin_api.test_groups import make_groups
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions import groups
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
+from valetkey.authorization.model.user import Group
 from valetkey.authorization.storage.transaction import Transaction
 
 SCOPES = ("openid", "groups")

@@ -9,8 +9,8 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support import visitors
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.model.account.group import MOST_OF_USER
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
+from valetkey.authorization.model.user import MOST_OF_USER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.jwt import parse
 from valetkey.kernel.moment import Instant, days

@@ -12,9 +12,9 @@ from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.developer.app_users import users_of_app
-from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.model.register.client import Membership, TeamRole
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.model.client import Membership, TeamRole
+from valetkey.authorization.model.user import Role, Uid
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.kernel.moment import Instant
 
 _VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

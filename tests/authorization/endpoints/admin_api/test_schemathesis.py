@@ -12,8 +12,8 @@ from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission
 from valetkey.authorization.app.foundation import build_foundation
-from valetkey.authorization.model.account.user import ApiToken, Role, Uid
 from valetkey.authorization.model.event.event import CLI
+from valetkey.authorization.model.user import ApiToken, Role, Uid
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.cases import case
 from tests.support.harness import Harness, run
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.webhooks.model import MOST_WEBHOOKS, WebhookAttempt
 from valetkey.authorization.webhooks.storage import Webhooks
 

@@ -8,8 +8,7 @@ from re import findall
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser, usual
 from tests.support.visitors import ALICE, ISSUER, WEB
-from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.voucher import CodePayload, VoucherKind
+from valetkey.authorization.model.grant import CodePayload, Consent, VoucherKind
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace

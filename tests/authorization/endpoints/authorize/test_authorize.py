@@ -7,7 +7,7 @@ from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import usual
 from tests.support.visitors import ALICE, CHALLENGE, ISSUER, PKCE, WEB, run
-from valetkey.authorization.model.voucher import CodePayload
+from valetkey.authorization.model.grant import CodePayload
 from valetkey.kernel.replace import replace
 
 

@@ -9,9 +9,9 @@ from tests.authorization.endpoints.authorize.test_interaction import pending_of
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.endpoints.authorize import checks
-from valetkey.authorization.endpoints.authorize.answer import Answer, answer
+from valetkey.authorization.endpoints.authorize.authorize import Answer, answer
 from valetkey.authorization.endpoints.authorize.checks import ClientError
-from valetkey.authorization.model.register.client import Client, ProfileName
+from valetkey.authorization.model.client import Client, ProfileName
 from valetkey.authorization.protocol.interaction import Ask, ShowSignIn
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import usual
 from tests.support.visitors import API, ISSUER, WEB, run
-from valetkey.authorization.model.register.client import AccessTokenFormat
+from valetkey.authorization.model.client import AccessTokenFormat
 from valetkey.authorization.tokens.issue import ACCESS_TOKEN
 from valetkey.kernel.jose import access_token
 from valetkey.kernel.replace import replace

@@ -14,12 +14,11 @@ from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import usual
 from tests.support.visitors import ALICE, WEB, run
 from valetkey.authorization.authentication.session import end_session
-from valetkey.authorization.endpoints.authorize.answer import answer
-from valetkey.authorization.endpoints.authorize.authorize import Authorize
+from valetkey.authorization.endpoints.authorize.authorize import Authorize, answer
 from valetkey.authorization.endpoints.authorize.checks import ClientError, check_interaction
 from valetkey.authorization.endpoints.authorize.pending import Pending
 from valetkey.authorization.model.event.event import DoneBy
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Session
 from valetkey.authorization.protocol.interaction import Interaction, ShowSignIn
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.engine import T

@@ -19,7 +19,7 @@ from tests.authorization.endpoints.authorize.openid import (
 )
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.protocol.claims import Acr
 from valetkey.authorization.protocol.logout import session_state
 from valetkey.kernel.jose import jwt

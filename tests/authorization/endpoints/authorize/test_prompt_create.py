@@ -17,8 +17,8 @@ from tests.authorization.endpoints.mailed.post import BOX, OPEN, OTHER, link_of,
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.interaction import LIFETIME
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 

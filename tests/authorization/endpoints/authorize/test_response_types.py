@@ -22,9 +22,8 @@ from tests.support.plain_browser import Answer
 from tests.support.visitors import API, ISSUER, run
 from valetkey.authorization.claims.model import DeclaredClaim
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.register.claim import ClaimLocation
-from valetkey.authorization.model.register.client import ProfileName
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.api import ClaimLocation
+from valetkey.authorization.model.client import OpenIdRegistration, ProfileName
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose import access_token

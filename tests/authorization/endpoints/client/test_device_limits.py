@@ -7,7 +7,7 @@ from tests.support.asgi import FORM, request
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.device.settings import DeviceSettings
-from valetkey.authorization.model.register.client import GrantTypeName
+from valetkey.authorization.model.client import GrantTypeName
 
 FEW = 3
 ALTOGETHER = 10 * FEW

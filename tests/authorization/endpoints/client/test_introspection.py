@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import CREDENTIAL, Harness, run
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, AccessTokenFormat
+from valetkey.authorization.model.client import RESOURCE_SERVER, AccessTokenFormat
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.moment import Instant

@@ -11,7 +11,7 @@ from valetkey.authorization.features import SCOPES as OF_FEATURES
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import METHODS
-from valetkey.authorization.tokens.answer_cache import SharedRefresh
+from valetkey.authorization.tokens.read import SharedRefresh
 from valetkey.config.sections.portal import BrandSettings
 from valetkey.kernel.jose import mac
 from valetkey.kernel.jose.algorithm import Algorithm

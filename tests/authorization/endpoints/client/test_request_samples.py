@@ -11,9 +11,9 @@ from tests.support.asgi import basic
 from tests.support.harness import CREDENTIAL, SECRET, USER_SCOPES, Harness, run
 from tests.support.wait import until_found
 from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
-from valetkey.authorization.storage.register.request_samples import SLOTS, StoredSample
+from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.usage import SLOTS, StoredSample
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
 

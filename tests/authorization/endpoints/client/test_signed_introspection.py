@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.asgi import Answer
 from tests.support.harness import SECRET, Harness, harness, run
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.strict_json import read_object

@@ -8,8 +8,7 @@ import pytest
 from tests.support.asgi import Answer, basic
 from tests.support.harness import CALLBACK, SECRET, Harness, run
 from tests.support.plain_browser import PASSWORD
-from valetkey.authorization.model.register.client import ClientType
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import ClientType, OpenIdRegistration
 from valetkey.authorization.protocol.authorization_request import PARAMETERS, UNSUPPORTED
 from valetkey.authorization.protocol.client_authentication import PARAMETERS as CREDENTIALS
 

@@ -6,8 +6,8 @@ from html import unescape
 from tests.authorization.endpoints.account.people import signed_in
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client, Membership, TeamRole
+from valetkey.authorization.model.client import Client, Membership, TeamRole
+from valetkey.authorization.model.user import User
 
 CALLBACK = "https://app.example/callback"
 WEB_APP = {"name": "Printer", "redirect_uri_0": CALLBACK, "scope:notes:read": "yes"}

@@ -13,8 +13,8 @@ from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.developer.portal import sweep_deleted
 from valetkey.authorization.actions.developer.team import own_apps, owned_apps, sole_owned
-from valetkey.authorization.model.register.client import TeamRole
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.model.client import TeamRole
+from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope
 

@@ -16,7 +16,7 @@ from tests.authorization.endpoints.developer.developers import (
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.developer.presets import PRESETS
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     ApplicationType,
     AuthenticationMethod,
     ClientType,

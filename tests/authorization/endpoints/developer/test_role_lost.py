@@ -11,7 +11,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
 from tests.support.wait import CEILING
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.model.client import TeamRole
 from valetkey.kernel.runtime import SYSTEM
 
 _PATIENCE = CEILING

@@ -15,7 +15,7 @@ from tests.authorization.endpoints.developer.developers import (
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.actions.clients import changed_fields
-from valetkey.authorization.model.register.client import ProfileName, TeamRole
+from valetkey.authorization.model.client import ProfileName, TeamRole
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

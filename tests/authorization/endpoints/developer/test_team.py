@@ -16,8 +16,8 @@ from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.model.client import TeamRole
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant, days, minutes

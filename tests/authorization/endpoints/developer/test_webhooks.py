@@ -12,12 +12,11 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
 from tests.support.visitors import BOB, run
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.event.clients import ClientDisabled
+from valetkey.authorization.model.client import Client, TeamRole
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.event.grants import ConsentGiven
-from valetkey.authorization.model.register.client import Client, TeamRole
+from valetkey.authorization.model.event.grants import ClientDisabled, ConsentGiven
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.webhooks.jobs import WebhookDelivery, read_wanted
 from valetkey.authorization.webhooks.model import APP_EVENTS, MOST_WEBHOOKS_OF_APP
 from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.authorization.endpoints.developer.developers import WEB_APP, shown, text_of
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
 from valetkey.kernel.replace import replace

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from tests.support.harness import ADA, Harness, harness
 from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import by_user
+from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings, MailTransport

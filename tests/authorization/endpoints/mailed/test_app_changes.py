@@ -12,9 +12,9 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.email.message import message_of
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import LANGUAGES
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 

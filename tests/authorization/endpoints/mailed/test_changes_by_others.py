@@ -26,11 +26,10 @@ from tests.cli.site import begin
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.message import write
-from valetkey.authorization.email.outbox import NOTICE_LIMIT
+from valetkey.authorization.email.notices import NOTICE_LIMIT
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.model.account.factors import Authenticator
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.user import Authenticator, Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM

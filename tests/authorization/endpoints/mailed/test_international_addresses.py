@@ -24,8 +24,8 @@ from tests.authorization.endpoints.mailed.post import (
 from tests.authorization.endpoints.scim.directory import Directory, tell
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import Role, User, fold_letters
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.user import Role, User, fold_letters
 from valetkey.authorization.storage.transaction import Transaction
 
 LETTERS = "grace@bücher.example"

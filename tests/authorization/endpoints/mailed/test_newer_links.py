@@ -23,12 +23,11 @@ from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.email.links import LIFETIMES
-from valetkey.authorization.email.notices import UNDO_LIFETIME
-from valetkey.authorization.email.outbox import ASKED_LIMIT
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.email.notices import ASKED_LIMIT, UNDO_LIFETIME
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import by_user
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.grant import VoucherKind
+from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.runtime import SYSTEM
 

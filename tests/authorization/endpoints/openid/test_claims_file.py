@@ -10,7 +10,7 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, harness
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwt import parse

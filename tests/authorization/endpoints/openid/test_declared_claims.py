@@ -9,7 +9,7 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support.asgi import Answer, basic
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import RESERVED_CLAIMS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel import metrics

@@ -10,8 +10,8 @@ from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.features import hooks
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.claim import Claims
+from valetkey.authorization.model.api import Claims
+from valetkey.authorization.model.user import User
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity
 from valetkey.authorization.providers.rules.identities import (
     connect,

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser
 
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.testing.server import Servers
 

@@ -9,7 +9,7 @@ from joserfc.jwk import ECKey, KeySet
 
 from tests.support.asgi import Answer
 from tests.support.harness import Harness, run
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.harness import Harness
 from tests.support.visitors import WEB, run
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.kernel.replace import replace
 
 OPENED = replace(

@@ -7,8 +7,8 @@ import pytest
 from tests.support.asgi import FORM, Answer
 from tests.support.cases import case
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.model.account.user import Address, StandardClaims
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
+from valetkey.authorization.model.user import Address, StandardClaims
 from valetkey.authorization.operations.groups.groups import CREATE_GROUP
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER
 from valetkey.authorization.operations.user_records import GroupWanted

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.asgi import Answer
 from tests.support.harness import CALLBACK, Harness, harness
 from valetkey.authorization.actions.registrations import invite
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.replace import replace

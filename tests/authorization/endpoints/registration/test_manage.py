@@ -12,7 +12,7 @@ from tests.support.cases import case
 from tests.support.harness import CALLBACK
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.background.maintenance import sweep_all
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 from valetkey.kernel.replace import replace

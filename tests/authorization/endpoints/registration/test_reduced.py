@@ -10,8 +10,7 @@ import pytest
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
 from tests.support.cases import case
 from tests.support.harness import CALLBACK, harness
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.fields import Editor, UnusableValue
+from valetkey.authorization.model.client import Client, Editor, UnusableValue
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, RegistrationSettings

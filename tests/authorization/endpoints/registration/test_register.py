@@ -9,7 +9,7 @@ import pytest
 from tests.authorization.endpoints.registration.registering import PLAIN, Registry, run
 from tests.support.cases import case
 from tests.support.harness import CALLBACK, harness
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.config.settings import RegistrationMode, RegistrationSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet

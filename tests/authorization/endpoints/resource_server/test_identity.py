@@ -8,7 +8,7 @@ import pytest
 from tests.support.asgi import Answer, basic
 from tests.support.cases import case
 from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
-from valetkey.authorization.model.account.user import TEXT_CLAIMS, StandardClaims, Uid
+from valetkey.authorization.model.user import TEXT_CLAIMS, StandardClaims, Uid
 from valetkey.kernel.replace import replace
 
 _OWN = ("client_credentials",)

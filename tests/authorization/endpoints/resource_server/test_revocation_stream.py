@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.endpoints.resource_server import revocations
-from valetkey.authorization.endpoints.resource_server.revocations import (
-    MOST,
+from valetkey.authorization.endpoints import resource_server
+from valetkey.authorization.endpoints.resource_server import (
+    MOST_STREAMS,
     OVERLAP,
     PAGE,
     FeedPage,
     RevocationStreams,
 )
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
@@ -171,7 +171,7 @@ def test_invalid_cursor_is_refused_before_streaming(servers: Servers, cursor: st
 
 def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None:
     with ExitStack() as stack:
-        for _ in range(MOST):
+        for _ in range(MOST_STREAMS):
             stream = stack.enter_context(follow(servers))
             assert stream.status == 200
             event(stream)
@@ -184,7 +184,7 @@ def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None
 def test_a_stream_ends_so_that_the_credential_is_shown_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(revocations, "_EVERY", 0)
+    monkeypatch.setattr(resource_server, "_EVERY", 0)
     looked: list[str] = []
 
     async def look(cursor: str) -> FeedPage:
@@ -201,7 +201,7 @@ def test_a_stream_ends_so_that_the_credential_is_shown_again(
 
 
 def test_a_stream_ends_when_the_database_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revocations, "_EVERY", 0)
+    monkeypatch.setattr(resource_server, "_EVERY", 0)
 
     async def look(cursor: str) -> FeedPage:
         if cursor:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.support.cases import case
 from tests.support.harness import Harness, run
-from valetkey.authorization.endpoints.resource_server.revocations import OVERLAP, PAGE
-from valetkey.authorization.storage.tokens.revocations import RevokedKind
+from valetkey.authorization.endpoints.resource_server import OVERLAP, PAGE
+from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 

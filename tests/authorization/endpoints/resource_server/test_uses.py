@@ -7,8 +7,8 @@ from tests.support.asgi import Answer, basic
 from tests.support.cases import case
 from tests.support.harness import ADA, CREDENTIAL, SECRET, Harness, run
 from valetkey.authorization.background.maintenance import SWEEPS, sweep_all
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
-from valetkey.authorization.storage.register.usage import FORGOTTEN_AFTER
+from valetkey.authorization.model.client import RESOURCE_SERVER
+from valetkey.authorization.storage.usage import FORGOTTEN_AFTER
 from valetkey.kernel.moment import Instant, days, hours
 
 

@@ -8,7 +8,7 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.scim.directory import GROUP, Directory, tell
 from tests.support.harness import ADA, Harness
 from tests.support.visitors import run
-from valetkey.authorization.model.account.group import Group
+from valetkey.authorization.model.user import Group
 from valetkey.authorization.storage.transaction import Transaction
 
 _MEMBERS = 100_000

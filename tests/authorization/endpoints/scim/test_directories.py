@@ -10,10 +10,9 @@ from tests.support.harness import ADA
 from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.claims.storage import Declarations
-from valetkey.authorization.model.account.user import Attribute, Uid
+from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.model.event.event import by_directory
-from valetkey.authorization.model.register.openid import OpenIdRegistration
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Attribute, Session, Uid
 from valetkey.authorization.operations.users import DISABLE_USER, ENABLE_USER
 from valetkey.authorization.scim.operations import (
     END_SCIM_CREDENTIAL,

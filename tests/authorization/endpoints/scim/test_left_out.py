@@ -14,8 +14,7 @@ from valetkey.authorization.actions.inspection.check import Level, Site
 from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.features import CHECKS
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Attribute, Role, Uid
+from valetkey.authorization.model.user import Attribute, Group, Role, Uid
 from valetkey.authorization.scim.model import ScimValuesIgnored
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant

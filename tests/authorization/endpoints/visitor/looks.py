@@ -3,7 +3,7 @@
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer
 from valetkey.authorization.grant_types.authorization_code import CODE
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.grant import Voucher, VoucherKind
 
 
 async def voucher_of(it: Harness, code: str) -> Voucher:

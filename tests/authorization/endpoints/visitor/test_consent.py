@@ -8,7 +8,7 @@ from tests.authorization.endpoints.visitor.looks import is_page, voucher_of
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import ALICE, WEB, run
-from valetkey.authorization.model.voucher import CodePayload
+from valetkey.authorization.model.grant import CodePayload
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 

@@ -9,7 +9,7 @@ from tests.support.cases import case
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser, usual
 from tests.support.visitors import run
-from valetkey.authorization.layout.language_choice import ASKED, CHOICE
+from valetkey.authorization.layout.viewer import ASKED, CHOICE
 
 GERMAN = {"accept-language": "nl, de-AT;q=0.9, en;q=0.1"}
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.harness import Harness
 from tests.support.visitors import ISSUER, run
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.site.errors.refuse import RefuseWithPage
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web.exchange import Request

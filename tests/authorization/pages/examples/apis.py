@@ -19,8 +19,8 @@ from valetkey.authorization.apis.pages import (
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.clients.client import ClientSecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer

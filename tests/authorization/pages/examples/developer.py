@@ -7,8 +7,7 @@ from valetkey.authorization.actions.developer.secrets import Overlap
 from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.register.client import GrantTypeName
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_rules import portal_options

@@ -6,7 +6,7 @@ from tests.authorization.pages.examples.account import HEADINGS
 from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP
 from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
 from valetkey.authorization.site.admin.api_roles import NO_ROLES, RoleLine, RolesPart

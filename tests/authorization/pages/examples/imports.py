@@ -13,7 +13,7 @@ from valetkey.authorization.imports.pages import (
 )
 from valetkey.authorization.imports.rules.files import COLUMNS
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.protocol.register.reasons import Reason, reason
+from valetkey.authorization.protocol.register.faults import Reason, reason
 from valetkey.kernel.replace import replace
 
 _IMPORT = "/admin/users/import"

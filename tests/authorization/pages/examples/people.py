@@ -12,10 +12,9 @@ from valetkey.authorization.actions.inspection.queues import MAIL_OFF
 from valetkey.authorization.layout.contexts import CurrentUser, SessionLine
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.event.accounts import RoleChanged, SessionStarted
 from valetkey.authorization.model.event.grants import ConsentGiven
-from valetkey.authorization.model.event.sessions import SessionStarted
-from valetkey.authorization.model.event.users import RoleChanged
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.users import USERS

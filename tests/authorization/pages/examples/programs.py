@@ -6,8 +6,8 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.features import KINDS, TABLE
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.event.clients import ClientChanged
-from valetkey.authorization.model.event.sessions import SessionStarted
+from valetkey.authorization.model.event.accounts import SessionStarted
+from valetkey.authorization.model.event.grants import ClientChanged
 from valetkey.authorization.site.admin.events.events import (
     EventQuery,
     EventsPage,

@@ -14,8 +14,8 @@ from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.site.admin.clients.client import (
     ClientPage,

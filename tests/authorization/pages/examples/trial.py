@@ -7,7 +7,7 @@ from valetkey.authorization.actions.developer.quickstart import STACKS, Quicksta
 from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     AuthenticationMethod,
     ClientType,
     GrantTypeName,

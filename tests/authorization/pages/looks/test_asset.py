@@ -2,9 +2,8 @@
 
 import re
 
-from valetkey.authorization.layout.accent import TEXT_CONTRAST, accent_shades, contrast
 from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD, assets
-from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.brand import TEXT_CONTRAST, Brand, accent_shades, contrast
 
 STYLE = assets(Brand()).style.body.decode()
 

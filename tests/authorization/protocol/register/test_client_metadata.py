@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, ProfileName
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import CLIENT_SCOPE, OpenIdRegistration, ProfileName
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fitted,

@@ -4,12 +4,7 @@ import inspect
 import re
 
 from valetkey.authorization.protocol.register import self_registration
-from valetkey.authorization.protocol.register.faults import (
-    FAULTS,
-    REDIRECT_URI,
-    fault,
-    refused_uri,
-)
+from valetkey.authorization.protocol.register.faults import FAULTS, REDIRECT_URI, fault, refused_uri
 from valetkey.authorization.site.app_form.form import Sentence, by_field, sentence
 from valetkey.kernel import url
 from valetkey.kernel.refusal import Refused

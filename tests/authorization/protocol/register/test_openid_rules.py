@@ -8,8 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.register.client import ProfileName
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration, ProfileName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, as_document
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -14,6 +14,7 @@ import pytest
 from valetkey.authorization.actions.admin.audit import FaultKind, VerificationResult, verify
 from valetkey.authorization.background.audit import EVERY, AuditJob
 from valetkey.authorization.background.maintenance import sweep_events
+from valetkey.authorization.model.event.accounts import MailGivenUp, UserChanged
 from valetkey.authorization.model.event.chain import (
     BLOCK,
     Block,
@@ -24,7 +25,6 @@ from valetkey.authorization.model.event.chain import (
     retention,
 )
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_cli
-from valetkey.authorization.model.event.users import MailGivenUp, UserChanged
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate

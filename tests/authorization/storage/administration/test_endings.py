@@ -6,9 +6,8 @@ from pathlib import Path
 
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.features import EVENTS
-from valetkey.authorization.model.event.sessions import RecoveryCodeUsed
-from valetkey.authorization.storage.administration.restoration import LoggedRevocation, Restoration
-from valetkey.authorization.storage.revocation_log import RevocationLog
+from valetkey.authorization.model.event.accounts import RecoveryCodeUsed
+from valetkey.authorization.storage.revocations import LoggedRevocation, Restoration, RevocationLog
 from valetkey.kernel.moment import Instant
 
 

@@ -4,14 +4,9 @@ from pathlib import Path
 
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.storage.administration.user_directory import (
-    START,
-    Filter,
-    UserCursor,
-    search_words,
-)
+from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.users import START, Filter, UserCursor, search_words
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

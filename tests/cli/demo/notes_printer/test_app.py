@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.cli.demo.notes_printer.app import NotesPrinter, error_page, notes_page, page
+from valetkey.cli.demo.notes_printer import NotesPrinter, error_page, notes_page, page
 from valetkey.kernel.moment import hours
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers

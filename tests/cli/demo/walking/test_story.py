@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.cli.demo.walking.story import Transcript
+from valetkey.cli.demo.walking.stage import Transcript
 from valetkey.cli.demo.wire import Unanswered
 
 

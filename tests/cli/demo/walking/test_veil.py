@@ -2,7 +2,7 @@
 
 import json
 
-from valetkey.cli.demo.walking import showing
+from valetkey.cli.demo import wire
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
@@ -11,22 +11,22 @@ JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
 
 
 def test_a_secret_shows_its_ends_only() -> None:
-    assert showing.short(SECRET) == f"{SECRET[:8]}…{SECRET[-4:]}"
+    assert wire.short(SECRET) == f"{SECRET[:8]}…{SECRET[-4:]}"
 
 
 def test_a_password_shows_two_letters() -> None:
-    assert showing.shortened("password", "correct horse battery staple") == "co…"
+    assert wire.shortened("password", "correct horse battery staple") == "co…"
 
 
 def test_a_secret_is_shortened_wherever_it_stands() -> None:
     shown = (
-        showing.mask_secrets(f"the token {SECRET} and {JWT}"),
-        showing.shortened("anything", SECRET),
-        showing.header("Authorization", f"Bearer {JWT}"),
-        showing.header("Authorization", f"Basic {'QWxhZGRpbjpvcGVuIHNlc2FtZQ=='}"),
-        showing.header("Location", f"https://app.example/cb?code={SECRET}"),
-        showing.address(f"https://app.example/cb?code={SECRET}#access_token={JWT}"),
-        json.dumps(showing.document({"a": [{"b": SECRET}], "access_token": JWT})),
+        wire.mask_secrets(f"the token {SECRET} and {JWT}"),
+        wire.shortened("anything", SECRET),
+        wire.header("Authorization", f"Bearer {JWT}"),
+        wire.header("Authorization", f"Basic {'QWxhZGRpbjpvcGVuIHNlc2FtZQ=='}"),
+        wire.header("Location", f"https://app.example/cb?code={SECRET}"),
+        wire.address(f"https://app.example/cb?code={SECRET}#access_token={JWT}"),
+        json.dumps(wire.document({"a": [{"b": SECRET}], "access_token": JWT})),
     )
     for text in shown:
         assert "…" in json.loads(f'"{text}"') if text[0] != "{" else True
@@ -37,7 +37,7 @@ def test_a_secret_is_shortened_wherever_it_stands() -> None:
 
 def test_values_that_are_not_secret_are_not_masked() -> None:
     plain = {"error": "invalid_grant", "code": "invalid_token", "uid": 1001, "scope": "notes:read"}
-    assert showing.document(plain) == plain
-    assert showing.address("http://127.0.0.1:8402/cb?state=abc&iss=http://a") == (
+    assert wire.document(plain) == plain
+    assert wire.address("http://127.0.0.1:8402/cb?state=abc&iss=http://a") == (
         "http://127.0.0.1:8402/cb?state=abc&iss=http://a"
     )

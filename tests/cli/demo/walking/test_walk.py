@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import valetkey
-from valetkey.cli.demo.calendar_api import CalendarApi
-from valetkey.cli.demo.notes_printer.app import NotesPrinter
+from valetkey.cli.demo.notes_printer import NotesPrinter
 from valetkey.cli.demo.running import Running
-from valetkey.cli.demo.site import PASSWORD, PRINTER, DemoSite, known_secrets, prepare_demo
+from valetkey.cli.demo.site import (
+    PASSWORD,
+    PRINTER,
+    CalendarApi,
+    DemoSite,
+    known_secrets,
+    prepare_demo,
+)
 from valetkey.cli.demo.walking.walk import CHAPTERS, walk
 from valetkey.cli.say import Exit
 from valetkey.config.settings import Settings

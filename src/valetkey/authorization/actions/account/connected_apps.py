@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import end_all_apps_of_user, end_all_of_app
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.api import unqualified
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.grants import ConsentGiven, ConsentWithdrawn
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.api import unqualified
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.resource import plain
-from valetkey.authorization.storage.register.connected import Access
+from valetkey.authorization.storage.grants import Access
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

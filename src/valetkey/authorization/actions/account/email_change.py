@@ -12,7 +12,7 @@ from valetkey.authorization.actions.account.password_reset import issue_reset
 from valetkey.authorization.actions.account.sign_up import already_there
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.users import end_everything
-from valetkey.authorization.authentication.factors.device import forget_devices
+from valetkey.authorization.authentication.factors import forget_devices
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.email.links import (
     EMAIL_CONFIRM,
@@ -21,20 +21,19 @@ from valetkey.authorization.email.links import (
     Links,
     ValidLink,
 )
-from valetkey.authorization.email.notices import UNDO_LIFETIME, Notices, email_to
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.email_address import ascii_email, is_mailable
-from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.email.notices import UNDO_LIFETIME, MailOutbox, Notices, email_to
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.event.sessions import AuthenticatorRemoved, PasskeyRemoved
-from valetkey.authorization.model.event.users import (
+from valetkey.authorization.model.event.accounts import (
+    AuthenticatorRemoved,
     EmailRestored,
+    PasskeyRemoved,
     RemovalCancelled,
     UserChanged,
 )
-from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.model.event.event import USUAL_ACTOR
+from valetkey.authorization.model.grant import VoucherKind
+from valetkey.authorization.model.user import Uid, User, ascii_email, fold, is_mailable
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.replace import replace

@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.actions.developer.team import own_apps
 from valetkey.authorization.authentication.browsers import browser_of
-from valetkey.authorization.model.account.user import TEXT_CLAIMS, User
+from valetkey.authorization.model.api import unqualified
+from valetkey.authorization.model.event.accounts import DataExported
 from valetkey.authorization.model.event.event import is_other_actor
-from valetkey.authorization.model.event.users import DataExported
-from valetkey.authorization.model.register.api import unqualified
+from valetkey.authorization.model.user import TEXT_CLAIMS, User
 from valetkey.authorization.protocol.resource import scope_record
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from valetkey.authorization.authentication.factors import typed_codes
-from valetkey.authorization.authentication.factors.device import forget_devices
-from valetkey.authorization.authentication.factors.passkey import MOST, NewPasskey
+from valetkey.authorization.authentication import factors
+from valetkey.authorization.authentication.factors import forget_devices
+from valetkey.authorization.authentication.passkey import MOST, NewPasskey
 from valetkey.authorization.authentication.session import close_session, end_sessions
-from valetkey.authorization.model.account.factors import Authenticator, Passkey
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.sessions import (
+from valetkey.authorization.model.event.accounts import (
     AuthenticatorAdded,
     AuthenticatorRemoved,
     FactorsRemoved,
@@ -19,6 +17,7 @@ from valetkey.authorization.model.event.sessions import (
     PasswordRemoved,
     RecoveryCodesIssued,
 )
+from valetkey.authorization.model.user import Authenticator, Passkey, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import FingerprintKey, fresh_id
@@ -37,7 +36,7 @@ class FreshCodes:
     @staticmethod
     def draw(random: Callable[[int], bytes]) -> "FreshCodes":
         """Generate a set of recovery codes."""
-        codes = typed_codes.fresh_codes(random)
+        codes = factors.fresh_codes(random)
         return FreshCodes(codes, tuple(fresh_id("cr", random) for _ in codes))
 
     def __repr__(self) -> str:
@@ -158,7 +157,7 @@ def issue_recovery_codes(
     """Replace the recovery codes by a new set."""
     # Locked: of two parallel requests, the second replaces the codes of the first.
     tx.users.find_to_change(user.uid)
-    prints = typed_codes.fingerprints(key, user.uid, fresh.codes)
+    prints = factors.fingerprints(key, user.uid, fresh.codes)
     tx.credentials.replace_recovery_codes(user.uid, list(zip(fresh.ids, prints, strict=True)), now)
     tx.events.add(RecoveryCodesIssued(user.uid), now)
     return fresh.codes

@@ -3,12 +3,11 @@
 from msgspec import Struct
 
 from valetkey.authorization.email.links import LIFETIMES, SIGN_UP, Links
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.email_address import ascii_email
-from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.users import UserInvited
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.event.accounts import UserInvited
+from valetkey.authorization.model.grant import VoucherKind
+from valetkey.authorization.model.user import ascii_email, fold
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.secret import Secret

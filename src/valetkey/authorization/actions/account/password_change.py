@@ -20,8 +20,8 @@ from valetkey.authorization.authentication.session import (
     find_still_signed_in,
     record_authentication,
 )
-from valetkey.authorization.model.account.user import User, fold
 from valetkey.authorization.model.event.event import USUAL_ACTOR
+from valetkey.authorization.model.user import User, fold
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings

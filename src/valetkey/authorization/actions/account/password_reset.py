@@ -17,14 +17,13 @@ from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import hash_prepared, prepare
 from valetkey.authorization.email.links import LIFETIMES, RESET, Links, ValidLink
-from valetkey.authorization.email.notices import email_to
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.email.notices import MailOutbox, email_to
 from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.event.accounts import PasswordResetRequested
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy
-from valetkey.authorization.model.event.users import PasswordResetRequested
-from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.model.grant import VoucherKind
+from valetkey.authorization.model.user import Uid, User, fold
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, hours, later, minutes
 from valetkey.kernel.secret import Secret, same

@@ -16,13 +16,7 @@ from valetkey.authorization.actions.attributes import (
 from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.actions.users import Accounts, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
-from valetkey.authorization.model.account.user import (
-    TEXT_CLAIMS,
-    Address,
-    Attribute,
-    StandardClaims,
-    User,
-)
+from valetkey.authorization.model.user import TEXT_CLAIMS, Address, Attribute, StandardClaims, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant

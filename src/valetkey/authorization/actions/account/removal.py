@@ -9,12 +9,12 @@ from valetkey.authorization.actions.admin.roles import leave_an_owner
 from valetkey.authorization.actions.bulk_revocation import empty_account
 from valetkey.authorization.actions.developer.team import sole_owned
 from valetkey.authorization.actions.users import end_everything
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.model.account.user import Role, User
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.email import Email, EmailKind, MailKind
-from valetkey.authorization.model.event.users import RemovalPlanned, UserRemoved
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.event.accounts import RemovalPlanned, UserRemoved
+from valetkey.authorization.model.user import Role, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, later
 

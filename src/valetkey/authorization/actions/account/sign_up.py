@@ -26,15 +26,13 @@ from valetkey.authorization.email.links import (
     Links,
     ValidLink,
 )
-from valetkey.authorization.email.notices import email_to
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox, email_to
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.model.account.email_address import LONGEST, is_mailable
-from valetkey.authorization.model.account.user import StandardClaims, User, fold
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.voucher import VoucherKind
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.model.grant import VoucherKind
+from valetkey.authorization.model.user import LONGEST, StandardClaims, User, fold, is_mailable
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.moment import Instant, hours, later

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Iterable
 
-from valetkey.authorization.model.account.user import SMALLEST_UID, fold
-from valetkey.authorization.protocol.register.confusables import as_letters, shape_of
-from valetkey.authorization.protocol.register.reasons import input_fault
-from valetkey.authorization.protocol.register.self_registration import RESERVED, name_fault
+from valetkey.authorization.model.user import SMALLEST_UID, fold
+from valetkey.authorization.protocol.register.faults import input_fault
+from valetkey.authorization.protocol.register.self_registration import (
+    RESERVED,
+    as_letters,
+    name_fault,
+    shape_of,
+)
 
 _CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
 _ID = re.compile(r"(?:[a-z]{2,8}|vk_[a-z]{2,4})_[a-z0-9_-]{16,}", re.ASCII)

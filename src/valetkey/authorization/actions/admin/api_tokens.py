@@ -13,12 +13,11 @@ from valetkey.authorization.actions.admin.permissions import (
     permissions_of,
     require,
 )
-from valetkey.authorization.model.account.user import ApiToken, Uid
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.event.event import DoneBy, by_token
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
-from valetkey.authorization.storage.administration.client_search import TimeCursor
+from valetkey.authorization.model.user import ApiToken, Uid
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed

@@ -3,19 +3,15 @@
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.register.client import (
-    RESOURCE_SERVER,
-    Client,
-    Membership,
-)
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client, Membership
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.client_search import (
+from valetkey.authorization.storage.clients import QueryCredentialUse
+from valetkey.authorization.storage.search import (
     ClientFilter,
     ClientSearchResult,
+    ListOrder,
     TimeCursor,
 )
-from valetkey.authorization.storage.administration.list_order import ListOrder
-from valetkey.authorization.storage.register.clients import QueryCredentialUse
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -8,9 +8,8 @@ import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.model.event.administration import EventsExported
-from valetkey.authorization.storage.administration.client_search import END, TimeCursor
-from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
+from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 

@@ -2,9 +2,9 @@
 
 from valetkey.authorization.actions.admin.api_tokens import end_all_of
 from valetkey.authorization.actions.registrations import withdraw
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.event.clients import TeamInvitationEnded
 from valetkey.authorization.model.event.event import by_user
+from valetkey.authorization.model.event.grants import TeamInvitationEnded
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

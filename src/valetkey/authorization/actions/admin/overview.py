@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.developer.usage import Day, usage_of
-from valetkey.authorization.storage.administration.client_search import ClientFilter
-from valetkey.authorization.storage.administration.response_times import Key
-from valetkey.authorization.storage.administration.user_directory import Filter
-from valetkey.authorization.storage.register.usage import day_of, start_of
+from valetkey.authorization.storage.administration import Key
+from valetkey.authorization.storage.search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.usage import day_of, start_of
+from valetkey.authorization.storage.users import Filter
 from valetkey.kernel.moment import Instant, hours
 
 KEPT = hours(24 * 90)

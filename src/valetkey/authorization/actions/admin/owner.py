@@ -8,9 +8,9 @@ from valetkey.authorization.actions.admin.roles import set_role
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.user import Role, User
-from valetkey.authorization.model.event.users import OwnerLinkIssued, OwnerLinkRedeemed
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.event.accounts import OwnerLinkIssued, OwnerLinkRedeemed
+from valetkey.authorization.model.grant import Voucher, VoucherKind
+from valetkey.authorization.model.user import Role, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.event.event import CLI, DoneBy, by_user
+from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable

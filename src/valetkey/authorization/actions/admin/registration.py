@@ -11,9 +11,8 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
     require_to_issue,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret

@@ -11,8 +11,8 @@ from valetkey.authorization.actions.admin.permissions import (
     permissions_of,
 )
 from valetkey.authorization.email.notices import Notices
-from valetkey.authorization.model.account.user import Role, Uid, User
-from valetkey.authorization.model.event.users import RoleChanged
+from valetkey.authorization.model.event.accounts import RoleChanged
+from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -7,11 +7,11 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.model.account.user import Uid, User, fold, uid_of
-from valetkey.authorization.model.session import Session
-from valetkey.authorization.storage.administration.client_search import TimeCursor
-from valetkey.authorization.storage.administration.event_search import EventFilter
-from valetkey.authorization.storage.administration.user_directory import (
+from valetkey.authorization.model.user import Session, Uid, User, fold, uid_of
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.search import EventFilter, TimeCursor
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.users import (
     START,
     Filter,
     Order,
@@ -19,8 +19,6 @@ from valetkey.authorization.storage.administration.user_directory import (
     prefix_range,
     search_words,
 )
-from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 

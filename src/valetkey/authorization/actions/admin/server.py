@@ -8,15 +8,14 @@ from typing import Literal
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.administration import BrandChanged
 from valetkey.authorization.model.signing_key import SigningKeyRecord
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.client_search import END
-from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules
 from valetkey.config.sections.portal import BrandField, BrandSettings

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import scope_of_grants
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.claims import claims_of_scope, user_claims
-from valetkey.authorization.storage.register.connected import ClientUsers
+from valetkey.authorization.storage.grants import ClientUsers
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 

@@ -13,7 +13,7 @@ from valetkey.authorization.actions.developer.usage import (
     grant_used,
     scope_used,
 )
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     DISCOURAGED,
     ApplicationType,

@@ -10,8 +10,8 @@ from valetkey.authorization.actions.clients import Faults, Registrar, metadata_o
 from valetkey.authorization.actions.developer.presets import AppKind, kind_of
 from valetkey.authorization.actions.developer.secrets import save_last_letters
 from valetkey.authorization.actions.developer.team import add_member, owned_apps
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import Client, GrantTypeName, TeamRole
+from valetkey.authorization.model.client import Client, GrantTypeName, TeamRole
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,

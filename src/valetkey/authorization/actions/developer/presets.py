@@ -13,12 +13,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.register.client import (
-    ApplicationType,
-    Client,
-    ClientType,
-    GrantTypeName,
-)
+from valetkey.authorization.model.client import ApplicationType, Client, ClientType, GrantTypeName
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
 from valetkey.kernel.replace import replace
 

@@ -23,14 +23,14 @@ from valetkey.authorization.actions.developer.presets import (
     kind_of,
 )
 from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     AuthenticationMethod,
     Client,
     GrantTypeName,
 )
 from valetkey.authorization.protocol.claims import OPENID
-from valetkey.authorization.tokens.signed import default_id_token_algorithm
+from valetkey.authorization.tokens.client_keys import default_id_token_algorithm
 from valetkey.kernel.jose.algorithm import Algorithm
 
 _ORDER = (

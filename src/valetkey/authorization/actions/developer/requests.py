@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
 from valetkey.authorization.actions.developer.usage import usage_of
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.storage.register.request_samples import StoredSample
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.usage import StoredSample
 from valetkey.database.decisions import DECISION_LIFETIME, Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -7,9 +7,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import MOST_SECRETS, Registrar
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.storage.register.clients import QueryCredentialUse
-from valetkey.authorization.storage.register.secrets import SecretSummary
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.storage.clients import QueryCredentialUse, SecretSummary
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.secret import Secret

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     AuthenticationMethod,
     Client,

@@ -7,18 +7,18 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.issued import end_issued_in_team
 from valetkey.authorization.actions.admin.search import resolve_users
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Uid, User, fold
+from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.model.client import Client, Membership, TeamRole
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.authorization.model.event.clients import (
+from valetkey.authorization.model.event.grants import (
     TeamInvitationEnded,
     TeamInvitationIssued,
     TeamMemberAdded,
     TeamMemberChanged,
     TeamMemberRemoved,
 )
-from valetkey.authorization.model.register.client import Client, Membership, TeamRole
-from valetkey.authorization.storage.register.members import TeamInvitation
+from valetkey.authorization.model.user import Uid, User, fold
+from valetkey.authorization.storage.members import TeamInvitation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal

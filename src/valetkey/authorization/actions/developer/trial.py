@@ -10,12 +10,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import (
-    AuthenticationMethod,
-    Client,
-    GrantTypeName,
-)
-from valetkey.authorization.protocol.pkce import METHOD, challenge_of
+from valetkey.authorization.model.client import AuthenticationMethod, Client, GrantTypeName
+from valetkey.authorization.protocol.authorization_request import METHOD, challenge_of
 from valetkey.authorization.protocol.resource import RESOURCE
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, later, minutes

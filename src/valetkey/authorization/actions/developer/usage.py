@@ -7,12 +7,12 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct, field
 
+from valetkey.authorization.model.event.accounts import SessionRenewed, SessionStarted, SignInFailed
 from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.grants import AccessTokenIssued, CodeIssued
-from valetkey.authorization.model.event.sessions import SessionRenewed, SessionStarted, SignInFailed
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.authorization.storage.register.usage import EVERY_CLIENT, day_of
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.usage import EVERY_CLIENT, day_of
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, minutes
 

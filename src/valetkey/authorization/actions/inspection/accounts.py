@@ -12,8 +12,8 @@ from valetkey.authorization.actions.inspection.check import (
     moment,
 )
 from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.client import Client, GrantTypeName
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.url import answer_parameters
 from valetkey.kernel.words import translatable

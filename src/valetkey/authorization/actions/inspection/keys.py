@@ -12,7 +12,7 @@ from valetkey.authorization.actions.inspection.check import (
 )
 from valetkey.authorization.actions.resource_server import credential_in_file
 from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.storage.transaction import Transaction

@@ -10,7 +10,7 @@ from valetkey.authorization.actions.inspection.check import (
     Site,
     moment,
 )
-from valetkey.authorization.email.smtp import MailServer, NotDelivered
+from valetkey.authorization.email.delivery import MailServer, NotDelivered
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings

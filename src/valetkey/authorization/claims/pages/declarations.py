@@ -31,7 +31,7 @@ from valetkey.authorization.operations.operation import (
     value_of,
 )
 from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.protocol.register.reasons import input_fault, reason_of
+from valetkey.authorization.protocol.register.faults import input_fault, reason_of
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     PEOPLE,

@@ -23,9 +23,9 @@ from valetkey.authorization.claims.operations import (
 )
 from valetkey.authorization.claims.pages.declarations import CLAIMS, PLACE_WORDS
 from valetkey.authorization.claims.pages.declarations import PREVIEW as PREVIEW_PAGE
-from valetkey.authorization.model.account.user import Attribute, User, uid_of
+from valetkey.authorization.model.user import Attribute, User, uid_of
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
-from valetkey.authorization.protocol.register.reasons import reason_of
+from valetkey.authorization.protocol.register.faults import reason_of
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,

@@ -14,16 +14,16 @@ from valetkey.authorization.endpoints.authorize.pending import (
     Arrival,
     Judgement,
     Pending,
+    Server,
     decides_again,
     mark_of,
     named_subjects,
     sealed_in,
 )
 from valetkey.authorization.endpoints.authorize.request_object import ObjectRefused
-from valetkey.authorization.endpoints.authorize.server import Server
-from valetkey.authorization.model.register.api import required_groups
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.api import required_groups
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.protocol import authorization_request as parameter
 from valetkey.authorization.protocol import interaction as steps
 from valetkey.authorization.protocol.authorization_request import (

@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.resource import RESOURCE, joined
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable

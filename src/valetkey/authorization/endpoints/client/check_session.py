@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.url import append_query
 from valetkey.web.body import read_parameters

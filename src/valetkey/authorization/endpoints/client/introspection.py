@@ -1,4 +1,4 @@
-"""POST /oauth/introspect: token introspection (RFC 7662).
+"""POST /oauth/introspect (RFC 7662) and POST /oauth/revoke (RFC 7009).
 
 Signed (RFC 9701) for callers that accept `application/token-introspection+jwt`, or are registered
 with an algorithm for it: evidence that can be stored and shown to others.
@@ -10,32 +10,35 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.endpoints.client.request import (
     ClientRefusal,
     ClientRequestAuthentication,
     require_query_allowed,
     token_parameter,
 )
-from valetkey.authorization.grant_types.family import fingerprint_of, parse_refresh_token
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.claim import NO_CLAIMS, ExtraClaim
-from valetkey.authorization.model.register.client import RESOURCE_SERVER, Client
+from valetkey.authorization.grant_types.refresh_token import fingerprint_of, parse_refresh_token
+from valetkey.authorization.model.api import NO_CLAIMS, ExtraClaim
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client
+from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
 from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.answer_cache import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.claims import TokenClaims
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.tokens.read import (
     AccessTokenReader,
+    AnswerCache,
+    CachedAnswer,
     Read,
     TokenState,
     is_reference,
 )
 from valetkey.authorization.tokens.signing_keys import ALGORITHM
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.access_token import act_of
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -45,6 +48,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import FingerprintKey, same
 from valetkey.web.exchange import Pairs, Request, Response, json_response
+from valetkey.web.security_headers import ANY_ORIGIN
 
 SIGNED = "application/token-introspection+jwt"
 """The media type of a signed response."""
@@ -278,3 +282,67 @@ def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
 def _require_confidential(proven: Authenticated) -> None:
     if proven.client.is_public:
         raise Refused(not_proven("public", "a confidential client", "a public client"))
+
+
+class RevocationEndpoint(Struct, frozen=True):
+    """Responds with 200 for every token, so that a caller learns nothing about other tokens."""
+
+    store: Store
+    client_auth: ClientRequestAuthentication
+    reader: AccessTokenReader
+    fingerprints: FingerprintKey
+    refuse: ClientRefusal
+
+    async def __call__(self, request: Request) -> Response:
+        """Return 200 with an empty JSON object after the revocation is committed."""
+        client_id = None
+        try:
+            asked = self.client_auth.read(request)
+            proven = await self.client_auth.authenticate(request, asked)
+            client_id = proven.client.id
+            require_query_allowed(asked, proven)
+            token = token_parameter(asked)
+            read = await self.reader.read_unexpired(token, request.at)
+
+            await self.store.write(
+                lambda tx: self._end(tx, proven, token, read, request.at),
+                done_by=by_client(client_id),
+            )
+        except Refused as refused:
+            return self.refuse(request, refused.refusal, client_id)
+        # RFC 7009 leaves the body open; some clients parse every response as JSON.
+        return json_response({}, 200, (("cache-control", "no-store"), *ANY_ORIGIN))
+
+    def _end(
+        self, tx: Transaction, proven: Authenticated, token: str, read: Read | None, now: Instant
+    ) -> None:
+        # The hint of RFC 7009 section 2.1 is not needed: the format of a token shows its kind.
+        if (parts := parse_refresh_token(token)) is not None:
+            self._end_family(tx, proven, parts, now)
+            return
+        if read is None:
+            read = self.reader.find_by_reference(tx, token)
+        if read is None or read.client_id != proven.client.id or read.expires_at <= now:
+            return
+        if self.reader.revoke(tx, read, token, now):
+            said = (read.grant_id, read.token_id, read.audience)
+            event = AccessTokenRevoked(read.client_id, *said)
+            tx.events.add(event, now)
+
+    def _end_family(
+        self, tx: Transaction, proven: Authenticated, parts: tuple[str, str], now: Instant
+    ) -> None:
+        secret, grant_id = parts
+        found = tx.grants.find(grant_id)
+        if found is None or found.grant.client_id != proven.client.id:
+            return
+        presented = fingerprint_of(self.fingerprints, secret, grant_id)
+        known = [found.grant.refresh_print]
+        if found.previous is not None:
+            known.append(found.previous.fingerprint)
+        if not any(print_ is not None and same(presented, print_) for print_ in known):
+            return
+        if tx.grants.revoke(grant_id, now, "client_revoked"):
+            grant = found.grant
+            event = GrantRevoked(grant.uid, grant.client_id, grant.id, "client_revoked")
+            tx.events.add(event, now)

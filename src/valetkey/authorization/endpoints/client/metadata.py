@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.claim import ClaimLocation
+from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.protocol.metadata import ServerFacts, server_metadata
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.answer_cache import SharedRefresh
+from valetkey.authorization.tokens.read import SharedRefresh
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.replace import replace

@@ -16,14 +16,11 @@ from valetkey.authorization.actions.registrations import (
 )
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.endpoints.client.request import ClientRefusal
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import ANONYMOUS, by_client
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.self_registration import (
-    members,
-    refuse_registration,
-)
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.protocol.register.self_registration import members, refuse_registration
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import RegistrationMode
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -4,20 +4,20 @@ from functools import partial
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.authenticate import (
+from valetkey.authorization.client_authentication import (
     ClientAuthentication,
+    VerifiedSecrets,
     spend_mark,
 )
-from valetkey.authorization.client_authentication.verified_secrets import VerifiedSecrets
+from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.register.client import Client, GrantTypeName
 from valetkey.authorization.protocol.authorization_response import explained_at
 from valetkey.authorization.protocol.client_authentication.assertion import TYPE as ASSERTION_TYPE
 from valetkey.authorization.protocol.client_authentication.client_secret import read_basic
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, Presented
 from valetkey.authorization.protocol.resource import RESOURCE
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.authorization.tokens.identity_assertion import is_identity_assertion
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -1,4 +1,4 @@
-"""POST /oauth/token and POST /token: the token endpoint (RFC 6749 sections 3.2 and 5)."""
+"""POST /oauth/token and POST /token (RFC 6749 sections 3.2 and 5)."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions, IssuedAssertion
-from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenSecrets
-from valetkey.authorization.tokens.mint import TokenResponses
+from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenResponses, TokenSecrets
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -6,12 +6,12 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.answer_cache import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.id_token import Signs
+from valetkey.authorization.tokens.read import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -14,9 +14,8 @@ from msgspec import inspect
 
 from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
 from valetkey.authorization.imports.model import ImportKind, ImportRow, RowState
-from valetkey.authorization.model.account.user import ATTRIBUTE_NAME, fold
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS, fault_of
-from valetkey.authorization.protocol.register.reasons import Reason, reason
+from valetkey.authorization.model.user import ATTRIBUTE_NAME, fold
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, Reason, fault_of, reason
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import printable

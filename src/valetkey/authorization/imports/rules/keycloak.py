@@ -23,23 +23,18 @@ from valetkey.authorization.imports.rules.json_values import (
     texts_in,
     tuple_in,
 )
-from valetkey.authorization.model.account.group import NAME
-from valetkey.authorization.model.account.user import (
+from valetkey.authorization.model.client import ClientType, GrantTypeName, ProfileName
+from valetkey.authorization.model.user import (
     ATTRIBUTE_NAME,
     LARGEST_ATTRIBUTES,
     MOST_ATTRIBUTES,
+    NAME,
     fold,
-)
-from valetkey.authorization.model.register.client import (
-    ClientType,
-    GrantTypeName,
-    ProfileName,
 )
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import REASONS
+from valetkey.authorization.protocol.register.faults import REASONS, MetadataError
 from valetkey.config.settings import PasswordSettings
 from valetkey.kernel.secret import Secret
 

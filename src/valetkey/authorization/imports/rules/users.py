@@ -49,15 +49,8 @@ from valetkey.authorization.imports.rules.files import (
     stored_reasons,
 )
 from valetkey.authorization.imports.storage import UserImports
-from valetkey.authorization.model.account.user import (
-    ATTRIBUTE_NAME,
-    Attribute,
-    Uid,
-    User,
-    UserAttributes,
-)
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import Reason, reason
+from valetkey.authorization.model.user import ATTRIBUTE_NAME, Attribute, Uid, User, UserAttributes
+from valetkey.authorization.protocol.register.faults import MetadataError, Reason, reason
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refused

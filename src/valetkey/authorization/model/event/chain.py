@@ -12,14 +12,7 @@ from types import ModuleType
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.event import (
-    administration,
-    clients,
-    grants,
-    groups,
-    sessions,
-    users,
-)
+from valetkey.authorization.model.event import accounts, administration, grants
 from valetkey.authorization.model.event.event import Event
 from valetkey.kernel.keyring import CheckpointKey, verifies
 from valetkey.kernel.moment import Instant, Lifetime
@@ -36,7 +29,7 @@ def _defined_in(module: ModuleType) -> tuple[type[Event], ...]:
     )
 
 
-_MODULES = (clients, users, sessions, grants, groups, administration)
+_MODULES = (grants, accounts, administration)
 
 EVENTS: tuple[type[Event], ...] = tuple(
     event for module in _MODULES for event in _defined_in(module)

@@ -11,9 +11,9 @@ from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.user_input import wanted_record
 from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.users import SetPasswordLinkIssued, UserRegistered
+from valetkey.authorization.model.event.accounts import SetPasswordLinkIssued, UserRegistered
+from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.groups.members import join_groups
 from valetkey.authorization.operations.operation import (

@@ -11,22 +11,19 @@ from valetkey.authorization.actions.bulk_revocation import end_consents_of_user
 from valetkey.authorization.actions.users import end_everything, sign_out_everywhere
 from valetkey.authorization.email.links import RESET
 from valetkey.authorization.email.notices import actor_values, email_to
-from valetkey.authorization.model.account.email_address import ascii_email
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.grants import GrantRevoked
-from valetkey.authorization.model.event.sessions import (
-    FactorsRemoved,
-    SecondFactorWaived,
-    SessionEnded,
-)
-from valetkey.authorization.model.event.users import (
+from valetkey.authorization.model.event.accounts import (
     DataExported,
+    FactorsRemoved,
     PasswordResetRequested,
     RemovalCancelled,
+    SecondFactorWaived,
+    SessionEnded,
     UserChanged,
     UserSecured,
 )
+from valetkey.authorization.model.event.grants import GrantRevoked
+from valetkey.authorization.model.user import User, ascii_email
 from valetkey.authorization.operations.accounts.new_users import LINK_WORDS, issue_link
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (

@@ -4,8 +4,8 @@ from msgspec import UNSET
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.model.account.group import NAME, Group
-from valetkey.authorization.model.event.groups import GroupChanged, GroupCreated, GroupDeleted
+from valetkey.authorization.model.event.accounts import GroupChanged, GroupCreated, GroupDeleted
+from valetkey.authorization.model.user import NAME, Group
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
@@ -32,8 +32,7 @@ from valetkey.authorization.operations.user_records import (
     group_shown,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.administration.client_search import BEGINNING, TimeCursor
-from valetkey.authorization.storage.administration.list_order import ListOrder
+from valetkey.authorization.storage.search import BEGINNING, ListOrder, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace

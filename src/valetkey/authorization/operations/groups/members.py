@@ -2,9 +2,8 @@
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.groups import add_member, remove_member
-from valetkey.authorization.model.account.group import MOST_OF_USER, Group
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.event.groups import GroupMemberAdded, GroupMemberRemoved
+from valetkey.authorization.model.event.accounts import GroupMemberAdded, GroupMemberRemoved
+from valetkey.authorization.model.user import MOST_OF_USER, Group, User
 from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.groups.groups import LIMIT, ONE, named_group
 from valetkey.authorization.operations.operation import (
@@ -27,8 +26,7 @@ from valetkey.authorization.operations.user_records import (
     GroupsWanted,
     UserState,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable

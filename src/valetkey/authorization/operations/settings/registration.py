@@ -3,7 +3,7 @@
 from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.registration import InvitationSecrets, WantedInvitation
-from valetkey.authorization.model.event.clients import InvitationIssued, InvitationWithdrawn
+from valetkey.authorization.model.event.grants import InvitationIssued, InvitationWithdrawn
 from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Call,
@@ -20,7 +20,7 @@ from valetkey.authorization.operations.server_records import (
     RegistrationShown,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import RegistrationMode, Settings
 from valetkey.kernel.moment import Lifetime

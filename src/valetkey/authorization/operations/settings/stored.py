@@ -20,8 +20,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.records import Anything, Done, tag_of
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.catalogue import Explained, catalogue, explain
-from valetkey.config.effect import is_changeable
+from valetkey.config.catalogue import Explained, catalogue, explain, is_changeable
 from valetkey.config.overrides import Merged, as_text, merge
 from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin

@@ -6,8 +6,8 @@ The rules common to both are those of RFC 7521 section 4.2.
 from collections.abc import Callable
 from typing import cast
 
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.client import AuthenticationMethod, Client
+from valetkey.authorization.model.grant import Voucher, VoucherKind
 from valetkey.authorization.protocol.client_authentication.method import (
     ClientProof,
     Method,

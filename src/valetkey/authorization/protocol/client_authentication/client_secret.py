@@ -5,11 +5,7 @@ from base64 import b64decode
 from binascii import Error
 from urllib.parse import unquote_to_bytes
 
-from valetkey.authorization.model.register.client import (
-    AuthenticationMethod,
-    Client,
-    ClientSecret,
-)
+from valetkey.authorization.model.client import AuthenticationMethod, Client, ClientSecret
 from valetkey.authorization.protocol.client_authentication.method import (
     Basic,
     ClientProof,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import Client, ClientSecret
-from valetkey.authorization.model.voucher import Voucher
+from valetkey.authorization.model.client import Client, ClientSecret
+from valetkey.authorization.model.grant import Voucher
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal

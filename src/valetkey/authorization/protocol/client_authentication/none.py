@@ -5,7 +5,7 @@ oidc-agent and golang.org/x/oauth2 do, by a Basic header whose secret is empty, 
 secret may be omitted (section 2.3.1).
 """
 
-from valetkey.authorization.model.register.client import AuthenticationMethod, Client
+from valetkey.authorization.model.client import AuthenticationMethod, Client
 from valetkey.authorization.protocol.client_authentication.method import (
     ClientProof,
     Method,

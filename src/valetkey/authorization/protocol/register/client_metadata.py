@@ -10,25 +10,23 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
+    PROTOCOL,
+    RFC_7591,
+    STAFF,
     AccessTokenFormat,
     ApplicationType,
     AuthenticationMethod,
     ClientType,
-    ProfileName,
-)
-from valetkey.authorization.model.register.fields import (
-    PROTOCOL,
-    RFC_7591,
-    STAFF,
     Editor,
     Field,
     FieldRule,
     FieldType,
+    OpenIdRegistration,
+    ProfileName,
     UnusableValue,
     declared,
 )
-from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.client_authentication import BY_NAME, REGISTERED
 from valetkey.authorization.protocol.register.openid_rules import completed
 from valetkey.kernel.jose.jwe import EncryptionKeys

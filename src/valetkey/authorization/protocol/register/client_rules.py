@@ -5,18 +5,19 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     DISCOURAGED,
     PROFILES,
     ApplicationType,
+    AssertionAudience,
     AuthenticationMethod,
     ClientType,
+    Field,
+    FieldType,
     GrantTypeName,
     ProfileName,
 )
-from valetkey.authorization.model.register.fields import Field, FieldType
-from valetkey.authorization.model.register.openid import AssertionAudience
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
@@ -24,8 +25,12 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError, fault, refused_uri
-from valetkey.authorization.protocol.register.links import Network, is_link
-from valetkey.authorization.protocol.register.openid_rules import OpenIdRules, Registrant
+from valetkey.authorization.protocol.register.openid_rules import (
+    Network,
+    OpenIdRules,
+    Registrant,
+    is_link,
+)
 from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import Refused

@@ -1,21 +1,34 @@
-"""Metadata of dynamic client registration (RFC 7591 section 2, OpenID Connect Registration)."""
+"""Clients that register themselves: by requests (RFC 7591) or by documents at their URLs.
 
+The declaration of each field says whether it is reduced: `FieldRule.unusable`.
+
+Source: draft-ietf-oauth-client-id-metadata-document, as the MCP authorization specification of
+2025-11-25 uses it. Everything else about such a client is judged as at dynamic registration.
+"""
+
+import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
+    LISTS,
     ApplicationType,
     AuthenticationMethod,
     ClientType,
+    Editor,
+    Field,
+    FieldType,
     GrantTypeName,
+    OpenIdRegistration,
+    UnusableValue,
+    is_by_secret,
 )
-from valetkey.authorization.model.register.fields import LISTS, Editor, Field, FieldType
-from valetkey.authorization.model.register.openid import OpenIdRegistration
 from valetkey.authorization.protocol.client_authentication import REGISTERED
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,
@@ -23,16 +36,189 @@ from valetkey.authorization.protocol.register.client_metadata import (
     fields_of,
     with_values,
 )
-from valetkey.authorization.protocol.register.confusables import has_blank, letters_of, shape_of
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
-from valetkey.authorization.protocol.register.links import host_of
-from valetkey.authorization.protocol.register.openid_rules import (
-    GRANT_TYPES_OF,
-)
-from valetkey.authorization.protocol.register.reduction import reduced
+from valetkey.authorization.protocol.register.openid_rules import GRANT_TYPES_OF, host_of
+from valetkey.kernel.moment import Lifetime, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.url import has_private_scheme, only_for_native
+from valetkey.kernel.url import has_private_scheme, only_for_native, parse_url
+from valetkey.web.body import read_json
+
+Faults = tuple[MetadataError, ...]
+
+
+class LeftOut(Struct, frozen=True):
+    """A value that was not kept, and what would be valid."""
+
+    field: str
+    value: str
+    detail: str
+
+
+class Reduced(Struct, frozen=True):
+    """Metadata without what cannot be kept, and the errors that are left: refuse these."""
+
+    metadata: ClientMetadata
+    left_out: tuple[LeftOut, ...]
+    faults: Faults
+
+
+def reduced(
+    metadata: ClientMetadata, judge: Callable[[ClientMetadata], Faults], otherwise: ClientMetadata
+) -> Reduced:
+    """Return what can be kept of the metadata, by the rules in `judge`.
+
+    A field that cannot be kept, or no entry of which can, has its value in `otherwise`.
+    """
+    metadata = _without_repeats(metadata)
+    told: list[LeftOut] = []
+    replaced: set[str] = set()
+    while True:
+        faults = judge(metadata)
+        values: dict[str, object] = {}
+        for name, places in _places(faults).items():
+            field = FIELDS[name]
+            before = field.of(metadata)
+            after = _kept(field, before, places)
+            if after is None:
+                # Once: the value in `otherwise` may be invalid as well.
+                after = before if name in replaced else field.of(otherwise)
+                replaced.add(name)
+            if after == before:
+                continue
+            values[name] = after
+            told += _told(name, before, places)
+        # Every round removes entries or replaces fields, so it ends; values depend on few others.
+        if not values:
+            return Reduced(metadata, tuple(told), faults)
+        metadata = with_values(metadata, values)
+
+
+def _places(faults: Faults) -> Mapping[str, Mapping[str, str]]:
+    """Return the details by field and position, "" for the whole field."""
+    found: dict[str, dict[str, str]] = {}
+    for each in faults:
+        name, _, place = each.field.partition("/")
+        found.setdefault(name, {}).setdefault(place, each.detail)
+    return {name: found[name] for name in FIELDS if name in found}
+
+
+def _kept(field: Field, value: object, places: Collection[str]) -> object:
+    """Return the value without its invalid entries; None if nothing of it can be kept."""
+    rule = field.rule
+    if rule.unusable is UnusableValue.REFUSED:
+        return value
+    if rule.kind not in LISTS:
+        return None
+    entries = cast("tuple[object, ...]", value)
+    kept = tuple(each for number, each in enumerate(entries) if str(number) not in places)
+    if kept or not entries:
+        return kept
+    return entries if rule.unusable is UnusableValue.LEFT_OUT_BESIDE_OTHERS else None
+
+
+def _told(name: str, value: object, places: Mapping[str, str]) -> Iterable[LeftOut]:
+    if not isinstance(value, tuple):
+        return [LeftOut(name, str(value), next(iter(places.values())))]
+    entries = cast("tuple[object, ...]", value)
+    numbers = sorted(int(number) for number in places if number)
+    return [LeftOut(name, str(entries[number]), places[str(number)]) for number in numbers]
+
+
+def _without_repeats(metadata: ClientMetadata) -> ClientMetadata:
+    """Return the metadata with each entry of a list once: a repeated one adds nothing."""
+    lists = {name: field.of(metadata) for name, field in FIELDS.items() if field.rule.kind in LISTS}
+    once = {name: tuple(dict.fromkeys(value)) for name, value in lists.items()}
+    values = {name: value for name, value in once.items() if value != lists[name]}
+    return with_values(metadata, values) if values else metadata
+
+
+# ruff: noqa: RUF001 - these letters are here because they look like others
+
+
+# Lower-case letters that look like a Latin one, from the data of Unicode UTS 39, limited to scripts
+# in which a Latin name can be imitated.
+_LETTERS = {
+    "a": "ɑαаᎪꓮᴀ",
+    "b": "ƅβвьᏏᏴꓐꞵʙ",
+    "c": "σсᏟᴄⲥꓚ",
+    "d": "ԁᎠᏧꓒꓓᴅ",
+    "e": "εеҽᎬⴹꓰꬲᴇ",
+    "f": "ϝքẝꓝꞙꬵꜰ",
+    "g": "ƍɡԍցᏀᏳᶃꓖɢ",
+    "h": "нһհᎻᏂⲏꓧ",
+    "j": "ʝϳјᎫꓙᴊ",
+    "k": "κкᏦⲕꓗᴋ",
+    "l": "iıɩɪιіᎥꙇⲓǀӏᏞⳑⵏꓡꓲʟ",
+    "m": "μϻмᎷⲙꓟᴍ",
+    "n": "ոռⲛꓠηɴŋ",
+    "o": "οоօჿᴏᴑⲟⵔꓳꬽ",
+    "p": "ρрᏢⲣꓑᴘ",
+    "q": "ԛգզⵕ",
+    "r": "ʀгᎡᎱᏒᴦⲅꓣꭇꭈ",
+    "s": "ƽѕտᏕᏚꓢꜱ",
+    "t": "τтᎢⲧꓔᴛ",
+    "u": "ʋυսᴜꓴꞟꭎꭒ",
+    "v": "νѵᏙᴠⴸꓦ",
+    "w": "ɯѡԝաᎳᏔᴡꓪ",
+    "x": "χхⲭⵝꓫꭓ",
+    "y": "ɣʏγуүყᎩᎽᶌỿⲩꓬꭚ",
+    "z": "ζᏃᴢꓜ",
+}
+_FOLDED = str.maketrans({other: letter for letter, others in _LETTERS.items() for other in others})
+
+# Applied before lower-casing: these resemble another letter than their lower-case forms do.
+_CAPITALS = str.maketrans(
+    {"I": "l", "|": "l", "1": "l", "0": "o", "\u0397": "h", "\u039d": "n", "\u03a5": "y"}
+)
+# Signs and digits that are read as letters within a name.
+_SIGNS = str.maketrans({"$": "s", "5": "s", "@": "a", "!": "l", "€": "e", "†": "t"})
+# A number: digits that no letter follows. A single 0 or 1 after a letter is not: `paypa1`, `inf0`.
+_NUMBER = re.compile(r"((?:(?<![^\W_])|(?<=[^\W\d_])(?![01](?!\d)))\d++(?!\w))")
+_MARKS = str.maketrans(dict.fromkeys("™℠®©"))
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"
+_STYLED = re.compile(
+    r"(?:LATIN (?:SMALL|CAPITAL) LETTER ([A-Z]) WITH .+"
+    r"|NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER ([A-Z])"
+    r"|REGIONAL INDICATOR SYMBOL LETTER ([A-Z]))"
+)
+_PAIRS = (("rn", "m"), ("vv", "w"))
+
+
+def has_blank(text: str) -> bool:
+    """Return whether it contains an invisible character that Unicode classifies as a letter."""
+    return any(character in text for character in _BLANK)
+
+
+def letters_of(text: str) -> str:
+    """Return the letters and digits of a text without case, accents, width and style."""
+    plain = unicodedata.normalize("NFKD", text.translate(_MARKS)).casefold()
+    styled = "".join(map(_without_style, plain))
+    return "".join(letter for letter in styled if letter.isalnum() and letter not in _BLANK)
+
+
+def shape_of(text: str) -> str:
+    """Return the visual skeleton of a text: equal for texts that look alike."""
+    plain = as_letters(unicodedata.normalize("NFKD", text.translate(_MARKS)), _CAPITALS)
+    shape = letters_of(as_letters(plain, _SIGNS)).translate(_FOLDED)
+    for pair, letter in _PAIRS:
+        shape = shape.replace(pair, letter)
+    return shape
+
+
+def as_letters(text: str, table: Mapping[int, str | int]) -> str:
+    """Replace digits and signs that stand for letters, except in numbers: `user5`, `Area 51`."""
+    parts = _NUMBER.split(text)
+    return "".join(part if at % 2 else part.translate(table) for at, part in enumerate(parts))
+
+
+def _without_style(letter: str) -> str:
+    """Return the Latin letter under a stroke, hook or frame that NFKD keeps; else itself."""
+    if letter.isascii():
+        return letter
+    found = _STYLED.fullmatch(unicodedata.name(letter, ""))
+    return found[found.lastindex or 0].lower() if found else letter
+
 
 RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
 """Words that could make users mistake an app for this server, its operator, or a verified app."""
@@ -347,3 +533,82 @@ def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
         # This server stores "" where nothing was chosen.
         if field.name in _ALWAYS or value not in ("", (), None):
             yield field.member, value
+
+
+SCHEME = "https://"
+"""A client id that begins so is the URL of a document."""
+
+LONGEST_URL = 200
+"""Maximum length of such a client id, in bytes."""
+
+LARGEST = 32_768
+"""Maximum size of a document, in bytes."""
+
+SHORTEST_LIFE, USUAL_LIFE, LONGEST_LIFE = minutes(1), hours(1), days(1)
+"""Bounds of the time for which a document is used without asking again, and the default."""
+
+_SECRETS = ("client_secret", "client_secret_expires_at")
+_METHODS = sorted(name for name, method in REGISTERED.items() if not is_by_secret(method))
+"""Everyone can read the document, so its client has no secret."""
+_JSON = re.compile(r"application/(?:[a-z0-9!#$&^_.-]+\+)?json")
+_AGE = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def host_of_document(client_id: str) -> str:
+    """Return the host of a client id that is the URL of a document, with its port if unusual.
+
+    Refused unless it is an https URL with a path, and without user name, query, fragment and dot
+    segments, written so that every parser reads it alike.
+    """
+    web = parse_url(client_id) if len(client_id) <= LONGEST_URL else None
+    if web is None or web.scheme != "https":
+        _refuse("client_id", f"an https URL in lower case, of at most {LONGEST_URL} bytes")
+    if not web.rest.startswith("/") or "?" in web.rest:
+        _refuse("client_id", "a URL with a path and without a query")
+    if any(unquote(segment) in {".", ".."} for segment in web.rest.split("/")):
+        _refuse("client_id", "a URL without the path segments . and ..")
+    return web.origin().removeprefix(SCHEME)
+
+
+def read_document(client_id: str, media_type: str, body: bytes) -> Mapping[str, object]:
+    """Return the members of the document at `client_id`, with the defaults of such documents.
+
+    Without `token_endpoint_auth_method` the client is public. Refused if the document does not name
+    `client_id` byte for byte, if it has a secret, and for an unknown authentication method, which a
+    registration would replace: the app does not read what was registered.
+    """
+    if _JSON.fullmatch(media_type) is None or len(body) > LARGEST:
+        _refuse("the document", f"JSON of at most {LARGEST // 1024} KiB")
+    try:
+        value = read_json(body)
+    except Refused as refused:
+        _refuse("the document", refused.refusal.description)
+    if not isinstance(value, dict):
+        _refuse("the document", "a JSON object")
+    said = cast("dict[str, object]", value)
+    if said.get("client_id") != client_id:
+        _refuse("client_id", "the URL of the document, byte for byte")
+    for name in _SECRETS:
+        if said.get(name) is not None:
+            _refuse(name, "none: everyone can read the document")
+    method = said.get("token_endpoint_auth_method") or "none"
+    if method not in _METHODS:
+        _refuse("token_endpoint_auth_method", " or ".join(_METHODS))
+    return {**said, "token_endpoint_auth_method": method}
+
+
+def lifetime_of(cache_control: str, age: str) -> Lifetime:
+    """Return for how long a response may be used, by its headers and within our bounds."""
+    pairs = (part.strip().lower().partition("=") for part in cache_control.split(","))
+    said = {name: value.strip('"') for name, _, value in pairs}
+    if not said.keys().isdisjoint({"no-store", "no-cache"}):
+        return SHORTEST_LIFE
+    wanted = said.get("s-maxage", said.get("max-age", ""))
+    if _AGE.fullmatch(wanted) is None:
+        return USUAL_LIFE
+    spent = int(age) if _AGE.fullmatch(age) else 0
+    return Lifetime(min(max(int(wanted) - spent, SHORTEST_LIFE), LONGEST_LIFE))
+
+
+def _refuse(field: str, detail: str) -> NoReturn:
+    refuse_registration([MetadataError(field, detail)])

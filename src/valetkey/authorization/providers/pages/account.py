@@ -10,7 +10,7 @@ from valetkey.authorization.email.notices import SignInMethod
 from valetkey.authorization.feature import Site
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.pages.visitor import (
     CONNECTIONS,

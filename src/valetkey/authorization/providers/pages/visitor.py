@@ -14,12 +14,11 @@ from valetkey.authorization.endpoints.authorize.checks import (
     open_interaction,
     open_pending,
 )
-from valetkey.authorization.endpoints.authorize.pending import sealed_for, sealed_in
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.authorize.pending import Server, sealed_for, sealed_in
 from valetkey.authorization.feature import Site
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import USUAL_ACTOR
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
 from valetkey.authorization.providers.rules.connection import (
@@ -63,7 +62,7 @@ from valetkey.authorization.site.sign_in.flow import (
     SignInFlow,
 )
 from valetkey.authorization.site.sign_in.sign_in import SignInLink
-from valetkey.authorization.storage.sign_in.throttles import Limit
+from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.moment import Instant, minutes

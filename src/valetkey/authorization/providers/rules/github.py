@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.protocol.authorization_request import challenge_of
 from valetkey.authorization.providers.rules.connection import (
     NEVER_ISSUED,
     ClaimedIdentity,

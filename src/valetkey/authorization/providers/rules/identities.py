@@ -14,8 +14,8 @@ from msgspec import Struct
 from valetkey.authorization.actions.account.export import moment
 from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.actions.users import Accounts, Faults, UserRecord
-from valetkey.authorization.model.account.user import Uid, User
-from valetkey.authorization.model.voucher import Voucher, VoucherKind
+from valetkey.authorization.model.grant import Voucher, VoucherKind
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.providers.model import Identity, IdentityLinked, IdentityUnlinked
 from valetkey.authorization.providers.rules.connection import ClaimedIdentity, UpstreamState

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.protocol.pkce import challenge_of
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.protocol.authorization_request import challenge_of
 from valetkey.authorization.providers.rules.connection import (
     LONGEST_SUBJECT,
     NEVER_ISSUED,

@@ -7,8 +7,7 @@ from functools import partial
 from msgspec import Struct
 
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.providers.model import (
     ProviderChanged,
     ProviderCreated,
@@ -39,9 +38,8 @@ from valetkey.authorization.providers.settings import (
     usable_issuer,
 )
 from valetkey.authorization.providers.storage import StoredProviders
-from valetkey.authorization.storage.followed import Followed
-from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.client_assertion import sign_client_assertion
+from valetkey.authorization.storage.transaction import Followed, Transaction
+from valetkey.authorization.tokens.client_keys import sign_client_assertion
 from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Sealer

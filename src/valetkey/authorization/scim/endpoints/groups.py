@@ -7,8 +7,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Uid, uid_of
+from valetkey.authorization.model.user import Group, Uid, uid_of
 from valetkey.authorization.operations.groups.groups import (
     CREATE_GROUP,
     DELETE_GROUP,

@@ -12,7 +12,7 @@ from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.scim.endpoints.filter import Filter, parse_filter
 from valetkey.authorization.scim.endpoints.schema import Resource, Schema, refuse
 from valetkey.authorization.scim.rules import Provisioner
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.kernel.refusal import ErrorCode, Refusal

@@ -26,7 +26,7 @@ from valetkey.authorization.scim.endpoints.users import Users, not_found
 from valetkey.authorization.scim.rules import Provisioner, authenticate
 from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.authorization.scim.storage import ScimCredentials
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused

@@ -5,7 +5,7 @@ from typing import NoReturn, cast
 
 from msgspec import Struct, field
 
-from valetkey.authorization.model.account.user import Attribute as Declared
+from valetkey.authorization.model.user import Attribute as Declared
 from valetkey.authorization.scim.model import ScimGroup, ScimUser
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace

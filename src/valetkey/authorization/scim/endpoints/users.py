@@ -14,13 +14,13 @@ from valetkey.authorization.actions.admin.roles import user_to_change
 from valetkey.authorization.actions.attributes import change_attributes, merged_attributes
 from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.actions.users import Faults, UserRecord
-from valetkey.authorization.model.account.email_address import shown_email
-from valetkey.authorization.model.account.user import (
+from valetkey.authorization.model.user import (
     Address,
     StandardClaims,
     User,
     UserAttributes,
     fold,
+    shown_email,
     uid_of,
 )
 from valetkey.authorization.scim.endpoints.filter import Compare, Filter, matches

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.event.accounts import SessionEnded
 from valetkey.authorization.model.event.event import SYSTEM, DoneBy, is_other_actor
-from valetkey.authorization.model.event.sessions import SessionEnded
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import GROUPS, claims_of_scope, user_claims
 from valetkey.authorization.signals.model import (
     HEARD,
@@ -17,9 +17,9 @@ from valetkey.authorization.signals.model import (
     security_events,
 )
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
-from valetkey.authorization.storage.administration.groups import Groups
+from valetkey.authorization.storage.clients import Clients
+from valetkey.authorization.storage.groups import Groups
 from valetkey.authorization.storage.records import RecordedEvent
-from valetkey.authorization.storage.register.clients import Clients
 from valetkey.authorization.storage.users import Users
 from valetkey.database.engine import Connection
 

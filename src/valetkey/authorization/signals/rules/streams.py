@@ -11,9 +11,9 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid, uid_of
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.protocol.register.links import fetch_fault
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Uid, uid_of
+from valetkey.authorization.protocol.register.openid_rules import fetch_fault
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,
     MOST_EXCLUDED,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.signals.model import (
     CONTROL,
     SignalMessage,
@@ -15,9 +15,9 @@ from valetkey.authorization.signals.model import (
     SubjectFormat,
     TokenFacts,
 )
-from valetkey.authorization.tokens.signed import default_id_token_algorithm
+from valetkey.authorization.tokens.client_keys import default_id_token_algorithm
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
-from valetkey.authorization.tokens.subject import Subjects
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant

@@ -12,9 +12,8 @@ from msgspec import Struct
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import ACTIVITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import Uid
 from valetkey.authorization.model.event.event import is_other_actor
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Session, Uid
 from valetkey.authorization.site.page import (
     AnyPage,
     Outcome,

@@ -16,11 +16,11 @@ from valetkey.authorization.actions.account.connected_apps import (
     find_connected,
 )
 from valetkey.authorization.authentication.browsers import browser_of
-from valetkey.authorization.client_authentication.directory import ClientDirectory
+from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.layout.addresses import APPS, END_APP, END_APPS
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.grant import Grant
-from valetkey.authorization.model.register.api import Api
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.consent.consent import CLAIM_WORDS

@@ -11,11 +11,11 @@ from valetkey.authorization.actions.account.connected_apps import MOST_APPS
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import AccountNotice, CurrentUser, When
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
 from valetkey.authorization.site.page import Outcome, Show
 from valetkey.authorization.site.presentation import shown_user
-from valetkey.authorization.storage.register.connected import ConnectedName
+from valetkey.authorization.storage.grants import ConnectedName
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant

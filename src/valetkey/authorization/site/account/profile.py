@@ -26,9 +26,9 @@ from valetkey.authorization.actions.person import PICTURES
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import ADDRESSES, SIGN_IN
-from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.language import Language
-from valetkey.authorization.model.account.user import Attribute, User
+from valetkey.authorization.model.user import Attribute, User
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

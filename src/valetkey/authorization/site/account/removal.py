@@ -10,9 +10,9 @@ from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.layout.addresses import ADDRESSES, SIGN_IN
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.model.account.user import fold
+from valetkey.authorization.model.user import fold
 from valetkey.authorization.site.page import (
     Act,
     Download,

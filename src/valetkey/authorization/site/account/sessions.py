@@ -9,7 +9,7 @@ from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import SESSIONS
 from valetkey.authorization.layout.contexts import ProofMethod, SessionLine, When
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.user import Session
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.page import (
     Act,

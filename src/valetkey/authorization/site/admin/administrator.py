@@ -14,8 +14,8 @@ from valetkey.authorization.actions.admin.permissions import (
 )
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import by_user
+from valetkey.authorization.model.user import User
 from valetkey.authorization.site.page import (
     PageVisit,
     Requirement,
@@ -24,7 +24,7 @@ from valetkey.authorization.site.page import (
     require_confirmed,
     signed_in_request,
 )
-from valetkey.authorization.storage.sign_in.sessions import Administration
+from valetkey.authorization.storage.sessions import Administration
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import AdministrationSettings
 from valetkey.kernel.moment import Instant, is_live, later, minutes

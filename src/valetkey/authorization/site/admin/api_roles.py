@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.model.account.user import uid_of
+from valetkey.authorization.model.user import uid_of
 from valetkey.authorization.operations.api_roles import (
     ASSIGN_GROUP_ROLE,
     ASSIGN_ROLE,
@@ -23,7 +23,7 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther
-from valetkey.authorization.storage.register.apis import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 
 MOST_SHOWN = 500

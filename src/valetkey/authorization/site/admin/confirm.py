@@ -12,7 +12,7 @@ from valetkey.authorization.actions.admin.permissions import (
     ActorPermissions,
     Permission,
 )
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.operation import (
     Button,
     Call,

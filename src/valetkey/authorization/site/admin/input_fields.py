@@ -12,9 +12,9 @@ from msgspec import NODEFAULT, UNSET, Struct, inspect
 from valetkey.authorization.operations.operation import (
     InvalidInput,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.protocol.register.reasons import (
+from valetkey.authorization.protocol.register.faults import (
     REASONS,
+    MetadataError,
     Reason,
     input_fault,
     reason_of,

@@ -17,8 +17,8 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.site.paging import Figure
-from valetkey.authorization.storage.register.usage import day_text
 from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.usage import day_text
 from valetkey.kernel.words import translatable
 
 

@@ -15,11 +15,7 @@ from valetkey.authorization.site.admin.administrator import (
     with_query,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther
-from valetkey.authorization.storage.administration.saved_filters import (
-    MOST,
-    SavedFilter,
-    SavedFilters,
-)
+from valetkey.authorization.storage.search import MOST, SavedFilter, SavedFilters
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.body import read_query

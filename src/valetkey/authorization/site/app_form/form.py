@@ -10,13 +10,15 @@ from msgspec import Struct, field
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.presets import AppKind, Preset, kind_of, new_app
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     DISCOURAGED,
     Client,
+    Editor,
+    Field,
+    FieldType,
     GrantTypeName,
     ProfileName,
 )
-from valetkey.authorization.model.register.fields import Editor, Field, FieldType
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.authorization.protocol.register.client_metadata import (
     FIELDS,

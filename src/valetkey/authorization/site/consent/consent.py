@@ -12,11 +12,11 @@ from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.endpoints.authorize.checks import open_pending
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
+    Server,
     address,
     decides_again,
     sealed_in,
 )
-from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import (
     APPS,
     AUTHORIZE,
@@ -25,8 +25,8 @@ from valetkey.authorization.layout.addresses import (
     SWITCH_ACCOUNT,
 )
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Consent
-from valetkey.authorization.model.register.client import Client
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.interaction import Ask, chosen_places, digest
 from valetkey.authorization.protocol.resource import ScopeText, described

@@ -12,7 +12,7 @@ from valetkey.authorization.actions.developer.secrets import seen_in_url
 from valetkey.authorization.actions.developer.team import NOT_OWNER, TeamApp, find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.site.page import (
     Act,

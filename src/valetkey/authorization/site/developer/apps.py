@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.actions.developer.team import TeamApp, own_apps
 from valetkey.authorization.layout.addresses import DEVELOPER
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.site.developer.app import AppHead, head_of
 from valetkey.authorization.site.developer.invitation import INVITATIONS
 from valetkey.authorization.site.page import (

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.layout.addresses import DEVELOPER
-from valetkey.authorization.model.register.client import TeamRole
+from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.site.developer.app import AppHead
 from valetkey.authorization.site.page import (
     Act,

@@ -38,7 +38,7 @@ from valetkey.authorization.site.shown_once import (
     NewSecretPage,
     ShownValue,
 )
-from valetkey.authorization.storage.register.secrets import SecretSummary
+from valetkey.authorization.storage.clients import SecretSummary
 from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import Prefix, fresh_secret

@@ -16,12 +16,7 @@ from valetkey.authorization.actions.developer.presets import (
 )
 from valetkey.authorization.actions.developer.team import TeamApp, find_own
 from valetkey.authorization.layout.addresses import DEVELOPER, NEW_APP
-from valetkey.authorization.model.register.client import (
-    DISCOURAGED,
-    Client,
-    GrantTypeName,
-    is_by_secret,
-)
+from valetkey.authorization.model.client import DISCOURAGED, Client, GrantTypeName, is_by_secret
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.site.app_form.form import (
     AppForm,

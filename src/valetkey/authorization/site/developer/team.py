@@ -11,8 +11,8 @@ from valetkey.authorization.actions.developer.team import FreshInvitation, TeamE
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.client import Membership, TeamRole
+from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.site.developer.app import (
     APP,
     CONFIGURATION,

@@ -26,11 +26,11 @@ from valetkey.authorization.layout.addresses import (
     SIGN_IN,
     SWITCH_ACCOUNT,
 )
-from valetkey.authorization.layout.current_brand import CurrentBrand
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import content_language, viewer_of
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, VisitorRequest, anyone
-from valetkey.authorization.storage.decisions import ClientDecisionQueue
+from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable

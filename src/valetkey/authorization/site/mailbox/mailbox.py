@@ -5,9 +5,9 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.email.message import Paragraph, RenderedEmail, write
-from valetkey.authorization.email.outbox import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.layout.current_brand import CurrentBrand
 from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.site.page import (
     AnyPage,

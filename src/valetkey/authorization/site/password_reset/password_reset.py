@@ -9,9 +9,9 @@ from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.email.links import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
-from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.layout.language_choice import language_of
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.layout.assets import CurrentBrand
+from valetkey.authorization.layout.viewer import language_of
+from valetkey.authorization.model.user import User
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,

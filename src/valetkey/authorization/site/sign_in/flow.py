@@ -6,23 +6,23 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import LIFETIME as FAMILIAR
-from valetkey.authorization.authentication.factors.device import (
+from valetkey.authorization.authentication.factors import (
+    Factors,
     FreshDevice,
     RecognisedDevice,
     recognise,
     remember_device,
 )
-from valetkey.authorization.authentication.factors.proof import Factors
 from valetkey.authorization.authentication.session import NewSession, sign_in
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.endpoints.authorize.checks import open_pending
 from valetkey.authorization.endpoints.authorize.pending import (
     Pending,
+    Server,
     decides_again,
     sealed_for,
     sealed_in,
 )
-from valetkey.authorization.endpoints.authorize.server import Server
 from valetkey.authorization.layout.addresses import (
     HOME,
     SECOND_FACTOR,
@@ -31,7 +31,7 @@ from valetkey.authorization.layout.addresses import (
     safe_return_path,
 )
 from valetkey.authorization.layout.contexts import AskingApp
-from valetkey.authorization.model.account.user import Uid, User
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import acrs_of
 from valetkey.authorization.site.page import (
     PageVisit,

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication.factors.proof import (
+from valetkey.authorization.authentication.factors import (
     SubmittedFactor,
     VerificationFailed,
     VerifiedPasskey,
@@ -12,9 +12,8 @@ from valetkey.authorization.authentication.factors.proof import (
 from valetkey.authorization.endpoints.authorize.pending import decides_again
 from valetkey.authorization.layout.addresses import SECOND_FACTOR, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
-from valetkey.authorization.model.account.factors import Passkey
-from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.event.event import USUAL_ACTOR
+from valetkey.authorization.model.user import Passkey, Uid, User
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,

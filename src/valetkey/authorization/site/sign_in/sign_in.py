@@ -6,12 +6,12 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.factors.proof import VerificationFailed
+from valetkey.authorization.authentication.factors import VerificationFailed
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
+from valetkey.authorization.model.event.accounts import SignInFailed
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.event.sessions import SignInFailed
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.page import (
     Act,

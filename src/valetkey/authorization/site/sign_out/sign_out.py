@@ -6,14 +6,13 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.logout import SignOut
-from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.cookies import Cookies
+from valetkey.authorization.authentication.browsers import Browsers, Cookies
 from valetkey.authorization.authentication.session import SignedIn, find_unended
-from valetkey.authorization.endpoints.authorize.server import Server
+from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.layout.addresses import SIGN_OUT
 from valetkey.authorization.layout.contexts import CurrentUser
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.session import Session
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Session
 from valetkey.authorization.protocol.logout import (
     PARAMETERS,
     LogoutDecision,

@@ -22,8 +22,8 @@ from valetkey.authorization.endpoints.authorize.checks import check_interaction,
 from valetkey.authorization.endpoints.authorize.pending import sealed_for
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
 from valetkey.authorization.layout.contexts import AskingApp
-from valetkey.authorization.layout.language_choice import language_of
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.layout.viewer import language_of
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,

@@ -1,18 +1,21 @@
 """Chapters about the limits of a token: its scopes, its API, its groups, and its end."""
 
-from valetkey.cli.demo.calendar_api import FIRST, PLANNER, READ, WRITE
 from valetkey.cli.demo.site import (
     CLUB,
     CLUB_CALLBACK,
     DESK,
+    FIRST,
     GROUP,
     OWNER,
     OWNER_PASSWORD,
     OWNER_UID,
+    PLANNER,
     POCKET,
     PRINTER,
+    READ,
     SHORT_LIFE,
     UID,
+    WRITE,
 )
 from valetkey.cli.demo.walking.stage import Browser, WalkContext
 from valetkey.cli.demo.wire import basic, bearer

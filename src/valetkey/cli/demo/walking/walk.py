@@ -4,12 +4,10 @@ import time
 from collections.abc import Callable
 
 from valetkey.cli import say
-from valetkey.cli.demo import notes
-from valetkey.cli.demo.running import Running, Stopped
+from valetkey.cli.demo.running import Running, Stopped, seed
 from valetkey.cli.demo.site import NAME
 from valetkey.cli.demo.walking import grants, limits
-from valetkey.cli.demo.walking.stage import Browser, WalkContext
-from valetkey.cli.demo.walking.story import Transcript
+from valetkey.cli.demo.walking.stage import Browser, Transcript, WalkContext
 from valetkey.cli.demo.wire import ShownExchange, TracedHttp
 from valetkey.cli.say import Exit
 
@@ -52,7 +50,7 @@ def walk(running: Running, *, as_json: bool, verbose: bool = False) -> int:
 
     story, wire = Transcript(unanswered, quiet=as_json, verbose=verbose), TracedHttp(show_exchange)
     ada = Browser(running.site.auth_url, wire)
-    stage = WalkContext(running.site, story, wire, ada, notes.seed(running.site).count)
+    stage = WalkContext(running.site, story, wire, ada, seed(running.site).count)
     if not as_json:
         _begin(stage, verbose=verbose)
     for chapter in CHAPTERS:

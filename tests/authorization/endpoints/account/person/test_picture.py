@@ -14,7 +14,7 @@ from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.bulk_revocation import empty_account
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import user_claims
 from valetkey.authorization.site.account.profile import LARGEST_UPLOAD
 

@@ -14,8 +14,8 @@ from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.account.profile import FIELDS
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.claims.rules import declare_attribute
-from valetkey.authorization.model.account.user import Attribute, User
 from valetkey.authorization.model.event.event import by_cli
+from valetkey.authorization.model.user import Attribute, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 

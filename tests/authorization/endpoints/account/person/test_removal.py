@@ -9,11 +9,11 @@ from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.email.outbox import MailOutbox
-from valetkey.authorization.model.account.user import Role, Uid, User
+from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.model.event.event import CLI
-from valetkey.authorization.model.register.client import Membership, TeamRole
-from valetkey.authorization.storage.sign_in.account_removals import KEPT
+from valetkey.authorization.model.user import Role, Uid, User
+from valetkey.authorization.storage.account_removals import KEPT
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
 from valetkey.kernel.keyring import Keyring

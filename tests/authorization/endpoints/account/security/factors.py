@@ -8,7 +8,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.support.authenticator import SoftAuthenticator
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
-from valetkey.authorization.authentication.factors.typed_codes import PERIOD, code_at
+from valetkey.authorization.authentication.factors import PERIOD, code_at
 
 CODE = re.compile(r"[A-Z2-9]{4}-[A-Z2-9]{4}-[A-Z2-9]{4}")
 

@@ -15,7 +15,7 @@ from tests.authorization.endpoints.account.security.factors import (
 from tests.support.harness import Harness
 from tests.support.plain_browser import Browser
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.authentication.factors.typed_codes import PERIOD
+from valetkey.authorization.authentication.factors import PERIOD
 
 
 def test_an_app_is_set_up_by_a_code_of_it(tmp_path: Path, database_url: str) -> None:

@@ -12,8 +12,7 @@ from tests.authorization.endpoints.account.security.factors import (
 from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Browser
 from tests.support.visitors import ALICE, WEB, run
-from valetkey.authorization.authentication.factors.device import FreshDevice
-from valetkey.authorization.authentication.factors.typed_codes import PERIOD
+from valetkey.authorization.authentication.factors import PERIOD, FreshDevice
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

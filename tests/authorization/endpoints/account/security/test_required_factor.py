@@ -18,9 +18,8 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import ALICE, BOB, PKCE, WEB, run
 from valetkey.authorization.authentication.session import PROOF_LASTS
-from valetkey.authorization.model.account.factors import FactorKind
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.grant import Consent
+from valetkey.authorization.model.user import FactorKind, Role
 from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import (

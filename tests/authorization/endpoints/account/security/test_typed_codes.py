@@ -11,7 +11,7 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.authorization.endpoints.account.security.factors import after_password, code, with_app
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import WEB, run
-from valetkey.authorization.model.register.client import ClientType
+from valetkey.authorization.model.client import ClientType
 from valetkey.kernel.replace import replace
 
 _WIDE = {ord("0") + n: 0xFF10 + n for n in range(10)} | {

@@ -3,7 +3,7 @@
 from tests.authorization.endpoints.admin.people import confirmation
 from tests.support.harness import ADA, Harness
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 
 WORD = "a good long password"
 

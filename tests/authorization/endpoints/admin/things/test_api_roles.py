@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Answer
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 
 API = "https://calendar.example"
 

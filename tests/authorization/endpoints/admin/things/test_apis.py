@@ -9,7 +9,7 @@ from tests.authorization.endpoints.admin.things.desk import administrator, do, p
 from tests.support.cases import case
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 
 MCP = "https://mcp.example.com/mcp"
 DECLARED = {

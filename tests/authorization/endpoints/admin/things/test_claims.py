@@ -10,7 +10,7 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import ADA, USER_SCOPES, Harness, run
 from tests.support.plain_browser import Answer
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.scim.storage import ScimCredentials
 
 TEXT = '{"type": "string", "maxLength": 40}'

@@ -7,9 +7,8 @@ from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.register.client import Client
-from valetkey.authorization.model.register.fields import Editor
+from valetkey.authorization.model.client import Client, Editor
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS
 from valetkey.authorization.storage.transaction import Transaction

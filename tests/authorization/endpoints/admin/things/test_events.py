@@ -14,16 +14,16 @@ from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.events import escape_formula
 from valetkey.authorization.features import KINDS
-from valetkey.authorization.model.account.user import Role, Uid, User
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.clients import ClientDisabled, ClientRegistered
-from valetkey.authorization.model.event.event import by_cli, by_token
-from valetkey.authorization.model.event.users import (
+from valetkey.authorization.model.event.accounts import (
     MailDispatched,
     MailGivenUp,
     RemovalPlanned,
     UserDisabled,
 )
+from valetkey.authorization.model.event.event import by_cli, by_token
+from valetkey.authorization.model.event.grants import ClientDisabled, ClientRegistered
+from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.site.paging import pages_beside
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace

@@ -10,9 +10,8 @@ from tests.authorization.endpoints.admin.things.desk import administrator, do, p
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.model.account.group import Group
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.register.openid import OpenIdRegistration
+from valetkey.authorization.model.client import OpenIdRegistration
+from valetkey.authorization.model.user import Group, Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 

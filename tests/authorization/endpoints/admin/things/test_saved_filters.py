@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, page
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.model.account.user import Role, Uid
-from valetkey.authorization.storage.administration.saved_filters import MOST, SavedFilters
+from valetkey.authorization.model.user import Role, Uid
+from valetkey.authorization.storage.search import MOST, SavedFilters
 
 
 async def _post(browser: Browser, csrf: str, **said: str) -> Answer:

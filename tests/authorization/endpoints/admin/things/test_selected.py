@@ -7,7 +7,7 @@ from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 
 LIST = "/admin/clients"
 SELECTED = "/admin/clients/selected"

@@ -7,9 +7,9 @@ from tests.authorization.endpoints.admin.things.desk import administrator, do, p
 from tests.authorization.endpoints.admin_api.programs import Caller
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.model.account.user import Role
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
+from valetkey.authorization.model.event.accounts import MailDispatched, MailGivenUp
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport

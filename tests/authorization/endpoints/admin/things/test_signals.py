@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import Harness, run
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.signals.storage import SignalStreams
 
 URL = "https://receiver.example/s3cret"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import Harness, run
-from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.webhooks.model import MOST_WEBHOOKS, WebhookAttempt
 from valetkey.authorization.webhooks.storage import Webhooks
 

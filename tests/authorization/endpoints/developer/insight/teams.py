@@ -4,8 +4,8 @@ from tests.authorization.endpoints.account.people import signed_in
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.client import Membership, TeamRole
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 

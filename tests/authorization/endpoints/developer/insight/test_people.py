@@ -11,8 +11,8 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
-from valetkey.authorization.model.account.user import Uid, User
 from valetkey.authorization.model.grant import Consent
+from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.site.developer.monitoring.usage import SHOWN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days, hours

@@ -17,7 +17,7 @@ from tests.support.plain_browser import Answer
 from tests.support.visitors import ISSUER, NATIVE, WEB, run
 from valetkey.authorization.actions.developer.presets import AppKind
 from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
-from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.client import AuthenticationMethod, GrantTypeName
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

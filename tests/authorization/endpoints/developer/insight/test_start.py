@@ -12,7 +12,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.support.harness import Harness
 from tests.support.visitors import ISSUER, WEB, run
-from valetkey.authorization.model.register.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.client import AuthenticationMethod, GrantTypeName
 from valetkey.kernel.replace import replace
 
 

@@ -11,8 +11,8 @@ from tests.support.plain_browser import PASSWORD, Answer, Browser
 from valetkey.authorization.actions.developer.trial import CALLBACK as PORTAL_CALLBACK
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import APIS, ApiWanted
-from valetkey.authorization.model.account.user import Uid
-from valetkey.authorization.model.register.client import Membership, TeamRole
+from valetkey.authorization.model.client import Membership, TeamRole
+from valetkey.authorization.model.user import Uid
 from valetkey.kernel.moment import minutes
 
 HOST = "localhost:8400"

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.layout.accent import (
+from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
+from valetkey.authorization.layout.brand import (
     EDGE_CONTRAST,
     FILL_CONTRAST,
     TEXT_CONTRAST,
+    Brand,
     accent_shades,
     check_accent,
     contrast,
 )
-from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD
-from valetkey.authorization.layout.brand import Brand
 from valetkey.kernel.refusal import OperatorError
 
 colours = st.integers(0, 0xFFFFFF).map("#{:06x}".format)

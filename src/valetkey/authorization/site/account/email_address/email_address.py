@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailAddresses, EmailFault
-from valetkey.authorization.authentication.cookies import Cookies
+from valetkey.authorization.authentication.browsers import Cookies
 from valetkey.authorization.email.links import (
     EMAIL,
     EMAIL_CONFIRM,
@@ -14,7 +14,7 @@ from valetkey.authorization.email.links import (
     RESET,
 )
 from valetkey.authorization.layout.addresses import HOME, SECURITY
-from valetkey.authorization.model.voucher import VoucherKind
+from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.site.emailed_link.emailed_link import (
     BAD_REQUEST,
     GONE,

@@ -10,14 +10,14 @@ from valetkey.authorization.actions.account.factors import (
     issue_recovery_codes,
     remove_authenticator,
 )
+from valetkey.authorization.authentication import factors as typed_codes
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.factors import typed_codes
-from valetkey.authorization.authentication.factors.proof import Factors
+from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import ADDRESSES, HOME, SECURITY
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import qr_code
-from valetkey.authorization.model.account.factors import Authenticator
+from valetkey.authorization.model.user import Authenticator
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.account.security.confirm import (
     RecentProof,

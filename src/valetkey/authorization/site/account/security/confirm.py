@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.factors.proof import (
+from valetkey.authorization.authentication.factors import (
     Factors,
     SubmittedFactor,
     VerificationFailed,
@@ -22,8 +22,7 @@ from valetkey.authorization.authentication.session import (
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.layout.addresses import HOME, returning_to, safe_return_path
 from valetkey.authorization.layout.contexts import CurrentUser
-from valetkey.authorization.model.account.factors import FactorKind, Passkey
-from valetkey.authorization.model.account.user import User
+from valetkey.authorization.model.user import FactorKind, Passkey, User
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.page import (
     CONFIRM,

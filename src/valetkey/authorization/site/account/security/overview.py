@@ -7,11 +7,10 @@ from typing import ClassVar, Protocol
 from msgspec import Struct
 
 from valetkey.authorization.authentication.browsers import Browsers, browser_of
-from valetkey.authorization.authentication.factors.device import forget_device, forget_devices
-from valetkey.authorization.authentication.factors.proof import Factors
+from valetkey.authorization.authentication.factors import Factors, forget_device, forget_devices
 from valetkey.authorization.layout.addresses import SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import Uid
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.site.account.security.confirm import require_still_signed_in
 from valetkey.authorization.site.page import (
     Act,

@@ -13,11 +13,11 @@ from valetkey.authorization.actions.account.factors import (
     rename_passkey,
 )
 from valetkey.authorization.authentication.browsers import Browsers, browser_of
-from valetkey.authorization.authentication.factors.proof import Factors
+from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.factors import Passkey
+from valetkey.authorization.model.user import Passkey
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.account.security.authenticator import show_codes
 from valetkey.authorization.site.account.security.confirm import (

@@ -15,7 +15,7 @@ from valetkey.authorization.authentication.password import SHORTEST
 from valetkey.authorization.authentication.session import NewSession
 from valetkey.authorization.layout.addresses import ADDRESSES, SECURITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.factors import FactorKind
+from valetkey.authorization.model.user import FactorKind
 from valetkey.authorization.site.account.security.confirm import (
     Removed,
     RemovePage,

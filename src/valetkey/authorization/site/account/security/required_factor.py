@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication.factors.proof import Factors
+from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.layout.addresses import (
     ADDRESSES,

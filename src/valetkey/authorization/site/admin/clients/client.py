@@ -11,15 +11,16 @@ from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import uid_of
-from valetkey.authorization.model.register.client import (
+from valetkey.authorization.model.client import (
     DISCOURAGED,
+    LISTS,
     RESOURCE_SERVER,
     Client,
     ClientSecret,
+    FieldType,
     Membership,
 )
-from valetkey.authorization.model.register.fields import LISTS, FieldType
+from valetkey.authorization.model.user import uid_of
 from valetkey.authorization.operations.client_records import NewSecret
 from valetkey.authorization.operations.client_state import DELETE, REMOVE_OWNER
 from valetkey.authorization.operations.operation import ObjectLink, Services

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.developer.portal import Portal
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import RESOURCE_SERVER
+from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
 from valetkey.authorization.operations.clients import REGISTER
 from valetkey.authorization.operations.operation import (
@@ -52,11 +52,7 @@ from valetkey.authorization.site.paging import (
     pages_beside,
     sort_headings,
 )
-from valetkey.authorization.storage.administration.client_search import (
-    ClientFilter,
-    ClientLine,
-)
-from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
+from valetkey.authorization.storage.search import ClientFilter, ClientLine, ListOrder, order_in
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -9,12 +9,8 @@ from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.model.account.user import User
-from valetkey.authorization.model.register.client import (
-    DISCOURAGED,
-    RESOURCE_SERVER,
-)
-from valetkey.authorization.model.register.fields import Editor, Field
+from valetkey.authorization.model.client import DISCOURAGED, RESOURCE_SERVER, Editor, Field
+from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.client_records import ClientChange, ClientMade, shown
 from valetkey.authorization.operations.client_state import ADD_OWNER
 from valetkey.authorization.operations.clients import CHANGE

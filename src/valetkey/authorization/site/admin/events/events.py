@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.inspection.refusals import reads_like_reference, refusal_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid
+from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.operations.events import EXPORT_EVENTS
 from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
 from valetkey.authorization.operations.server_records import CopyWanted
@@ -39,9 +39,8 @@ from valetkey.authorization.site.admin.saved_filters import (
 )
 from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
-from valetkey.authorization.storage.administration.client_search import END, TimeCursor
-from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant

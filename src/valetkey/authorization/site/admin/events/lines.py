@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.search import is_gone
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import LARGEST_UID, Uid
 from valetkey.authorization.model.email import label_of
+from valetkey.authorization.model.event.accounts import MailDispatched, MailGivenUp
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.model.event.users import MailDispatched, MailGivenUp
+from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.users.users import user_address

@@ -8,9 +8,8 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.group import Group, GroupMember
-from valetkey.authorization.model.account.user import Uid, User, uid_of
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.user import Group, GroupMember, Uid, User, uid_of
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER
 from valetkey.authorization.operations.operation import Services, call_of
@@ -47,7 +46,7 @@ from valetkey.authorization.site.admin.groups.groups import (
 from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
-from valetkey.authorization.storage.register.apis import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

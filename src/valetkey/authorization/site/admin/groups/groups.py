@@ -47,7 +47,7 @@ from valetkey.authorization.site.paging import (
     pages_beside,
     sort_headings,
 )
-from valetkey.authorization.storage.administration.list_order import ListOrder, order_in
+from valetkey.authorization.storage.search import ListOrder, order_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable

@@ -10,14 +10,17 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.server import current_brand
-from valetkey.authorization.layout.accent import TEXT_CONTRAST, accent_shades, contrast
-from valetkey.authorization.layout.assets import DARK_CARD, LIGHT_CARD, assets, colours_of
-from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.assets import (
+    DARK_CARD,
+    LIGHT_CARD,
+    CurrentBrand,
+    assets,
+    colours_of,
+)
+from valetkey.authorization.layout.brand import TEXT_CONTRAST, Brand, accent_shades, contrast
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
-from valetkey.authorization.layout.current_brand import CurrentBrand
-from valetkey.authorization.layout.language_choice import language_of
 from valetkey.authorization.layout.render import PageContext, render
-from valetkey.authorization.layout.viewer import Viewer
+from valetkey.authorization.layout.viewer import Viewer, language_of
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
 from valetkey.authorization.operations.records import UploadedFile
 from valetkey.authorization.operations.server import (

@@ -30,7 +30,7 @@ from valetkey.authorization.site.shown_once import (
     NewSecretPage,
     ShownValue,
 )
-from valetkey.authorization.storage.register.invitations import InitialAccessToken
+from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.words import translatable

@@ -31,8 +31,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.events.lines import EventRow
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
-from valetkey.config.catalogue import Setting, catalogue
-from valetkey.config.effect import Effect, effect_of
+from valetkey.config.catalogue import Effect, Setting, catalogue, effect_of
 from valetkey.config.overrides import as_text
 from valetkey.config.rules import Kind
 from valetkey.kernel.moment import parse_lifetime

@@ -11,7 +11,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, permiss
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
-from valetkey.authorization.layout.language_choice import language_of
+from valetkey.authorization.layout.viewer import language_of
 from valetkey.authorization.model.email import label_of
 from valetkey.authorization.model.event.administration import SettingChanged
 from valetkey.authorization.operations.operation import (
@@ -34,9 +34,8 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
 from valetkey.authorization.site.admin.server.setting_form import BUTTONS, SettingLine, line_of
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.storage.administration.client_search import END
-from valetkey.authorization.storage.administration.event_search import EventFilter
 from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.rules import Group
 from valetkey.kernel.moment import Instant

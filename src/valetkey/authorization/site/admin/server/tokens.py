@@ -10,7 +10,7 @@ from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import ApiToken, User
+from valetkey.authorization.model.user import ApiToken, User
 from valetkey.authorization.operations.operation import (
     PREFIX,
     InvalidInput,
@@ -43,8 +43,8 @@ from valetkey.authorization.site.shown_once import (
     NewSecretPage,
     ShownValue,
 )
-from valetkey.authorization.storage.administration.client_search import END as CURSOR_END
-from valetkey.authorization.storage.administration.client_search import TimeCursor
+from valetkey.authorization.storage.search import END as CURSOR_END
+from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.words import translatable

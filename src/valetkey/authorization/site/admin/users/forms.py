@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import is_gone
-from valetkey.authorization.model.account.user import Role, User, uid_of
+from valetkey.authorization.model.user import Role, User, uid_of
 from valetkey.authorization.operations.accounts.new_users import LINK_WORDS, MAKE_USER
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.operations.records import tag_of

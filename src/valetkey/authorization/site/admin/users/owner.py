@@ -19,8 +19,8 @@ from valetkey.authorization.authentication.password import SHORTEST, hash_prepar
 from valetkey.authorization.authentication.session import NewSession, SignedIn, start_session
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import CurrentUser
-from valetkey.authorization.model.account.user import User
 from valetkey.authorization.model.event.event import ANONYMOUS, by_user
+from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.admin.administrator import ADMIN, page_not_found
 from valetkey.authorization.site.page import (

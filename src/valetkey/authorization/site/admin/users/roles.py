@@ -9,7 +9,7 @@ from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import Roles, UserWithRole
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.addresses import ADDRESSES
-from valetkey.authorization.model.account.user import Role, User
+from valetkey.authorization.model.user import Role, User
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,

@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin.search import is_gone, user_details
 from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import SessionLine, When
-from valetkey.authorization.model.account.user import Attribute, Role, Uid, User, uid_of
+from valetkey.authorization.model.user import Attribute, Role, Uid, User, uid_of
 from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState
@@ -52,7 +52,7 @@ from valetkey.authorization.site.admin.users.users import (
     user_address,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.storage.register.apis import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes

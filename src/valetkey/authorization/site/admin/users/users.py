@@ -9,7 +9,7 @@ from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import count_users, find_users, is_gone
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.account.user import Uid, User, uid_of
+from valetkey.authorization.model.user import Uid, User, uid_of
 from valetkey.authorization.operations.operation import ListLink
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
@@ -34,8 +34,8 @@ from valetkey.authorization.site.paging import (
     pages_beside,
     sort_headings,
 )
-from valetkey.authorization.storage.administration.user_directory import Filter, Order
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.users import Filter, Order
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
 from valetkey.web.body import read_query

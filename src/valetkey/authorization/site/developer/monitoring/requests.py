@@ -24,7 +24,7 @@ from valetkey.authorization.actions.developer.requests import (
 from valetkey.authorization.actions.developer.team import find_own
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.register.client import Client
+from valetkey.authorization.model.client import Client
 from valetkey.authorization.site.developer.app import (
     APP,
     MONITORING,
@@ -46,8 +46,8 @@ from valetkey.authorization.site.page import (
     signed_in,
 )
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
-from valetkey.authorization.storage.register.request_samples import StoredSample
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.usage import StoredSample
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused

@@ -15,7 +15,7 @@ from valetkey.authorization.actions.developer.app_users import (
 from valetkey.authorization.actions.developer.usage import DAYS_KEPT, LAG, Day, usage_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
-from valetkey.authorization.model.register.api import Api
+from valetkey.authorization.model.api import Api
 from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.developer.app import (
     APP,
@@ -27,9 +27,9 @@ from valetkey.authorization.site.developer.app import (
 from valetkey.authorization.site.developer.monitoring.requests import unknown_place
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show
 from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
-from valetkey.authorization.storage.register.usage import day_of, day_text, start_of
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.tokens.subject import Subjects
+from valetkey.authorization.storage.usage import day_of, day_text, start_of
+from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.url import canonical

@@ -10,7 +10,7 @@ from valetkey.authorization.actions.developer.requests import plain_reference
 from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
 from valetkey.authorization.actions.developer.trial import claims_in, shortened
 from valetkey.authorization.layout.addresses import AUTHORIZE
-from valetkey.authorization.model.register.client import Client, GrantTypeName
+from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.site.developer.app import (
     APP,
     INTEGRATION,

@@ -20,7 +20,7 @@ from valetkey.authorization.actions.developer.trial import (
     can_be_tried,
 )
 from valetkey.authorization.layout.addresses import AUTHORIZE
-from valetkey.authorization.model.register.client import CLIENT_SCOPE, Client
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.developer.app import (
     APP,

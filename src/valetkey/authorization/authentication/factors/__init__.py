@@ -1,1 +1,0 @@
-"""Authentication factors other than the password, one for each file."""

@@ -1,1 +1,0 @@
-"""Authenticate clients: known clients, failures per minute, uses of their secrets."""

@@ -1,1 +1,0 @@
-"""Endpoints for resource servers: revocations, and records stored here."""

@@ -1,0 +1,488 @@
+"""Events of accounts: their roles, email, sessions, ways to sign in, and groups."""
+
+from typing import ClassVar
+
+from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
+from valetkey.kernel.words import translatable
+
+
+class UserRegistered(ByUser, frozen=True):
+    """An account was created."""
+
+    sentence = translatable("The account %(uid)s was created.")
+
+    uid: int
+
+
+class UserChanged(ByUser, frozen=True):
+    """An account was changed; `fields` names its changed fields."""
+
+    sentence = translatable("The account %(uid)s was changed: %(fields)s.")
+
+    uid: int
+    fields: tuple[str, ...]
+
+
+class UserDisabled(Event, frozen=True):
+    """An account was disabled; its sessions and grants ended."""
+
+    sentence = translatable("The account %(uid)s was disabled.")
+
+    uid: int
+
+
+class UserSecured(Event, frozen=True):
+    """An account was secured: all access ended, and a second factor is required."""
+
+    sentence = translatable("The account %(uid)s was secured.")
+
+    uid: int
+
+
+class UserEnabled(Event, frozen=True):
+    """An account was enabled; what had ended stays ended."""
+
+    sentence = translatable("The account %(uid)s was enabled.")
+
+    uid: int
+
+
+class RemovalPlanned(ByUser, frozen=True):
+    """An account is scheduled for removal at `due_at`; its sessions and grants ended."""
+
+    sentence = translatable("The account %(uid)s is scheduled for deletion at %(due_at)s.")
+
+    uid: int
+    due_at: int
+
+
+class RemovalCancelled(ByUser, frozen=True):
+    """A user signed in to an account scheduled for removal, which cancelled the removal."""
+
+    sentence = translatable("The deletion of the account %(uid)s was cancelled.")
+
+    uid: int
+
+
+class UserRemoved(Event, frozen=True):
+    """An account was removed with its data; only its uid remains."""
+
+    sentence = translatable("The account %(uid)s was deleted.")
+
+    uid: int
+
+
+class DataExported(ByUser, frozen=True):
+    """A user downloaded their data."""
+
+    sentence = translatable("The data of the account %(uid)s was downloaded.")
+
+    uid: int
+
+
+class UserInvited(Event, frozen=True):
+    """An invitation to create an account was issued."""
+
+    sentence = translatable("A user was invited to create an account.")
+
+
+class PasswordResetRequested(ByAnonymous, frozen=True):
+    """A password reset link was sent to the account's email address."""
+
+    sentence = translatable("A password reset was requested for %(uid)s.")
+
+    uid: int
+
+
+class SetPasswordLinkIssued(Event, frozen=True):
+    """An administrator issued a link with which a user sets a password."""
+
+    sentence = translatable("A link to set a password was issued for %(uid)s.")
+
+    uid: int
+
+
+class EmailRestored(ByUser, frozen=True):
+    """A change of email address was undone from the previous address; all sessions ended."""
+
+    sentence = translatable("The previous email address of %(uid)s was restored.")
+
+    uid: int
+
+
+class PasswordChanged(ByUser, frozen=True):
+    """A password was set; grants and all other sessions ended."""
+
+    sentence = translatable("The password of %(uid)s was changed.")
+
+    uid: int
+
+
+class MailDispatched(BySystem, frozen=True):
+    """The mail server accepted an email; `kind` is its purpose."""
+
+    sentence = translatable("An email was sent: %(kind)s.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int | None
+    kind: str
+    attempts: int
+
+
+class MailGivenUp(BySystem, frozen=True):
+    """Delivery of an email was abandoned; `because` says why."""
+
+    sentence = translatable("An email could not be delivered: %(kind)s.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int | None
+    kind: str
+    attempts: int
+    because: str
+
+
+class RoleChanged(Event, frozen=True):
+    """The role of a user changed; "" is none."""
+
+    sentence = translatable("The role of %(uid)s was changed from %(before)s to %(after)s.")
+
+    uid: int
+    before: str
+    after: str
+
+
+class OwnerLinkIssued(Event, frozen=True):
+    """A link that makes its user an owner was issued; `break_glass` where an owner existed."""
+
+    sentence = translatable("A link that makes its user an owner was issued.")
+
+    break_glass: bool
+
+
+class OwnerLinkRedeemed(ByUser, frozen=True):
+    """An owner link was used."""
+
+    sentence = translatable("%(uid)s became an owner by a link.")
+
+    uid: int
+    break_glass: bool
+
+
+class DeveloperAdmitted(Event, frozen=True):
+    """A user was permitted to register apps."""
+
+    sentence = translatable("%(uid)s was permitted to register apps.")
+
+    uid: int
+
+
+class DeveloperDismissed(Event, frozen=True):
+    """A user lost the permission to register apps; their apps remain."""
+
+    sentence = translatable("%(uid)s may no longer register apps.")
+
+    uid: int
+
+
+class SignInFailed(ByAnonymous, frozen=True):
+    """A sign-in failed; `because` says why.
+
+    It is `wrong_password`, `unknown_user` (`uid` is then absent), `account_disabled`,
+    `no_password`, `password_changed` (while it was verified) or `passkey_refused`; absent before
+    version 0.3.
+    """
+
+    sentence = translatable("A sign-in as %(uid)s failed: %(because)s.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int | None
+    channel: str
+    because: str = ""
+
+
+class SessionStarted(ByUser, frozen=True):
+    """A user signed in."""
+
+    sentence = translatable("%(uid)s signed in.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int
+    session_id: str
+    methods: tuple[str, ...]
+
+
+class SessionRenewed(ByUser, frozen=True):
+    """A signed-in user signed in again; the session continues."""
+
+    sentence = translatable("%(uid)s signed in again.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int
+    session_id: str
+    methods: tuple[str, ...]
+
+
+class IdentityConfirmed(ByUser, frozen=True):
+    """A signed-in user authenticated again before a sensitive action."""
+
+    sentence = translatable("%(uid)s confirmed their identity.")
+
+    uid: int
+    session_id: str
+    methods: tuple[str, ...]
+
+
+class SessionEnded(ByUser, frozen=True):
+    """A session ended; `because` says why."""
+
+    sentence = translatable("A session of %(uid)s ended: %(because)s.")
+
+    uid: int
+    session_id: str
+    because: str
+
+
+class LogoutTokenDelivered(BySystem, frozen=True):
+    """A logout token was delivered and the client confirmed it."""
+
+    sentence = translatable("The app %(client_id)s was notified that %(uid)s signed out.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int
+    client_id: str
+    session_id: str
+    attempts: int
+
+
+class LogoutTokenGivenUp(BySystem, frozen=True):
+    """Delivery of a logout token was abandoned; `because` says why."""
+
+    sentence = translatable("The app %(client_id)s could not be notified that %(uid)s signed out.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int
+    client_id: str
+    session_id: str
+    attempts: int
+    because: str
+
+
+class SecondFactorFailed(ByAnonymous, frozen=True):
+    """A second factor was wrong after a correct password."""
+
+    sentence = translatable("A sign-in as %(uid)s failed: wrong second factor.")
+
+    affects_tokens: ClassVar[bool] = False
+    uid: int
+    channel: str
+
+
+class PasskeyAdded(ByUser, frozen=True):
+    """A passkey was added to an account."""
+
+    sentence = translatable("A passkey was added to %(uid)s.")
+
+    uid: int
+    passkey_id: str
+
+
+class PasskeyRenamed(ByUser, frozen=True):
+    """A passkey was renamed."""
+
+    sentence = translatable("A passkey of %(uid)s was renamed.")
+
+    uid: int
+    passkey_id: str
+
+
+class PasskeyRemoved(ByUser, frozen=True):
+    """A passkey was removed from an account."""
+
+    sentence = translatable("A passkey of %(uid)s was removed.")
+
+    uid: int
+    passkey_id: str
+
+
+class PasskeyCounterFallen(ByUser, frozen=True):
+    """A passkey's signature counter decreased, so a copy of it may exist."""
+
+    sentence = translatable("A passkey of %(uid)s was used that may have been copied.")
+
+    uid: int
+    passkey_id: str
+    accepted: bool
+
+
+class AuthenticatorAdded(ByUser, frozen=True):
+    """An authenticator app was added to an account."""
+
+    sentence = translatable("An authenticator app was added to %(uid)s.")
+
+    uid: int
+
+
+class AuthenticatorRemoved(ByUser, frozen=True):
+    """An authenticator app was removed from an account."""
+
+    sentence = translatable("The authenticator app of %(uid)s was removed.")
+
+    uid: int
+
+
+class RecoveryCodesIssued(ByUser, frozen=True):
+    """Recovery codes were issued; earlier ones no longer work."""
+
+    sentence = translatable("New recovery codes were created for %(uid)s.")
+
+    uid: int
+
+
+class RecoveryCodeUsed(ByUser, frozen=True):
+    """A recovery code was used as the second factor; `left` is how many remain."""
+
+    sentence = translatable("%(uid)s signed in with a recovery code; %(left)s left.")
+
+    uid: int
+    left: int
+
+
+class PasswordRemoved(ByUser, frozen=True):
+    """The password of an account was removed; its passkeys remain."""
+
+    sentence = translatable("The password of %(uid)s was removed.")
+
+    uid: int
+
+
+class DeviceRemembered(ByUser, frozen=True):
+    """A browser was remembered: the second factor is not requested there for a while."""
+
+    sentence = translatable("A browser of %(uid)s was remembered and skips the second factor.")
+
+    uid: int
+    device_id: str
+
+
+class DeviceForgotten(ByUser, frozen=True):
+    """A remembered browser was forgotten: the second factor is requested again."""
+
+    sentence = translatable("A remembered browser of %(uid)s was forgotten.")
+
+    uid: int
+    device_id: str
+
+
+class DeviceStolen(ByAnonymous, frozen=True):
+    """A remembered browser's old cookie was used: it was copied, and its sessions ended."""
+
+    sentence = translatable(
+        "A remembered browser of %(uid)s was forgotten because its cookie was used twice."
+    )
+
+    uid: int
+    device_id: str
+
+
+class SecondFactorWaived(Event, frozen=True):
+    """The second factor that a user had to add is no longer required."""
+
+    sentence = translatable("%(uid)s no longer has to add a second factor.")
+
+    uid: int
+
+
+class FactorsRemoved(Event, frozen=True):
+    """All second factors of an account were removed by an administrator."""
+
+    sentence = translatable("All second factors of %(uid)s were removed.")
+
+    uid: int
+
+
+class GroupCreated(Event, frozen=True):
+    """A group was created, in the group `parent` unless that is ""."""
+
+    sentence = translatable("The group %(group)s was created.")
+
+    group: str
+    parent: str
+
+
+class GroupChanged(Event, frozen=True):
+    """A group was renamed, moved into the group `parent`, "" for none, or described otherwise.
+
+    `before` is its name until then.
+    """
+
+    sentence = translatable("The group %(group)s was changed.")
+
+    group: str
+    before: str
+    parent: str
+
+
+class GroupDeleted(Event, frozen=True):
+    """A group was deleted; it has no members any more."""
+
+    sentence = translatable("The group %(group)s was deleted.")
+
+    group: str
+
+
+class GroupMemberAdded(Event, frozen=True):
+    """A user became a direct member of a group."""
+
+    sentence = translatable("%(uid)s was added to the group %(group)s.")
+
+    uid: int
+    group: str
+
+
+class GroupMemberRemoved(Event, frozen=True):
+    """A user was removed from a group as a direct member."""
+
+    sentence = translatable("%(uid)s was removed from the group %(group)s.")
+
+    uid: int
+    group: str
+
+
+class ApiRoleAssigned(Event, frozen=True):
+    """A user got a role at an API."""
+
+    sentence = translatable("%(uid)s was assigned the role %(role)s at an API.")
+
+    uid: int
+    api_id: str
+    role: str
+
+
+class ApiRoleWithdrawn(Event, frozen=True):
+    """A user no longer has a role at an API, except by a group."""
+
+    sentence = translatable("The role %(role)s at an API was removed from %(uid)s.")
+
+    uid: int
+    api_id: str
+    role: str
+
+
+class GroupApiRoleAssigned(Event, frozen=True):
+    """The members of a group got a role at an API."""
+
+    sentence = translatable("The group %(group)s was assigned the role %(role)s at an API.")
+
+    group: str
+    api_id: str
+    role: str
+
+
+class GroupApiRoleWithdrawn(Event, frozen=True):
+    """The members of a group no longer have a role at an API, except by other means."""
+
+    sentence = translatable("The role %(role)s at an API was removed from the group %(group)s.")
+
+    group: str
+    api_id: str
+    role: str

@@ -1,1 +1,0 @@
-"""Clients and what they registered."""

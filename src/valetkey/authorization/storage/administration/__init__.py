@@ -1,1 +1,0 @@
-"""Stores of the administration: searches, API tokens, brand, restore."""

@@ -1,1 +1,0 @@
-"""Stores of clients and everything that belongs to them."""

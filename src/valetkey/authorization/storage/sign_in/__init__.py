@@ -1,1 +1,0 @@
-"""Stores of sign-in: sessions, credentials, devices, throttles."""

@@ -1,1 +1,0 @@
-"""Stores of access tokens by reference and of revocations."""

@@ -1,1 +1,0 @@
-"""The checks of `valetkey doctor`: one file for each subject."""
