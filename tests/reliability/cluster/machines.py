@@ -18,6 +18,7 @@ import psycopg
 import requests
 import yaml
 
+from bench.ports import free_port
 from tests.architecture.tree import ROOT
 from tests.reliability.nodes import Node
 from tests.support import postgres
@@ -27,7 +28,6 @@ FILES = ROOT / "deploy/ha"
 _EXAMPLES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 _OWNER = "change-this-1"
 _PASSWORD = "a-password-of-valetkey"
-_FRONT = ("localhost:8400", "localhost:8401")
 # The interpreter of this run may be in a folder that only root can read.
 _AS = (
     "setpriv",
@@ -135,7 +135,8 @@ class Cluster:
         self._disk = disk
         self.namespaces = namespaces
         self.user = postgres.unprivileged()
-        self.url, self.api = (f"http://{host}" for host in _FRONT)
+        self._front_hosts = tuple(f"localhost:{free_port()}" for _ in range(2))
+        self.url, self.api = (f"http://{host}" for host in self._front_hosts)
         self._unique = f"vk{os.getpid() % 100_000}"
         self._links: dict[str, str] = {}
         self._balancer: subprocess.Popen[bytes] | None = None
@@ -310,10 +311,12 @@ class Cluster:
 
     def _front(self) -> str:
         text = self._addressed("haproxy.cfg")
-        for name, host in zip(("auth.example.com", "api.example.com"), _FRONT, strict=True):
+        for name, host in zip(
+            ("auth.example.com", "api.example.com"), self._front_hosts, strict=True
+        ):
             text = text.replace(name, host)
         bind = next(line for line in text.split("\n") if line.strip().startswith("bind "))
-        ports = (f"    bind 127.0.0.1:{host.rpartition(':')[2]}" for host in _FRONT)
+        ports = (f"    bind 127.0.0.1:{host.rpartition(':')[2]}" for host in self._front_hosts)
         return text.replace(bind, "\n".join(ports))
 
     def _balance(self) -> None:
@@ -373,6 +376,8 @@ class Cluster:
         second.start()
 
         def answers() -> bool:
+            assert self._balancer is not None
+            assert self._balancer.poll() is None, (self.folder / "haproxy.log").read_text()
             with suppress(requests.RequestException):
                 return all(
                     requests.get(f"{url}/health/ready", timeout=_PATIENCE).ok
