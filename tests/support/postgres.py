@@ -4,6 +4,7 @@ Whoever needs it first starts it, in whichever process of the run; the process t
 run ends it. Its folder is told to the others by an environment variable.
 """
 
+import atexit
 import fcntl
 import os
 import pwd
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -31,12 +33,15 @@ USER = "valetkey"
 _PLACES = "/usr/lib/postgresql/15/bin"
 _ROOM = 4 << 30
 _numbers = count(1)
+_OURS = f"test_{os.getpid()}_"
+_unused: list[str] = []
+"""Databases that are as empty as on their first day."""
 
 # Nothing here has to survive a power cut; it has to be quick, and private.
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "300",
+    "max_connections": "450",
     "shared_buffers": "64MB",
     "fsync": "off",
     "full_page_writes": "off",
@@ -104,17 +109,37 @@ def end() -> None:
 @contextmanager
 def database() -> Generator[str]:
     """The URL of a fresh, empty database; it is dropped afterwards, whoever still uses it."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    with administrator() as raw:
-        raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+    name = f"{_OURS}{next(_numbers)}"
+    try:
+        administrator().execute(f"ALTER DATABASE {_unused.pop()} RENAME TO {name}".encode())
+    except IndexError:
+        create_database(name, "template0")
     yield url(server(), name)
-    with administrator() as raw:
-        raw.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    administrator().execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+def create_database(name: str, template: str) -> None:
+    """Copy the files of another database: half the time of copying through the log."""
+    copied = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+    administrator().execute(copied.encode())
+
+
+def set_aside(name: str) -> None:
+    """Keep a database that is still empty for another test. Raises ObjectInUse."""
+    kept = f"{_OURS}unused_{next(_numbers)}"
+    if not name.startswith(_OURS):
+        administrator().execute(f"DROP DATABASE {name}".encode())
+        return
+    administrator().execute(f"ALTER DATABASE {name} RENAME TO {kept}".encode())
+    _unused.append(kept)
+
+
+@cache
 def administrator() -> psycopg.Connection:
-    """Connect to the run's server to create and drop databases."""
-    return psycopg.connect(url(server(), "postgres"), autocommit=True)
+    """Return the connection to the run's server that creates and drops databases."""
+    connection = psycopg.connect(url(server(), "postgres"), autocommit=True)
+    atexit.register(connection.close)
+    return connection
 
 
 @contextmanager

@@ -8,8 +8,11 @@ commands and servers that tests start apply the migrations themselves, as do tes
 import asyncio
 import fcntl
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 
+import apsw
 import psycopg
 
 from tests.support import postgres
@@ -17,6 +20,7 @@ from valetkey.database import migrate
 from valetkey.database.connect import connect
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.postgres import Postgres
+from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import SQLiteConnection
 
 PACKAGES = frozenset({"valetkey.authorization.storage.schema", "valetkey.resource.storage.schema"})
@@ -24,14 +28,21 @@ PACKAGES = frozenset({"valetkey.authorization.storage.schema", "valetkey.resourc
 migrated = migrate.apply_missing
 """How a server applies migrations."""
 _migrate = migrate.migrate
+_read = migrate.find
 _known: dict[str, Sequence[str]] = {}
-_IS_EMPTY = b"SELECT NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = 'public')"
+_IS_EMPTY = (
+    b"SELECT NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = 'public') AND NOT EXISTS ("
+    b"SELECT 1 FROM pg_db_role_setting JOIN pg_database ON pg_database.oid = setdatabase"
+    b" WHERE datname = current_database())"
+)
+"""Whether it has neither tables nor settings of its own."""
 
 
 def use() -> None:
     """Copy tables from now on."""
     migrate.apply_missing = _apply
     migrate.migrate = _copy_or_migrate
+    migrate.find = _find
 
 
 def _apply(db: Connection, package: str) -> None:
@@ -64,10 +75,39 @@ def _literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
+def _find(package: str) -> tuple[migrate.Migration, ...]:
+    return _found(package) if package in PACKAGES else _read(package)
+
+
+@cache
+def _found(package: str) -> tuple[migrate.Migration, ...]:
+    return _read(package)
+
+
 async def _copy_or_migrate(engine: Engine, package: str) -> None:
     if package in PACKAGES and migrate.apply_missing is _apply and isinstance(engine, Postgres):
         await asyncio.to_thread(_replace_if_empty, engine._pool._parameters, package)
+    elif package in _known and migrate.apply_missing is _apply and isinstance(engine, SQLite):
+        _fill_if_empty(engine._path, package)
     await _migrate(engine, package)
+
+
+def _fill_if_empty(path: Path, package: str) -> None:
+    """Copy the pages of a migrated database, in a fraction of the time of its statements."""
+    with closing(apsw.Connection(str(path))) as raw, closing(apsw.Connection(":memory:")) as made:
+        if not raw.execute("SELECT 1 FROM sqlite_master").fetchall():
+            made.deserialize("main", _migrated(package))
+            with raw.backup("main", made, "main") as copy:
+                copy.step()
+
+
+@cache
+def _migrated(package: str) -> bytes:
+    """Return the pages of a migrated database."""
+    with closing(apsw.Connection(":memory:")) as raw:
+        for statement in _known[package]:
+            raw.execute(statement)
+        return raw.serialize("main")
 
 
 def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:
@@ -83,20 +123,18 @@ def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:
             if raw.execute(_IS_EMPTY).fetchone() != (True,):
                 return
         template = _template(folder, package)
-        with postgres.administrator() as raw:
-            try:
-                raw.execute(f"DROP DATABASE {name}".encode())
-            except psycopg.errors.ObjectInUse:
-                return
-            raw.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        try:
+            postgres.set_aside(name)
+        except psycopg.errors.ObjectInUse:
+            return
+        postgres.create_database(name, template)
 
 
 def _template(folder: Path, package: str) -> str:
     """Return the name of a migrated database, which the first who asks makes."""
     name = package.replace(".", "_")
     if not (folder / name).exists():
-        with postgres.administrator() as raw:
-            raw.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+        postgres.create_database(name, "template0")
         asyncio.run(_make(postgres.url(folder, name), package))
         (folder / name).touch()
     return name
