@@ -24,7 +24,8 @@ $(NARROW): ; @:
 endif
 endif
 
-PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# One more than the two cores of CI: a third of the time, a test waits for a process or a browser.
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: $(KNOWN)
 
