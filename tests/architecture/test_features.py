@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from itertools import chain
@@ -55,7 +55,7 @@ blocked = f"valetkey.authorization.{name}"
 
 class Gone:
     def find_spec(self, module, path=None, target=None):
-        if module == blocked or module.startswith(blocked + "."):
+        if name and module == blocked or module.startswith(blocked + "."):
             raise ModuleNotFoundError(f"{module} was taken out")
 
 
@@ -63,8 +63,8 @@ sys.meta_path.insert(0, Gone())
 import valetkey.config as package
 
 source = Path(package.__file__).with_name("features.py").read_text()
-line = f'    "{name}",\\n'
-assert source.count(line) == 1
+line = f'    "{name}",\\n' if name else ""
+assert not name or source.count(line) == 1
 module = ModuleType("valetkey.config.features")
 sys.modules[module.__name__] = package.features = module
 exec(compile(source.replace(line, ""), "features.py", "exec"), vars(module))
@@ -73,13 +73,14 @@ from click.testing import CliRunner
 from docs.catalogue import catalogue as every_command
 from tests.support.live import PASSWORD, live_servers
 from valetkey.authorization.layout.render import TREES
+from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Role
 from valetkey.cli import catalogue, main
 from valetkey.config.catalogue import sections as every_section
 from valetkey.config.load import OperatorErrors, load
 from valetkey.testing.browser import UserAgent
 
-TREES.pop(f"{name}/", None)
+TREES.pop(f"{name}/" if name else "", None)
 # As `make docs` writes it.
 described = folder / "catalogue.json"
 described.write_text(every_command())
@@ -90,15 +91,25 @@ importlib.reload(main)
 
 def make_owner(world):
     def change(tx):
+        now = world.servers.clock.now()
         user = tx.users.find_by_name("alice")
-        tx.user_directory.set_role(user.uid, Role.OWNER, world.servers.clock.now())
+        tx.user_directory.set_role(user.uid, Role.OWNER, now)
+        # Pages of the core name APIs.
+        api = Api(
+            identifier="https://books.example", name="Books", roles=("editor",), id="api_1",
+            created_at=now, changed_at=now,
+        )
+        tx.apis.hold_all()
+        assert tx.apis.add(api, api.identifier)
+        assert tx.api_roles.assign(user.uid, "api_1", "editor")
+        return user.uid
 
-    world.servers.write(change)
+    return world.servers.write(change)
 
 
 found = {}
 with live_servers(folder) as world:
-    make_owner(world)
+    uid = make_owner(world)
     tokens = world.tokens()
     assert world.call(tokens["access_token"]).status == 200
     assert world.refresh(tokens["refresh_token"]).status == 200
@@ -120,6 +131,9 @@ with live_servers(folder) as world:
         found[path] = answer.text
         if path == "/admin":
             found["console"] = answer.body
+    user_page = person.open(f"{world.auth}/admin/users/{uid}").body
+    assert "editor" in user_page
+    found["console"] += user_page
 for arguments in ((), ("apply",), ("doctor",), ("user",), ("client",), ("client", "create")):
     answer = CliRunner().invoke(main.valetkey, [*arguments, "--help"])
     assert answer.exit_code == 0, answer.output
@@ -212,14 +226,10 @@ def test_every_package_beside_the_layers_has_its_line() -> None:
     assert found == set(NAMES)
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=NAMES)
-def test_server_runs_without_the_feature_and_does_not_mention_it(
-    feature: Feature, tmp_path: Path
-) -> None:
-    settings = f"{_AUTHORIZATION}.{feature.name}.settings"
-    sections = [name for name, kind in feature_sections().items() if kind.__module__ == settings]
+def _run(name: str, folder: Path, *sections: str) -> dict[str, str]:
+    """Run the server without a feature, "" for all of them; return what it shows, by place."""
     run = subprocess.run(
-        [sys.executable, "-c", _WITHOUT, feature.name, str(tmp_path), *sections],
+        [sys.executable, "-c", _WITHOUT, name, str(folder), *sections],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -229,6 +239,29 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     )
     assert run.returncode == 0, run.stderr
     shown: dict[str, str] = json.loads(run.stdout)
+    return shown
+
+
+def _navigation(shown: Mapping[str, str]) -> list[str]:
+    """Return the paths of the console's pages in the order of the navigation."""
+    return list(dict.fromkeys(re.findall(r'href="(/admin/[a-z-]+)"', shown["console"])))
+
+
+@pytest.fixture(scope="module")
+def navigation(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    """The navigation with all features."""
+    return _navigation(_run("", tmp_path_factory.mktemp("whole")))
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=NAMES)
+def test_server_runs_without_the_feature_and_does_not_mention_it(
+    feature: Feature, tmp_path: Path, navigation: Sequence[str]
+) -> None:
+    settings = f"{_AUTHORIZATION}.{feature.name}.settings"
+    sections = [name for name, kind in feature_sections().items() if kind.__module__ == settings]
+    shown = _run(feature.name, tmp_path, *sections)
+    places = _navigation(shown)
+    assert places == [path for path in navigation if path in places]
     own = [*feature.operations, *chain.from_iterable(feature.core_operations.values())]
     core = {_collection(operation) for area in CORE.values() for operation in area}
     words = {_collection(operation) for operation in own} - core
@@ -248,7 +281,9 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
         if re.search(rf"(?<![\w-]){word}(?![\w-])", text.lower().replace(_OPENID_PROVIDER, ""))
     }
     lists = {each.path for each in feature.operations if each.path.count("/") == 1}
-    named |= {("console", path) for path in lists if f'href="/admin{path}"' in console}
+    named |= {
+        ("console", path) for path in lists if re.search(rf'href="/admin{path}["/?]', console)
+    }
     named |= {(_OPENAPI, each.id) for each in own if f'"{each.id}"' in document}
     named |= {(_OPENAPI, word) for word in words if f'"/{word}' in document}
     assert not named

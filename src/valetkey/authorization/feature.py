@@ -170,9 +170,14 @@ class Feature(Struct, frozen=True):
     hooks: Callable[[Settings], Hooks] = _no_hooks
     """Makes what it does in transactions of others; each store has its own."""
     console: "Callable[[Services], tuple[AnyPage, ...]]" = _nothing
-    console_after: str = ""
-    """The path of the page, itself or above others, that they follow in the navigation."""
-    console_places: Mapping[str, str] = field(default_factory=dict[str, str])
+    console_after: tuple[str, ...] = ()
+    """The path of the page, itself or above others, that they follow in the navigation.
+
+    Of several the first that exists, because those of another feature can be gone.
+    """
+    console_places: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
     """The same for those at or below a path that follow another one."""
     links: tuple[ObjectLink, ...] = ()
     """Links to its pages on the console's pages of the core's objects."""

@@ -9,7 +9,6 @@ from valetkey.authorization.feature import Feature
 from valetkey.authorization.grant_types import implicit
 from valetkey.authorization.model.event import chain
 from valetkey.authorization.model.event.event import Event
-from valetkey.authorization.operations import client_records
 from valetkey.authorization.operations.events import event_operations
 from valetkey.authorization.operations.table import CORE, Table
 from valetkey.authorization.protocol.register.client_rules import GrantTypes
@@ -33,16 +32,14 @@ GRANT_RULES: GrantTypes = MappingProxyType(
 )
 """The registration rules of all grant types: metadata, registration, settings and CLI derive."""
 
-# Clients are described by types, which are made before the features are known.
-client_records.GRANT_TYPES.extend(GRANT_RULES)
-
 TABLE = Table(
     [
         *CORE.items(),
         ("events", event_operations(KINDS)),
         *((each.tag or each.name, each.operations) for each in FEATURES),
         *(more for each in FEATURES for more in each.core_operations.items()),
-    ]
+    ],
+    GRANT_RULES,
 )
 AREAS, OPERATIONS = TABLE.areas, TABLE.operations
 DECLARED_KINDS = tuple(kind for each in FEATURES for kind in each.declared)

@@ -69,17 +69,16 @@ GUIDES = (
     Guide(f"{_APPS}/read-a-refusal", ("explain",)),
     Guide(f"{_APPS}/let-apps-register-themselves", ("registration",), ("registration",)),
     Guide(f"{_APPS}/let-developers-register", ("registration developer",), ("portal",)),
-    Guide(f"{_APPS}/sign-in-on-devices", (), ("device",)),
     Guide(f"{_APIS}/several-apis", ("api",)),
     Guide(f"{_APIS}/declare-an-object", (), ("resource.objects",)),
     Guide(f"{_APIS}/run-without-the-api", (), ("resource.enabled", "resource.scopes")),
     Guide(f"{_USERS}/groups", ("group",)),
     Guide(f"{_USERS}/second-factors", ("user reset-factors",), ("factors", "passwords")),
-    Guide(f"{_USERS}/sign-in-from-elsewhere", (), ("federation",)),
-    # The section of a feature has the name of its commands.
+    *(Guide(page, (command,)) for command, page in feature_guides()),
     *(
-        Guide(page, (command,), tuple({command} & feature_sections().keys()))
-        for command, page in feature_guides()
+        Guide(page, (), (section,))
+        for section, kind in feature_sections().items()
+        if (page := getattr(kind, "GUIDE", ""))
     ),
 )
 """The guide with the longest match is used; the setting of the error comes before the command."""

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from valetkey.authorization.apis.applied import DECLARED
 from valetkey.authorization.apis.operations import APIS
 from valetkey.authorization.feature import Feature
-from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.operations.operation import ObjectLink, Services
+from valetkey.kernel.words import translatable
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
@@ -21,6 +22,7 @@ FEATURE = Feature(
     "apis",
     operations=APIS,
     console=_console,
-    console_after="/admin/clients",
+    console_after=("/admin/clients",),
+    links=(ObjectLink("/apis/{api_id}", "api", translatable("API"), "/admin/apis/{api_id}"),),
     declared=(DECLARED,),
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 from typing import ClassVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -42,7 +43,6 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.api_roles import api_address
 from valetkey.authorization.site.admin.clients.client import (
     ClientSecretLine,
     secret_lines,
@@ -104,6 +104,12 @@ _SORTS = {
 
 MOST_COUNTED = 10_000
 """APIs that are counted for the total."""
+
+
+def api_address(api_id: str, act: str = "") -> str:
+    """Return the URL of the page about an API, or about one operation on it."""
+    place = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
+    return f"{place}/{act}" if act else place
 
 
 class ApiRow(Struct, frozen=True):

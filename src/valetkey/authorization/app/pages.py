@@ -1,6 +1,6 @@
 """The pages of every feature, built with their dependencies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -310,7 +310,7 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
         *UserPages(services, links).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),
-        *GroupPages(services).pages(),
+        *GroupPages(services, links).pages(),
         *SelectedPages(services, SELECTED_GROUPS).pages(),
         *RoleHolderPages(store, services.roles).pages(),
         *ClientListPages(store).pages(),
@@ -332,11 +332,18 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
         places = {"": feature.console_after, **feature.console_places}
         made = feature.console(services)
         for below, above in places.items():
-            mine = [each for each in made if _place_of(each, places) == below]
-            before = [n for n, each in enumerate(pages) if f"{each.path}/".startswith(f"{above}/")]
-            place = before[-1] + 1 if above and before else len(pages)
+            mine = [page for page in made if _place_of(page, places) == below]
+            # The page that it follows may be gone with another feature.
+            ends = (_end_of(pages, path) for path in above)
+            place = next((end for end in ends if end), len(pages))
             pages[place:place] = mine
     return tuple(pages)
+
+
+def _end_of(pages: Sequence[AnyPage], path: str) -> int:
+    """Return the position after the last page at or below this path; 0 if there is none."""
+    ends = (n for n, page in enumerate(pages, 1) if f"{page.path}/".startswith(f"{path}/"))
+    return max(ends, default=0)
 
 
 def _place_of(page: AnyPage, places: Iterable[str]) -> str:

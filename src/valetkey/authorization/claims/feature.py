@@ -59,8 +59,8 @@ FEATURE = Feature(
         claims=(lambda db: Declarations(db).claims(),),
     ),
     console=_console,
-    console_after="/admin/apis",
-    console_places={"/admin/attributes": "/admin/roles"},
+    console_after=("/admin/apis", "/admin/clients"),
+    console_places={"/admin/attributes": ("/admin/roles",)},
     links=(
         ObjectLink("/users/{uid}", "preview", _PREVIEW, "/admin/claims/preview?person=uid%3A{uid}"),
         ObjectLink(

@@ -87,8 +87,8 @@ class DeclaredClaim(Struct, frozen=True):
                 # Mail servers find mailboxes by it: an unverified address proves nothing.
                 return user.email if user.email_verified_at is not None else None
             case Source.UPSTREAM:
-                provider, _, name = argument.partition(":")
-                return inputs.upstream(provider, name)
+                server_id, _, name = argument.partition(":")
+                return inputs.upstream(server_id, name)
 
     def encode(self) -> str:
         """Encode for storage."""

@@ -15,6 +15,7 @@ class DeviceSettings:
     """Sign-in on devices without a browser (RFC 8628), for clients that have this grant type."""
 
     GROUP: ClassVar = Group.LIMITS
+    GUIDE: ClassVar = "how-to/apps/sign-in-on-devices"
 
     code_lifetime: Annotated[
         Lifetime, rules.lifetime("1m", "30m"), "Lifetime of device codes", Group.TOKENS

@@ -28,7 +28,7 @@ from valetkey.authorization.operations.operation import (
     Result,
     Services,
 )
-from valetkey.authorization.operations.records import Upload, UploadedFile
+from valetkey.authorization.operations.records import GRANT_TYPE_ENUM, Upload, UploadedFile
 from valetkey.authorization.operations.table import Table
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.site.admin.server.api import explained
@@ -210,7 +210,23 @@ def _schemas(table: Table) -> tuple[Mapping[object, object], Mapping[str, object
     named = [each for o in table.operations for each in (o.input, o.output) if each is not None]
     shapes = tuple(dict.fromkeys(named))
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)
-    return dict(zip(shapes, schemas, strict=True)), components
+    return dict(zip(shapes, schemas, strict=True)), {
+        name: _with_grant_types(schema, table.grant_types) for name, schema in components.items()
+    }
+
+
+def _with_grant_types(schema: object, grant_types: Sequence[str]) -> object:
+    """Return the schema with the names of the grant types where they are allowed."""
+    if isinstance(schema, list):
+        return [_with_grant_types(part, grant_types) for part in cast("list[object]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: list(grant_types)
+        if name == "enum" and part == GRANT_TYPE_ENUM
+        else _with_grant_types(part, grant_types)
+        for name, part in cast("dict[str, object]", schema).items()
+    }
 
 
 _NOTHING: Document = MappingProxyType({})

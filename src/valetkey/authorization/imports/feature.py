@@ -45,7 +45,7 @@ FEATURE = Feature(
         "user check-hashes": "how-to/people/import-users",
     },
     console=_console,
-    console_after="/admin/users",
+    console_after=("/admin/users",),
     users_links=(
         ListLink("import", translatable("Import users"), "/admin/users/import", Permission.USERS),
     ),

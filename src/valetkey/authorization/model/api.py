@@ -356,8 +356,8 @@ class ClaimInputs(Protocol):
         """Return the user's roles at the API with this identifier, "" for that of the token."""
         ...
 
-    def upstream(self, provider: str, name: str) -> object:
-        """Return the claim that the provider sent at the last sign-in; None if it sent none."""
+    def upstream(self, server_id: str, name: str) -> object:
+        """Return the claim that the other server sent at the last sign-in; None if it sent none."""
         ...
 
 

@@ -17,7 +17,7 @@ from valetkey.authorization.model.client import (
     FieldType,
     ProfileName,
 )
-from valetkey.authorization.operations.records import Moment
+from valetkey.authorization.operations.records import GRANT_TYPE_ENUM, Moment
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,
@@ -30,10 +30,7 @@ from valetkey.authorization.storage.search import ClientLine
 from valetkey.kernel.moment import Instant
 
 _SCOPE = Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,100}$")]
-GRANT_TYPES: list[str] = []
-"""The names of all grant types, for the description: `features` adds them."""
-
-_GRANT_TYPE = Annotated[str, msgspec.Meta(extra_json_schema={"enum": GRANT_TYPES})]
+_GRANT_TYPE = Annotated[str, msgspec.Meta(extra_json_schema={"enum": GRANT_TYPE_ENUM})]
 _FIELDS = fields_of(Editor.ADMINISTRATOR)
 
 

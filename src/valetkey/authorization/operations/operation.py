@@ -223,6 +223,8 @@ class Button(Struct, frozen=True):
 class ObjectLink(Struct, frozen=True):
     """A link on the console's page of an object, to a page about it. Its title is translatable.
 
+    An object that has no page in the core, such as an API, is linked wherever a page names it.
+
     `path` is that of the object, such as `/users/{uid}`, `slug` is the link's id in HTML, and
     `address` names the same argument.
     """
@@ -237,6 +239,11 @@ class ObjectLink(Struct, frozen=True):
         argument = self.path.rpartition("/")[2]
         address = self.address.replace(argument, quote(str(identifier), safe=""))
         return self.slug, self.title, address
+
+
+def linked(links: Sequence[ObjectLink], path: str, identifier: str) -> str:
+    """Return the URL of the page about this object; "" if no feature has one."""
+    return next((link.to(identifier)[2] for link in links if link.path == path), "")
 
 
 class ListLink(Struct, frozen=True):

@@ -13,6 +13,9 @@ Moment = Annotated[
     int, msgspec.Meta(description="Seconds since 1970-01-01T00:00:00Z.", ge=0, le=1 << 53)
 ]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+GRANT_TYPE_ENUM = "grant types"
+"""Stands in the schema of an input for the grant types, which are known with the features."""
+
 Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
 Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_length=80)]

@@ -36,8 +36,14 @@ OPERATIONS = tuple(operation for area in CORE.values() for operation in area)
 class Table:
     """Every operation that requests can run, by the tag of the OpenAPI document."""
 
-    def __init__(self, tagged: Iterable[tuple[str, Iterable[Operation]]]) -> None:
-        """Sort the operations by tag and path; a tag may come more than once."""
+    def __init__(
+        self, tagged: Iterable[tuple[str, Iterable[Operation]]], grant_types: Iterable[str]
+    ) -> None:
+        """Sort the operations by tag and path; a tag may come more than once.
+
+        `grant_types` are the names of those that clients can have.
+        """
+        self.grant_types = tuple(grant_types)
         rows = sorted(
             ((tag, each) for tag, operations in tagged for each in operations),
             key=lambda row: (row[0], row[1].path),

@@ -212,6 +212,7 @@ class FederationSettings:
     """Identity providers at which users may sign in: Google, GitHub, any OpenID provider."""
 
     GROUP: ClassVar = Group.DIRECTORIES
+    GUIDE: ClassVar = "how-to/people/sign-in-from-elsewhere"
     FILE_ONLY: ClassVar = frozenset({"providers", "secrets"})
 
     providers: Annotated[

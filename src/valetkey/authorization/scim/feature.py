@@ -60,7 +60,7 @@ FEATURE = Feature(
         directory_named=(directory_name,),
     ),
     console=_console,
-    console_after="/admin/attributes",
+    console_after=("/admin/attributes", "/admin/roles"),
     endpoints=_endpoints,
     sweeps=(lambda tx, now: ScimCredentials.of(tx).sweep(now, BATCH),),
     checks=CHECKS,

@@ -12,6 +12,7 @@ class ScimSettings:
     """Provisioning of users and groups by a directory (SCIM 2.0, RFC 7644)."""
 
     GROUP: ClassVar = Group.DIRECTORIES
+    GUIDE: ClassVar = "how-to/people/provision-by-scim"
 
     enabled: Annotated[bool, rules.FLAG, "Let directories provision users and groups"] = False
     """Serves `/scim/v2` for programs with a credential of `valetkey scim create`. They can create,

@@ -268,9 +268,9 @@ class _CachedClaims(Struct, frozen=True):
     upstream: _Upstream = field(default_factory=_Upstream)
     tokens: _Tokens = field(default_factory=_Tokens)
 
-    def upstream_of(self, tx: Transaction, user: User, provider: str, name: str) -> object:
-        """Return the claim that the provider sent at the last sign-in; None if it sent none."""
-        server = self.servers.get(provider)
+    def upstream_of(self, tx: Transaction, user: User, server_id: str, name: str) -> object:
+        """Return the claim that the other server sent at the last sign-in; None if it sent none."""
+        server = self.servers.get(server_id)
         # A claim that is no longer kept is ignored, although it is stored until the next sign-in.
         if server is None or name not in server.keep_claims:
             return None
@@ -359,11 +359,11 @@ class _Values:
         """Return the user's roles at the API, of those that it declares."""
         return [role for role in self._at(api).roles if role in api.roles]
 
-    def upstream(self, provider: str, name: str) -> object:
-        """Return the claim that the provider sent at the last sign-in; None if it sent none."""
+    def upstream(self, server_id: str, name: str) -> object:
+        """Return the claim that the other server sent at the last sign-in; None if it sent none."""
         if self.user is None:
             return None
-        return self._known_at(self._tx).upstream_of(self._tx, self.user, provider, name)
+        return self._known_at(self._tx).upstream_of(self._tx, self.user, server_id, name)
 
     def _at(self, api: Api) -> Memberships:
         if self.user is None:

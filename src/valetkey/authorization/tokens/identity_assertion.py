@@ -150,11 +150,11 @@ class IdentityAssertions(Struct, frozen=True):
         Refused with `invalid_grant`. `jti` is not redeemed yet.
         """
         issuer = _issuer_of(text)
-        provider = self.trusted.get(issuer)
-        if provider is None:
+        trusted = self.trusted.get(issuer)
+        if trusted is None:
             raise Refused(not_accepted("issuer", "a trusted issuer", issuer[:200]))
         try:
-            claims = await provider.verify_assertion(text, typ=TYPE, audience=self.issuer, now=now)
+            claims = await trusted.verify_assertion(text, typ=TYPE, audience=self.issuer, now=now)
         except Refused as refused:
             found = refused.refusal
             raise Refused(not_accepted(found.check, found.expected, found.received)) from None

@@ -6,7 +6,6 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.user import uid_of
 from valetkey.authorization.operations.api_roles import (
     ASSIGN_GROUP_ROLE,
@@ -14,7 +13,13 @@ from valetkey.authorization.operations.api_roles import (
     WITHDRAW_GROUP_ROLE,
     WITHDRAW_ROLE,
 )
-from valetkey.authorization.operations.operation import Operation, Services, call_of
+from valetkey.authorization.operations.operation import (
+    ObjectLink,
+    Operation,
+    Services,
+    call_of,
+    linked,
+)
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -26,12 +31,18 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 
+API = "/apis/{api_id}"
+"""The path of an API, as links to its page have it."""
+
 MOST_SHOWN = 500
 """Maximum number of roles and of APIs on a page."""
 
 
 class RoleLine(Struct, frozen=True):
-    """A role at an API. `value` removes it, "" if it comes from `groups` alone."""
+    """A role at an API. `value` removes it, "" if it comes from `groups` alone.
+
+    `url` is that of the page of the API, "" if there is none.
+    """
 
     role: str
     api: str
@@ -52,19 +63,17 @@ class RolesPart(Struct, frozen=True):
 NO_ROLES = RolesPart((), (), "")
 
 
-def api_address(api_id: str, act: str = "") -> str:
-    """Return the URL of the page about an API, or about one operation on it."""
-    place = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
-    return f"{place}/{act}" if act else place
-
-
 def declared_roles(tx: Transaction) -> Sequence[ApiWithRoles]:
     """Return the APIs whose roles a page offers."""
     return tx.api_roles.declared(MOST_SHOWN)
 
 
 def roles_part(
-    assigned: Sequence[AssignedRole], declared: Sequence[ApiWithRoles], own: str, action: str
+    assigned: Sequence[AssignedRole],
+    declared: Sequence[ApiWithRoles],
+    own: str,
+    action: str,
+    links: Sequence[ObjectLink],
 ) -> RolesPart:
     """Return what a page shows; roles given by `own` are those of the user or group itself."""
     groups: dict[tuple[str, str, str], list[str]] = {}
@@ -74,7 +83,7 @@ def roles_part(
         RoleLine(
             role,
             api,
-            api_address(api_id),
+            linked(links, API, api_id),
             f"{api_id} {role}" if own in by and action else "",
             tuple(name for name in by if name != own),
         )

@@ -12,7 +12,7 @@ from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Group, GroupMember, Uid, User, uid_of
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER
-from valetkey.authorization.operations.operation import Services, call_of
+from valetkey.authorization.operations.operation import ObjectLink, Services, call_of, linked
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -20,10 +20,10 @@ from valetkey.authorization.site.admin.administrator import (
     with_query,
 )
 from valetkey.authorization.site.admin.api_roles import (
+    API,
     MOST_SHOWN,
     NO_ROLES,
     RolesPart,
-    api_address,
     declared_roles,
     roles_part,
 )
@@ -130,6 +130,7 @@ class GroupPages(Struct, frozen=True):
     """Show one group, change its members, and run operations on it."""
 
     services: Services
+    links: Sequence[ObjectLink]
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the group, the form for another member, and the confirmation of operations."""
@@ -238,7 +239,7 @@ class GroupPages(Struct, frozen=True):
             apps=tuple(
                 Link(name or client_id, client_address(client_id)) for client_id, name in seen.apps
             ),
-            apis=tuple(Link(each.name, api_address(each.id)) for each in seen.requiring),
+            apis=tuple(Link(api.name, linked(self.links, API, api.id)) for api in seen.requiring),
             members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
             ways=_BUTTONS.offers(seen.group, request.permissions, place),
             add_action=f"{place}/members" if may else "",
@@ -247,7 +248,11 @@ class GroupPages(Struct, frozen=True):
             else "",
             edit_url=f"{place}/edit" if may else "",
             api_roles=roles_part(
-                seen.roles, seen.apis, seen.group.name, f"{place}/api-roles" if may else ""
+                seen.roles,
+                seen.apis,
+                seen.group.name,
+                f"{place}/api-roles" if may else "",
+                self.links,
             ),
             paging=pages_beside(
                 place,

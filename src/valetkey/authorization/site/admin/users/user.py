@@ -197,7 +197,11 @@ class UserPages(Struct, frozen=True):
             edit_url=f"{place}/edit" if may_assign else "",
             attributes_url=f"{place}/attributes" if extras.declared and may_edit else "",
             api_roles=roles_part(
-                extras.roles, extras.apis, "", f"{place}/api-roles" if may_assign else ""
+                extras.roles,
+                extras.apis,
+                "",
+                f"{place}/api-roles" if may_assign else "",
+                self.links,
             ),
             links=tuple(link.to(uid) for link in self.links if link.path == "/users/{uid}"),
         )
