@@ -4,6 +4,7 @@ A feature is a package beside the layers of the authorization server. It has onl
 modules that it needs, each a file or a folder, and a folder `schema`.
 """
 
+import ast
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -291,3 +293,78 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
 
 def _collection(operation: Operation) -> str:
     return operation.path.split("/")[1]
+
+
+_WORDS: Mapping[str, str] = {
+    "apis": "",
+    "claims": r"declared?_claim",
+    "imports": r"user_imports?|import_(users|size|bytes|upload)",
+    "webhooks": r"webhook",
+    "signals": r"(?-i:SIGNALS?\b)|signal_(stream|attempt|fail)|shared_signal|security_event",
+    "device": r"device[_-]?(code|authori[sz]ation|flow)",
+    "providers": r"(?<!service)provider|federation",
+    "scim": r"scim",
+}
+"""What names a feature in code, beside imports and events; the core has APIs and claims, too."""
+
+_ALLOWED = {
+    "apis": 0,
+    "claims": 2,
+    "imports": 3,
+    "webhooks": 5,
+    "signals": 2,
+    "device": 8,
+    "providers": 8,
+    "scim": 4,
+}
+"""The files that may name it; docs/decisions/0064 has the reasons."""
+
+
+@cache
+def _named(file: Path) -> AbstractSet[str]:
+    """Return the names in a file: identifiers, and what strings name; no prose."""
+    text = file.read_text()
+    if file.suffix == ".html":
+        return set(re.findall(r"[\w.-]+", " ".join(re.findall(r"\{[{%](.*?)[%}]\}", text))))
+    names = set[str]()
+    tree = ast.parse(text)
+    prose = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        for attribute in ("id", "attr", "arg", "name", "module"):
+            names.add(str(getattr(node, attribute, "")))
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Constant) and isinstance(value, str) and node not in prose:
+            # A statement names tables; other texts name what has no spaces or is written together.
+            words = re.findall(r"[\w.:/-]*\w", value)
+            is_statement = re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH) ", value)
+            names.update(
+                word for word in words if is_statement or word == value or re.search("[_./]", word)
+            )
+    return names
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=NAMES)
+def test_few_files_outside_a_feature_name_it(feature: Feature) -> None:
+    words, events = _WORDS[feature.name], {event.name for event in feature.events}
+    source = ROOT / "src/valetkey"
+    # Its line, and what apps use of it.
+    outside = (
+        source / "authorization" / feature.name,
+        source / "sdk",
+        source / "config/features.py",
+    )
+    naming = {
+        str(file.relative_to(source)): sorted(found)[:4]
+        for file in (*source.rglob("*.py"), *source.rglob("*.html"))
+        if not any(file.is_relative_to(place) for place in outside)
+        and (
+            found := {
+                name
+                for name in _named(file)
+                if name in events
+                or f".authorization.{feature.name}." in f".{name}."
+                or (words and re.search(words, name, re.IGNORECASE))
+            }
+        )
+    }
+    assert len(naming) <= _ALLOWED[feature.name], naming

@@ -265,16 +265,16 @@ def _finish(
     streams, queue = SignalStreams.of(tx), SignalQueue.of(tx)
     if accepted:
         queue.finish(message.id)
-        streams.succeeded(message.webhook_id, now)
+        streams.succeeded(message.receiver, now)
         return
     if failure.dropped:
         if queue.finish(message.id):
             streams.log(failure)
-            streams.count_dropped(message.webhook_id, 1)
+            streams.count_dropped(message.receiver, 1)
         return
     if queue.postpone(message, again):
         streams.log(failure)
-        streams.failed(message.webhook_id, now, again)
+        streams.failed(message.receiver, now, again)
 
 
 def _bound(stream: SignalStream, now: Instant, tx: Transaction) -> int:

@@ -23,6 +23,7 @@ from valetkey.authorization.model.event.accounts import (
     UserRemoved,
 )
 from valetkey.authorization.model.event.event import ByClient, Event
+from valetkey.authorization.storage.outbox import ReceiverMessage
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.words import translatable
 
@@ -221,19 +222,9 @@ class SignalStream(Struct, frozen=True):
         return self.method != POLL
 
 
-class SignalMessage(Struct, frozen=True):
-    """A token that waits for one receiver: `webhook_id` is its stream, `kind` the event type."""
+class SignalMessage(ReceiverMessage, frozen=True):
+    """A token that waits for one receiver: the receiver is its stream, `kind` the event type."""
 
-    id: str
-    kind: str
-    webhook_id: str
-    event_id: str
-    subject: str
-    position: int
-    attempts: int
-    due_at: Instant
-    created_at: Instant
-    expires_at: Instant
     facts: str
 
 

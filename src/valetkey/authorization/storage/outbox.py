@@ -103,11 +103,33 @@ class Queue(Struct, Generic[MessageT], frozen=True):
         return None if row is None or row[0] is None else Instant(row[0])
 
 
+class ReceiverMessage(Struct, frozen=True):
+    """A message to one of several receivers; `attempts` counts those begun.
+
+    The column with the receiver is named after the first kind, webhooks.
+    """
+
+    id: str
+    kind: str
+    webhook_id: str
+    event_id: str
+    subject: str
+    position: int
+    attempts: int
+    due_at: Instant
+    created_at: Instant
+    expires_at: Instant
+
+    @property
+    def receiver(self) -> str:
+        """The id of its receiver."""
+        return self.webhook_id
+
+
 class OrderedQueue(Queue[MessageT], frozen=True):
     """Messages to several receivers. Those to one receiver about one subject are sent in order.
 
-    The column with the receiver is named after the first kind, webhooks. Each message has a subject
-    and its position among those of the same receiver and subject.
+    Each message has a subject and its position among those of the same receiver and subject.
     """
 
     def lease_first(

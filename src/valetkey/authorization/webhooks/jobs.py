@@ -357,11 +357,11 @@ def _finish(
     if answer.is_final:
         WebhookQueue.of(tx).finish(message.id)
         if answer.is_accepted:
-            Webhooks.of(tx).succeeded(message.webhook_id)
+            Webhooks.of(tx).succeeded(message.receiver)
         return ""
     if not WebhookQueue.of(tx).postpone(message, again):
         return ""
-    Webhooks.of(tx).failed(message.webhook_id, now, again)
+    Webhooks.of(tx).failed(message.receiver, now, again)
     if answer.outcome == str(int(HTTPStatus.GONE)):
         return GONE
     return UNDELIVERED if again >= message.expires_at else ""

@@ -17,6 +17,7 @@ from valetkey.authorization.model.event.grants import (
     ConsentWithdrawn,
     GrantRevoked,
 )
+from valetkey.authorization.storage.outbox import ReceiverMessage
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.words import translatable
 
@@ -114,22 +115,11 @@ class Webhook(Struct, frozen=True):
         return self.disabled_because not in {"", OPERATOR, OWNER}
 
 
-class WebhookMessage(Struct, frozen=True):
+class WebhookMessage(ReceiverMessage, frozen=True):
     """An event that waits for one webhook. Messages about one subject are sent in order.
 
-    `event_id` is the webhook-id header, the same at every attempt. `attempts` counts those begun.
+    `event_id` is the webhook-id header, the same at every attempt.
     """
-
-    id: str
-    kind: str
-    webhook_id: str
-    event_id: str
-    subject: str
-    position: int
-    attempts: int
-    due_at: Instant
-    created_at: Instant
-    expires_at: Instant
 
 
 class WebhookAttempt(Struct, frozen=True):
