@@ -7,10 +7,19 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.model.user import Role
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.paths import keyring_path
 from valetkey.config.sections.portal import BrandField
 from valetkey.config.settings import Settings
+from valetkey.kernel.keyring import create_or_read
+from valetkey.kernel.moment import days
 from valetkey.kernel.replace import replace
+from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.secret import Prefix, fresh_secret
 from valetkey.testing.server import Servers
 
 _PASSWORD = "correct horse battery staple"
@@ -187,3 +196,48 @@ def test_brand_is_previewed_and_its_logos_are_uploaded(tmp_path: Path, browser: 
         assert page.locator("#remove-dark").count() == 0
         assert page.request.get(url + brand[BrandField.LOGO_DARK_URL]).status == 404
         assert page.request.get(url + brand[BrandField.LOGO_URL]).status == 200
+
+
+def test_admin_api_reference_sends_the_request_of_an_operation(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with Servers(tmp_path) as servers:
+        olive = servers.register_user("olive", _PASSWORD)
+        fresh = FreshToken("at_1", fresh_secret(Prefix.API_TOKEN, SYSTEM.random))
+        wanted = WantedToken("A program", ("read", "people"), days(1), olive.uid)
+
+        path = keyring_path(servers.settings)
+        key = create_or_read(path, SYSTEM.random).fingerprint_key
+
+        def prepare(tx: Transaction) -> None:
+            now = servers.clock.now()
+            tx.user_directory.set_role(olive.uid, Role.OWNER, now)
+            api_tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
+
+        servers.write(prepare)
+        page = browser.new_page()
+        errors: list[str] = []
+        page.on("console", lambda said: errors.append(said.text))
+        page.goto(f"{servers.auth_url}/admin/api/v1/")
+        page.click("a[href='?operation=read_own_token']")
+        for language in ("curl", "Python", "JavaScript"):
+            assert page.locator("summary", has_text=language).count() == 1
+        page.click("#do")
+        expect(page.locator("[role=status][data-response]")).to_have_text("Enter a token first.")
+        page.fill("#token", fresh.secret.reveal())
+        page.click("#do")
+        expect(page.locator("[role=status][data-response]")).to_contain_text("200")
+        assert '"A program"' in page.inner_text("[data-answer]")
+        assert errors == []
+        page.goto(f"{servers.auth_url}/admin/api/v1/?operation=read_user")
+        page.fill("#token", fresh.secret.reveal())
+        page.fill("[name='path.uid']", str(olive.uid))
+        page.click("#do")
+        expect(page.locator("[role=status][data-response]")).to_contain_text("200")
+        page.emulate_media(color_scheme="dark")
+        page.goto(f"{servers.auth_url}/admin/api/v1/?operation=create_user")
+        page.goto(f"{servers.auth_url}/admin/api/v1/")
+        page.set_viewport_size({"width": 390, "height": 800})
+        answer = page.goto(f"{servers.auth_url}/admin/api/v1/?operation=nothing")
+        assert answer is not None
+        assert answer.status == 404

@@ -31,7 +31,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.operations.records import GRANT_TYPE_ENUM, Upload, UploadedFile
 from valetkey.authorization.operations.table import Table
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
-from valetkey.authorization.site.admin.server.api import explained
+from valetkey.authorization.site.admin.server.api import explained, operation_page
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.preconditions import REQUIRED, preconditions
@@ -531,6 +531,14 @@ def routes(
         return described()
 
     async def people(request: Request) -> Response:
+        named = read_query(request.query).get("operation")
+        if named is not None:
+            found = next((each for each in table.operations if each.id == named), None)
+            if found is None:
+                raise Refused.because(
+                    ErrorCode.NOT_FOUND, "this operation does not exist", "admin.operation"
+                )
+            return renderer.page(request, operation_page(issuer, found))
         return renderer.page(request, explained(issuer, table))
 
     async def nothing(_: Request) -> Response:

@@ -32,6 +32,7 @@ _SANDBOX = ("content-security-policy", "default-src 'none'; style-src 'unsafe-in
 _SCRIPTS = (
     "chart.js",
     "copy.js",
+    "explorer.js",
     "filter.js",
     "live.js",
     "passkey.js",
@@ -74,6 +75,8 @@ class Assets(Struct, frozen=True):
     icon: Asset
     scripts: Mapping[str, Asset]
     """Scripts by the name of the file, such as `copy.js`."""
+    console: Asset
+    """A stylesheet that only the pages of the console load."""
     theme: Asset | None = None
     """An additional stylesheet of the theme."""
     logo: Asset | None = None
@@ -81,7 +84,7 @@ class Assets(Struct, frozen=True):
     def __iter__(self) -> Iterator[Asset]:
         """Iterate over the files, for routing."""
         more = (asset for asset in (self.theme, self.logo) if asset is not None)
-        return iter((self.style, self.icon, *self.scripts.values(), *more))
+        return iter((self.style, self.console, self.icon, *self.scripts.values(), *more))
 
 
 @lru_cache(maxsize=8)
@@ -103,6 +106,9 @@ def assets(brand: Brand) -> Assets:
             )
             for name in _SCRIPTS
         },
+        console=_asset(
+            "console", "css", "text/css; charset=utf-8", _minified(_read("styles", "console.css"))
+        ),
         theme=_theme_style(brand.theme),
         logo=_theme_logo(brand.theme),
     )

@@ -334,7 +334,7 @@ def scripts_of(page: PageContext) -> tuple[str, ...]:
     return named
 
 
-_CONNECTING = frozenset({"live.js", "preview.js"})
+_CONNECTING = frozenset({"live.js", "preview.js", "explorer.js"})
 
 
 def connects(page: PageContext) -> bool:

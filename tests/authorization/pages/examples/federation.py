@@ -127,7 +127,7 @@ def _settings() -> Mapping[str, PageContext]:
     }
     lines = tuple(line_of(each, may=True) for each in shown.values())
     ignored = replace(lines[0], ignored="it is set in the environment, which wins", stored="1s")
-    group = SettingGroup("tokens", "Tokens", "How long tokens are valid.", (*lines, ignored))
+    group = SettingGroup("tokens", "Tokens", "How long tokens are valid.", (*lines[1:], ignored))
     forms = {
         path: form_page(
             catalogue()[path], each, as_text(catalogue()[path], catalogue()[path].default)

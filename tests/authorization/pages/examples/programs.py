@@ -17,7 +17,7 @@ from valetkey.authorization.site.admin.events.events import (
 from valetkey.authorization.site.admin.events.lines import NONE, ActorShown, EventRow
 from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.saved_filters import SavedLine, SavedPart
-from valetkey.authorization.site.admin.server.api import explained
+from valetkey.authorization.site.admin.server.api import explained, operation_page
 from valetkey.authorization.site.admin.server.tokens import (
     PERMISSION_WORDS,
     NewTokenPage,
@@ -32,6 +32,9 @@ from valetkey.kernel.replace import replace
 _NOW = Instant(1_800_000_000)
 _TOKEN = "vka_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
+
+
+CREATE = next(each for each in TABLE.operations if each.id == "create_user")
 
 
 def _ago(seconds: int) -> When:
@@ -180,4 +183,5 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             "https://auth.example",
         ),
         "admin_api": explained("https://auth.example", TABLE),
+        "admin_api_operation": operation_page("https://auth.example", CREATE),
     }

@@ -291,6 +291,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         replace(lines[0], origin="file", line=12, edit_url=""),
         replace(lines[1], origin="environment", edit_url=""),
     )
+    emails = tuple(line_of(each, may=True) for each in shown_settings("mail.host", "mail.port"))
     section = SettingGroup("tokens", "Tokens", "How long tokens are valid.", lines)
     base = BrandSettings()
     said = dict.fromkeys(BrandField, "") | {
@@ -367,7 +368,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             "2027-02-14 08:00:00 UTC",
         ),
         "admin_settings": ServerSettingsPage(
-            (section, replace(section, slug="email", title="Email")),
+            (section, replace(section, slug="email", title="Email", settings=emails)),
             "/etc/valetkey.toml",
             "/admin/settings/brand",
         ),

@@ -27,8 +27,8 @@ def test_another_content_has_another_address() -> None:
 def test_says_what_each_file_is() -> None:
     kinds = [asset.content_type for asset in assets(Brand())]
 
-    assert kinds[:2] == ["text/css; charset=utf-8", "image/svg+xml"]
-    assert set(kinds[2:]) == {"text/javascript; charset=utf-8"}
+    assert kinds[:3] == ["text/css; charset=utf-8", "text/css; charset=utf-8", "image/svg+xml"]
+    assert set(kinds[3:]) == {"text/javascript; charset=utf-8"}
 
 
 def test_the_accent_reaches_the_stylesheet_and_the_icon() -> None:
