@@ -8,7 +8,7 @@ Bars = Mapping[str, Sequence[tuple[str, float]]]
 """By group: each name with its figure; 0 for none."""
 
 _WIDTH = 880
-_LEFT = 250
+_LEFT = 280
 _RIGHT = 70
 _BAR = 11
 _GAP = 16
