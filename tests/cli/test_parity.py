@@ -82,6 +82,7 @@ PAGES = {
     "read_client": "/admin/clients/{client_id}",
     "change_client": edit.EDIT,
     "add_client_owner": edit.OWNERS,
+    "add_client_group": "/admin/clients/{client_id}/groups",
     "list_apis": "/admin/apis",
     "create_api": "/admin/apis/new",
     "read_api": "/admin/apis/{api_id}",

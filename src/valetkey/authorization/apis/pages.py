@@ -44,7 +44,6 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.clients.client import (
-    ClientSecretLine,
     secret_lines,
     secret_page,
 )
@@ -58,6 +57,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text, in_lines
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.objects import Line
 from valetkey.authorization.site.admin.saved_filters import NOTHING_SAVED, SavedPart, saved_part
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPages, Selection
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
@@ -290,7 +290,7 @@ class ApiPage(Struct, frozen=True):
     disabled_since: When | None
     apps: int
     authorizations: int
-    secrets: tuple[ClientSecretLine, ...]
+    secrets: tuple[Line, ...]
     ways: tuple[Offer, ...]
     #: "" where the role may not.
     edit_url: str

@@ -37,6 +37,7 @@ _SCRIPTS = (
     "live.js",
     "passkey.js",
     "preview.js",
+    "select.js",
     "show.js",
     "strength.js",
     "times.js",

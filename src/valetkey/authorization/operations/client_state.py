@@ -1,12 +1,14 @@
 """Operations on a registered client: owners, verified mark, adopt, disable, delete."""
 
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.developer.team import give_owner, remove_member
 from valetkey.authorization.actions.registrations import adopt
 from valetkey.authorization.email.notices import AppChange
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.grants import (
     ClientAdopted,
+    ClientChanged,
     ClientDisabled,
     ClientEnabled,
     ClientRemoved,
@@ -17,10 +19,13 @@ from valetkey.authorization.model.event.grants import (
 )
 from valetkey.authorization.operations.clients import ONE, registrar, with_notices
 from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.groups.groups import named_group
 from valetkey.authorization.operations.operation import Button, Call, Operation, on, on_client
 from valetkey.authorization.operations.records import Done
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 
@@ -167,6 +172,85 @@ REMOVE_OWNER = Operation(
 )
 
 
+def add_group(tx: Transaction, call: Call, client: Client) -> object:
+    """Let the members of a group sign in to the client; False if they may. No other users may.
+
+    Refused: there is no such group. Faults: the client requires too many groups.
+    """
+    group = named_group(tx, call.named("group"))
+    names = client.openid.required_groups
+    return group.name not in names and _with_groups(tx, call, client, (*names, group.name))
+
+
+def remove_group(tx: Transaction, call: Call, client: Client) -> object:
+    """Remove a group from those whose members may sign in to the client. False if it is none."""
+    name, names = call.named("group"), client.openid.required_groups
+    left = tuple(each for each in names if each != name)
+    return left != names and _with_groups(tx, call, client, left)
+
+
+def _with_groups(
+    tx: Transaction, call: Call, client: Client, names: tuple[str, ...]
+) -> bool | tuple[MetadataError, ...]:
+    metadata = metadata_of(client)
+    openid = replace(metadata.openid, required_groups=names)
+    changed = registrar(call).change(tx, client, replace(metadata, openid=openid), call.now)
+    return changed if isinstance(changed, tuple) else True
+
+
+ADD_GROUP = Operation(
+    "add_client_group",
+    "PUT",
+    f"{ONE}/groups/{{group}}",
+    Permission.CLIENTS,
+    "Give a group access to a client",
+    on_client(with_notices(AppChange.EDITED, add_group)),
+    description="All users may sign in to a client without groups; to one with groups, only their "
+    "members.",
+    output=Done,
+    event=ClientChanged,
+    commands=(
+        Command(
+            "client add-group",
+            done="Members of {group} can sign in to {client_id}.",
+            unchanged="Members of {group} could sign in to {client_id} already.",
+        ),
+    ),
+)
+REMOVE_GROUP = Operation(
+    "remove_client_group",
+    "DELETE",
+    f"{ONE}/groups/{{group}}",
+    Permission.CLIENTS,
+    "Remove the access of a group to a client",
+    on_client(with_notices(AppChange.EDITED, remove_group)),
+    description="A client without groups admits all users.",
+    output=Done,
+    event=ClientChanged,
+    buttons=(
+        Button(
+            "remove-group",
+            translatable("Remove access of the group"),
+            translatable(
+                "Members of the group can no longer sign in to the app, unless they are in another"
+                " group that has access. If it is the last group, all users can sign in."
+            ),
+            translatable("The group no longer has access to the app."),
+            danger=True,
+            carries=("group", "group"),
+        ),
+    ),
+    commands=(
+        Command(
+            "client remove-group",
+            confirms=False,
+            done="{group} is no longer among the groups that may use {client_id}.",
+            unchanged="{group} was not among the groups that may use {client_id}; nothing changed.",
+        ),
+    ),
+)
+
+
 def adopt_client(tx: Transaction, call: Call, client: Client) -> bool:
     """Make a self-registered client the operator's own. False if it is."""
     return adopt(tx, client.id, call.now)
@@ -294,4 +378,15 @@ DELETE = Operation(
 )
 
 
-CLIENT_STATE = (VERIFY, UNVERIFY, ADD_OWNER, REMOVE_OWNER, ADOPT, DISABLE, ENABLE, DELETE)
+CLIENT_STATE = (
+    VERIFY,
+    UNVERIFY,
+    ADD_OWNER,
+    REMOVE_OWNER,
+    ADD_GROUP,
+    REMOVE_GROUP,
+    ADOPT,
+    DISABLE,
+    ENABLE,
+    DELETE,
+)

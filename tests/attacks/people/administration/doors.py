@@ -140,6 +140,12 @@ DOORS: Mapping[str, Door] = {
     "/admin/clients/{client_id}/owners": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/owners", shown=False
     ),
+    "/admin/clients/{client_id}/groups": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/groups", shown=False
+    ),
+    "/admin/groups/{group}/apps": Door(
+        Need.ROLE, Permission.CLIENTS, at="/admin/groups/staff/apps", shown=False
+    ),
     "/admin/clients/{client_id}/{act}": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/clients/web/disable"
     ),
@@ -400,6 +406,8 @@ PROGRAM_NEEDS: Mapping[str, Permission] = {
     "POST /clients/{client_id}/adopt": Permission.CLIENTS,
     "PUT /clients/{client_id}/owners/{uid}": Permission.CLIENTS,
     "DELETE /clients/{client_id}/owners/{uid}": Permission.CLIENTS,
+    "PUT /clients/{client_id}/groups/{group}": Permission.CLIENTS,
+    "DELETE /clients/{client_id}/groups/{group}": Permission.CLIENTS,
     "POST /clients/{client_id}/disable": Permission.CLIENTS,
     "POST /clients/{client_id}/enable": Permission.CLIENTS,
     "PUT /clients/{client_id}/verified": Permission.CLIENTS,

@@ -22,10 +22,10 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.site.admin.clients.client import ClientSecretLine
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
+from valetkey.authorization.site.admin.objects import Act, Line, code, exact
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
@@ -61,8 +61,11 @@ _PAGE = ApiPage(
     apps=12,
     authorizations=1_301,
     secrets=(
-        ClientSecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_PLACE}/end-secret?secret=cs_4f"),
-        ClientSecretLine("cs_9aBc", f"{_PLACE}/end-secret?secret=cs_9a", _ago(-86_400)),
+        Line(
+            code("cs_4fGh2kLmNpQrStUvWxYz01"),
+            act=Act(f"{_PLACE}/end-secret?secret=cs_4f", "Revoke", "Revoke %(name)s", "cs_4f"),
+        ),
+        Line(code("cs_9aBc"), below=(exact(_ago(-86_400), "Ends %(moment)s."),)),
     ),
     ways=tuple(
         Offer(slug, _BUTTONS[slug].title, f"{_PLACE}/{slug}", _BUTTONS[slug].danger)

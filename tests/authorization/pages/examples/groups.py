@@ -9,17 +9,30 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP
 from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
-from valetkey.authorization.site.admin.api_roles import NO_ROLES, RoleLine, RolesPart
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Impact, Offer
-from valetkey.authorization.site.admin.groups.group import GroupPage, MemberLine
-from valetkey.authorization.site.admin.groups.groups import (
-    SELECTED_GROUPS,
-    GroupRow,
-    GroupsPage,
-    Link,
+from valetkey.authorization.site.admin.groups.groups import LIST, SELECTED_GROUPS
+from valetkey.authorization.site.admin.object_page import (
+    Activity,
+    Adder,
+    Fact,
+    ObjectPage,
+    Related,
 )
-from valetkey.authorization.site.admin.users.users import UserLine
-from valetkey.authorization.site.paging import ONE_PAGE, Figure, Paging
+from valetkey.authorization.site.admin.objects import (
+    Act,
+    Choice,
+    Line,
+    ObjectList,
+    Part,
+    Row,
+    badge,
+    code,
+    exact,
+    since,
+    text,
+    words,
+)
+from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -31,33 +44,74 @@ def _ago(seconds: int) -> When:
     return When(Instant(_NOW - seconds), _NOW)
 
 
-_MEMBERS = tuple(
-    MemberLine(name, username, f"/admin/users/{uid}", _ago(uid * 60), f"{_PLACE}/remove?uid={uid}")
-    for uid, username, name in (
-        (1001, "ada", "Ada Lovelace"),
-        (1002, "bob", "Bob Example"),
-        (1003, "charlotte", ""),
-    )
+_REMOVE = Act(f"{_PLACE}/remove?uid=1001", "Remove", "Remove %(name)s", "ada")
+_POSTS = Act(
+    f"{_PLACE}/api-roles", "Remove", "Remove the role %(name)s", "a: b", (("role", "a b"),)
 )
-_PAGE = GroupPage(
-    name="staff",
+OBJECT = ObjectPage(
+    "/admin/groups",
+    "Groups",
+    "staff",
+    state=(badge("Disabled", "alarm"), badge("Verified", "good"), badge("Member", "note")),
+    notes=(words("by the group %(name)s", name="staff"), Part("words", "Saved.", tone="alarm")),
     description="Everybody who works here",
-    since=_ago(90_000),
-    parent=None,
-    subgroups=tuple(Link(n, f"/admin/groups/{n}") for n in ("engineering", "support")),
-    apps=(Link("Notes Printer", "/admin/clients/app_7f3k9qxmB2"),),
-    apis=(Link("Calendar", "/admin/apis/api_1"),),
-    members=_MEMBERS,
-    ways=(Offer("delete", "Delete group", f"{_PLACE}/delete", danger=True),),
-    add_action=f"{_PLACE}/members",
-    new_url="/admin/groups/new?in=staff",
-    edit_url="/admin/groups/staff/edit",
-    api_roles=RolesPart(
-        (RoleLine("editor", "Calendar", "/admin/apis/api_1", "api_1 editor", ()),),
-        (("api_1 owner", "Calendar: owner"), ("api_2 clerk", "Billing: clerk")),
-        "/admin/groups/staff/api-roles",
+    figures=(("Members", 1_204),),
+    facts=(
+        Fact("Client ID", (Part("copy", "app_7f3k9qxmB2", small="client-id"),)),
+        Fact("Runs", (words("On a server, with a secret or key", "confidential"),)),
+        Fact("Lasts", (Part("duration", count=3_600),)),
+        Fact("Members", (Part("number", count=1_204),)),
+        Fact("Redirect URIs", (code("https://app.example/callback"), code("x" * 120))),
+        Fact("Scopes", ()),
+        Fact("Since", (since(_ago(90_000)),)),
+        Fact("Department", (text("R&D"),), own=True),
     ),
-    paging=Paging(_PLACE, _PLACE, f"{_PLACE}?after=1003", Figure(120)),
+    details=(Fact("Contacts", (code("ada@example.com"),)),),
+    links=(("edit", "Edit group", f"{_PLACE}/edit"),),
+    ways=(
+        Offer("verify", "Mark as verified", f"{_PLACE}/verify"),
+        Offer("delete", "Delete group", f"{_PLACE}/delete", danger=True, text="It is gone."),
+    ),
+    related=(
+        Related(
+            "members",
+            "Members",
+            (
+                Line(
+                    text("Ada Lovelace", "/admin/users/1001"),
+                    (badge("Owner"),),
+                    (text("ada"), since(_ago(60), "Since", "203.0.113.7")),
+                    _REMOVE,
+                ),
+                Line(
+                    code("cs_9aBc"), below=(exact(_ago(-86_400), "Ends %(moment)s."),), act=_POSTS
+                ),
+            ),
+            hint="Apps see the change in the next token.",
+            adder=Adder(f"{_PLACE}/members", "add", "person", "Add a user", "A username."),
+            paging=Paging(_PLACE, _PLACE, f"{_PLACE}?after=1003", Figure(120)),
+            more_url="/admin/users",
+            more_title="Show all users",
+        ),
+        Related(
+            "apps",
+            "Apps",
+            (),
+            "No app is limited to this group.",
+            adder=Adder(
+                f"{_PLACE}/apps",
+                "give",
+                "client",
+                "Give access to an app",
+                options=(("web", "Notes"),),
+                fields=(("do", "add"),),
+                warning="All users can sign in to the app.",
+            ),
+            add_url="/admin/clients/new",
+            add_title="Register an app",
+        ),
+    ),
+    activity=Activity((), "/admin/events"),
 )
 
 
@@ -66,15 +120,19 @@ def groups_examples(
 ) -> Mapping[str, PageContext]:
     """All of them."""
     rows = (
-        GroupRow("engineering", "", "staff", _ago(60), "/admin/groups/engineering"),
-        GroupRow("staff", "Everybody who works here", "", _ago(90_000), _PLACE),
+        Row("engineering", "engineering", "/admin/groups/engineering", ((text("staff"),), ())),
+        Row("staff", "staff", _PLACE, ((), (since(_ago(90_000)),)), (text("Who works here"),)),
     )
-    page = GroupsPage(
-        "/admin/groups",
-        "",
+    page = ObjectList(
+        LIST.address,
+        LIST.words,
         rows,
-        HEADINGS,
-        "/admin/groups/new",
+        tuple((title, HEADINGS["name"] if orders else None) for title, orders in LIST.columns),
+        longest=LIST.longest,
+        filters=(Choice("sort", "Sort by", LIST.orders),),
+        chosen={"sort": ""},
+        new_url="/admin/groups/new",
+        field="group",
         ways=SELECTED_GROUPS.offers(permissions_of(Role.OWNER)),
     )
     delete, remove = DELETE_GROUP.buttons[0], REMOVE_GROUP_MEMBER.buttons[0]
@@ -90,51 +148,62 @@ def groups_examples(
         fault="this group contains groups; delete them first",
         confirms="staff",
     )
-    person = UserLine(
-        1001, "ada", "Ada", "ada@example.com", True, False, "", _ago(1), "/admin/users/1001"
+    other = Adder(
+        f"{_PLACE}/members",
+        "add",
+        "person",
+        "Add a user",
+        value=hostile.name,
+        fault="Several users match.",
+        candidates=(Line(text(long.name, "/admin/users/1001"), below=(text(rtl.name),)),),
     )
     return {
         "admin_groups": page,
-        "admin_groups_none": replace(page, listed=(), deleted=True),
-        "admin_groups_nothing_found": replace(page, listed=(), text="zzz"),
+        "admin_groups_none": replace(page, rows=(), done="Group deleted."),
+        "admin_groups_nothing_found": replace(page, rows=(), text="zzz"),
         "admin_groups_hostile": replace(
             page,
-            text="s",
-            listed=(
-                GroupRow("x" * 80, hostile.name, "y" * 80, _ago(1), _PLACE),
-                GroupRow("l", long.name, "", _ago(1), _PLACE),
-                GroupRow("r", rtl.name, "", _ago(1), _PLACE),
+            text=hostile.name,
+            rows=(
+                Row("x" * 80, "x" * 80, _PLACE, ((text("y" * 80),), ()), (text(hostile.name),)),
+                Row('"l', hostile.name, _PLACE, ((), ()), (text(long.name),)),
+                Row("r", rtl.name, _PLACE, ((), ())),
             ),
+            chosen={"sort": "-name"},
             paging=Paging("/admin/groups", "/admin/groups", "/admin/groups?after=x", Figure(120)),
+            links=(("import", "Import users", "/admin/users/import"),),
         ),
-        "admin_group": _PAGE,
-        "admin_group_several": replace(
-            _PAGE, person="ada", several=(person, replace(person, uid=1002)), done=delete.done
+        "admin_groups_filtered": replace(
+            page, rows=(), text="zzz", paging=Paging(next="/admin/groups?q=zzz&after=1.x")
         ),
-        "admin_group_unknown": replace(_PAGE, person="eve", unknown=True),
-        "admin_group_bare": replace(
-            _PAGE,
-            parent=Link("staff", _PLACE),
-            description="",
-            subgroups=(),
-            apps=(),
-            apis=(),
-            members=(),
-            ways=(),
-            add_action="",
-            new_url="",
-            edit_url="",
-            api_roles=NO_ROLES,
-            paging=ONE_PAGE,
-        ),
-        "admin_group_hostile": replace(
-            _PAGE,
-            name="x" * 80,
-            description=hostile.name,
-            apps=(Link(hostile.name, "/admin/clients/x"),),
-            apis=(Link(hostile.name, "/admin/apis/x"),),
-            members=(replace(_MEMBERS[0], name=long.name), replace(_MEMBERS[1], name=rtl.name)),
-            fault="a user is in 200 groups at most",
+        "admin_object": OBJECT,
+        "admin_object_bare": ObjectPage("/admin/groups", "Groups", "staff"),
+        "admin_object_hostile": replace(
+            OBJECT,
+            name=hostile.name,
+            description=long.name,
+            done="Saved.",
+            notes=(words("by the group %(name)s", name=hostile.name),),
+            facts=(
+                Fact(hostile.name, (text(hostile.name),), own=True),
+                Fact("Client ID", (Part("copy", "web", small="client-id"),)),
+                Fact("Scopes", (code(hostile.name), text(rtl.name), text(long.name))),
+            ),
+            related=(
+                Related(
+                    "members",
+                    "Members",
+                    (
+                        Line(
+                            text(hostile.name, "/admin/users/1001"),
+                            below=(text(rtl.name),),
+                            act=replace(_POSTS, name=hostile.name),
+                        ),
+                        Line(text(long.name), act=replace(_REMOVE, name=hostile.name)),
+                    ),
+                    adder=other,
+                ),
+            ),
         ),
         "admin_group_delete": ask,
         "admin_group_remove": replace(

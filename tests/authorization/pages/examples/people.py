@@ -4,12 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tests.authorization.pages.examples.account import HEADINGS, ago
+from tests.authorization.pages.examples.groups import OBJECT
 from tests.support.conditions import CONDITIONS
 from valetkey.authorization.actions.inspection.accounts import ONE_OWNER, UNPROTECTED
 from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
 from valetkey.authorization.actions.inspection.queues import MAIL_OFF
-from valetkey.authorization.layout.contexts import CurrentUser, SessionLine
+from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.event.accounts import RoleChanged, SessionStarted
@@ -18,10 +19,11 @@ from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.users import USERS
-from valetkey.authorization.site.admin.api_roles import RoleLine, RolesPart
-from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
+from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact
 from valetkey.authorization.site.admin.events.lines import ActorShown, EventRow
-from valetkey.authorization.site.admin.groups.groups import Link, group_link
+from valetkey.authorization.site.admin.groups.groups import Link
+from valetkey.authorization.site.admin.object_page import Activity
+from valetkey.authorization.site.admin.objects import ObjectList, Row, badge, since, text
 from valetkey.authorization.site.admin.overview import (
     ConsoleOverviewPage,
     finding_line,
@@ -32,12 +34,7 @@ from valetkey.authorization.site.admin.users.owner import (
     OwnerPage,
 )
 from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
-from valetkey.authorization.site.admin.users.user import (
-    FactorLine,
-    UserAppLine,
-    UserPage,
-)
-from valetkey.authorization.site.admin.users.users import UserLine, UsersPage
+from valetkey.authorization.site.admin.users.users import LIST, UserLine
 from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.kernel.replace import replace
 
@@ -83,30 +80,6 @@ _CHOSEN = (
 _CONFIRM_SELECTED = SelectedPage(
     _SELECTED, "/admin/users", "Users", _DISABLE.title, _DISABLE.text, "uid", _CHOSEN[:1]
 )
-_WAYS = tuple(
-    Offer(slug, button.title, f"{_USER}/{slug}", button.danger)
-    for slug, button in sorted(_BUTTONS.items(), key=lambda it: it[1].danger)
-    if slug not in {"end-app", "enable"}
-)
-_HERE = SessionLine(
-    "se_1",
-    "Firefox",
-    "Linux",
-    ago(90_000),
-    ago(5),
-    signed_in_from="203.0.113.7",
-    last_seen_from="2001:db8:1234:5678:9abc:def0:1234:5678",
-)
-_APPS = (
-    UserAppLine("Notes Printer", ago(9_000_000), ago(200), f"{_USER}/end-app?app=web1"),
-    UserAppLine("طابعة الملاحظات", ago(90_000), None, f"{_USER}/end-app?app=web2"),
-)
-_FACTORS = (
-    FactorLine("password", "", 1, ago(90_000_000), None),
-    FactorLine("passkey", "Ada’s phone", 1, ago(900_000), ago(300)),
-    FactorLine("totp", "", 1, ago(900_000), None),
-    FactorLine("recovery_code", "", 8, ago(900_000), None),
-)
 _SELF = Link("ada", "/admin/users/77")
 _EVENTS = tuple(
     EventRow(
@@ -150,25 +123,36 @@ OVERVIEW = ConsoleOverviewPage(
 )
 _NONE = Chart((), ())
 _NEXT = Paging(next="/admin/users?after=1.2", total=Figure(1_284))
-USER = UserPage(
-    ADA,
-    True,
-    _FACTORS,
-    (_HERE,),
-    _APPS,
-    _EVENTS,
-    _WAYS,
-    events_url="/admin/events?user=77",
-    groups=(group_link("engineering"), group_link("staff")),
-    api_roles=RolesPart(
-        (
-            RoleLine("admin", "Billing", "/admin/apis/api_2", "api_2 admin", ()),
-            RoleLine("editor", "Calendar", "/admin/apis/api_1", "api_1 editor", ("staff",)),
-            RoleLine("reader", "Calendar", "/admin/apis/api_1", "", ("staff", "engineering")),
-        ),
-        (("api_1 owner", "Calendar: owner"), ("api_2 clerk", "Billing: clerk")),
-        f"{_USER}/api-roles",
-    ),
+_STATES = (badge(ROLE_WORDS[Role.OWNER], "good"), badge("Email not verified", "note"))
+_ROWS = tuple(
+    Row(
+        f"{each.uid}",
+        each.name or each.username,
+        each.url,
+        (_STATES, (since(each.since),)),
+        (text(each.username), text(each.email)),
+    )
+    for each in (ADA, BOB, LONG, NOOR, HOSTILE)
+)
+_USERS_PAGE = ObjectList(
+    LIST.address,
+    LIST.words,
+    _ROWS[:4],
+    tuple((title, HEADINGS["name"] if orders else None) for title, orders in LIST.columns),
+    longest=LIST.longest,
+    filters=LIST.filters,
+    chosen={"show": ""},
+    paging=_NEXT,
+    links=(("import", "Import users", "/admin/users/import"),),
+    new_url="/admin/users/new",
+    field="uid",
+    ways=(("Disable account", _SELECTED),),
+)
+USER = replace(
+    OBJECT,
+    name="Ada Lovelace",
+    state=_STATES,
+    activity=Activity(_EVENTS, "/admin/events"),
 )
 OWNER = OwnerPage("/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", 8)
 
@@ -211,7 +195,6 @@ def _overview_of(conditions: Sequence[Condition]) -> ConsoleOverviewPage:
 
 def people_examples() -> Mapping[str, PageContext]:
     """The pages in every state."""
-    listed = (ADA, BOB, LONG, NOOR)
     holders = (
         HolderLine(ADA, protected=True, change_url=f"{_USER}/role", me=True),
         HolderLine(LONG, protected=False, change_url=f"{_USER}/role"),
@@ -232,52 +215,16 @@ def people_examples() -> Mapping[str, PageContext]:
         ),
         "admin_findings": _overview_of(_CONDITIONS[::2]),
         "admin_findings_more": _overview_of(_CONDITIONS[1::2]),
-        "admin_users": UsersPage(
-            "/admin/users",
-            "",
-            "all",
-            listed,
-            headings=HEADINGS,
-            paging=_NEXT,
-            links=(("import", "Import users", "/admin/users/import"),),
-            new_url="/admin/users/new",
-            ways=(("Disable account", _SELECTED),),
-        ),
+        "admin_users": _USERS_PAGE,
         "admin_selected": _CONFIRM_SELECTED,
         "admin_selected_done": replace(_CONFIRM_SELECTED, entries=_CHOSEN, is_done=True, failed=1),
         "admin_selected_none": replace(_CONFIRM_SELECTED, entries=()),
-        "admin_users_one": UsersPage(
-            "/admin/users",
-            "ada",
-            "role",
-            (ADA,),
-            paging=Paging("/admin/users?q=ada", "/admin/users?q=ada"),
+        "admin_users_hostile": replace(
+            _USERS_PAGE, text=HOSTILE.name, rows=_ROWS, chosen={"show": "role"}
         ),
-        "admin_users_none": UsersPage("/admin/users", "", "all", ()),
-        "admin_users_not_found": UsersPage(
-            "/admin/users", '"><script>\u202e', "disabled", (), paging=_NEXT
-        ),
-        "admin_users_hostile": UsersPage("/admin/users", HOSTILE.name, "all", (HOSTILE,)),
         "admin_user": USER,
-        "admin_user_factor_required": replace(USER, factor_required=True),
-        "admin_user_done": replace(USER, done=_BUTTONS["sign-out"].done, sessions=()),
-        "admin_user_bare": replace(
-            USER,
-            person=BOB,
-            factors=(),
-            sessions=(),
-            apps=(),
-            events=(),
-            ways=(),
-            develops=False,
-            events_url="",
-        ),
-        "admin_user_hostile": replace(
-            USER, person=HOSTILE, apps=(replace(_APPS[0], name=HOSTILE.name, end_url=""),)
-        ),
         **{f"admin_act_{slug}": _act(slug) for slug in _BUTTONS},
         "admin_act_orphans": replace(_act("delete"), ends=Impact(sessions=3, apps=1, orphans=2)),
-        "admin_users_deleted": UsersPage("/admin/users", "", "all", listed[:2], deleted=True),
         "admin_act_hostile": _act("disable", HOSTILE),
         "admin_roles": RolesPage("/admin/roles", holders, gives=True, roles=_ROLES),
         "admin_roles_unknown": RolesPage(

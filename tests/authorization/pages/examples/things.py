@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from tests.authorization.pages.examples.account import HEADINGS
 from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.claims import claims_examples
 from tests.authorization.pages.examples.federation import shown_settings
@@ -10,26 +9,18 @@ from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from tests.authorization.pages.examples.signals import signals_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
-from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
 from valetkey.authorization.site.admin.clients.client import (
-    ClientPage,
-    ClientSecretLine,
-    Fact,
-    TeamLine,
     secret_page,
 )
 from valetkey.authorization.site.admin.clients.clients import (
     SELECTED_APPS,
-    ClientRow,
-    ClientsPage,
 )
-from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
+from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
 from valetkey.authorization.site.admin.server.brand import brand_form
 from valetkey.authorization.site.admin.server.keys import (
@@ -49,7 +40,6 @@ from valetkey.authorization.site.admin.server.settings import (
     ServerSettingsPage,
     SettingGroup,
 )
-from valetkey.authorization.site.paging import Figure, Paging
 from valetkey.config.sections.portal import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -59,61 +49,10 @@ _SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _KID = "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
 _BUTTONS = {b.slug: b for o in AREAS["clients"] for b in o.buttons}
-_ALL = {"state": "", "mark": "", "type": "", "profile": "", "origin": "", "legacy": ""}
 
 
 def _ago(seconds: int) -> When:
     return When(Instant(_NOW - seconds), _NOW)
-
-
-_ROW = ClientRow(
-    "Notes Printer",
-    "app_7f3k9qxmB2",
-    _CLIENT,
-    "confidential",
-    "modern",
-    _ago(40 * 86_400),
-    verified=True,
-)
-_OLD = ClientRow(
-    "Old Viewer",
-    "old-viewer",
-    "/admin/clients/old-viewer",
-    "public",
-    "classic",
-    _ago(400 * 86_400),
-    legacy=True,
-)
-_PAGE = ClientPage(
-    row=_ROW,
-    description="Prints your notes on real paper.",
-    needs_pkce=True,
-    edit_url="/admin/clients/app_7f3k9qxmB2/edit",
-    add_action="/admin/clients/app_7f3k9qxmB2/owners",
-    facts=(
-        Fact("Redirect URIs", ("https://app.example/callback", "https://app.example/callback/two")),
-        Fact("Scopes", ()),
-        Fact("Require PKCE", ("yes",), words=True),
-        Fact("Logo", ("https://app.example/logo.png",)),
-    ),
-    changed=_ago(7_200),
-    verified_since=_ago(86_400),
-    disabled_since=None,
-    team=(TeamLine("ada", True, "/admin/users/1001"), TeamLine("bob", False, "/admin/users/1002")),
-    secrets=(
-        ClientSecretLine("cs_4fGh2kLmNpQrStUvWxYz01", f"{_CLIENT}/end-secret?secret=cs_4f"),
-        ClientSecretLine("cs_9aBc", f"{_CLIENT}/end-secret?secret=cs_9a", _ago(-86_400)),
-    ),
-    people=1_284,
-    authorizations=1_301,
-    seen_in_url=0,
-    ways=tuple(
-        Offer(slug, _BUTTONS[slug].title, f"{_CLIENT}/{slug}", _BUTTONS[slug].danger)
-        for slug in ("unverify", "secret", "disable", "delete")
-    ),
-    events_url="/admin/events?client=app_7f3k9qxmB2",
-    links=(("preview", "Preview tokens", "/admin/claims/preview?client=app_7f3k9qxmB2"),),
-)
 
 
 def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage:
@@ -137,12 +76,10 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
     )
 
 
-def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
-    ways = SELECTED_APPS.offers(permissions_of(Role.OWNER))
-    page = ClientsPage("/admin/clients", "", _ALL, (_ROW, _OLD), HEADINGS, ways=ways)
+def _clients(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     chosen = tuple(
-        SelectedEntry(row.client_id, row.name, row.url, row.client_id)
-        for row in (_ROW, replace(_ROW, name=hostile.name), replace(_ROW, name=long.name))
+        SelectedEntry("app_7f3k9qxmB2", name, _CLIENT, "app_7f3k9qxmB2")
+        for name in ("Notes Printer", hostile.name, long.name)
     )
     disable, delete = _BUTTONS["disable"], _BUTTONS["delete"]
     selected = SelectedPage(
@@ -155,9 +92,7 @@ def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str
         chosen,
         danger=True,
     )
-    odd = replace(_ROW, name=hostile.name, verified=False, self_registered=True, disabled=True)
     return {
-        "admin_clients": page,
         "admin_apps_selected": selected,
         "admin_apps_selected_none": replace(selected, entries=()),
         "admin_apps_selected_delete": replace(
@@ -169,47 +104,6 @@ def _clients(long: AskingApp, rtl: AskingApp, hostile: AskingApp) -> Mapping[str
             entries=(*chosen[:2], replace(chosen[2], fault="this client does not exist")),
             is_done=True,
             failed=1,
-        ),
-        "admin_clients_many": replace(
-            page,
-            listed=(_ROW, _OLD, odd, replace(_ROW, name=long.name), replace(_ROW, name=rtl.name))
-            * 5,
-            paging=Paging(
-                "/admin/clients",
-                "/admin/clients?after=2.x&back=3.x",
-                "/admin/clients?after=1.x",
-                Figure(10_000, more=True),
-            ),
-        ),
-        "admin_clients_one": replace(
-            page, text="print", narrowed=True, listed=(_ROW,), chosen={**_ALL, "mark": "yes"}
-        ),
-        "admin_clients_none": replace(page, listed=(), deleted=True),
-        "admin_clients_nothing_found": replace(
-            page,
-            text="zzz",
-            listed=(),
-            narrowed=True,
-            paging=Paging(next="/admin/clients?q=zzz&after=1.x"),
-        ),
-        "admin_client": _PAGE,
-        "admin_client_done": replace(_PAGE, done="verify"),
-        "admin_client_bare": replace(
-            _PAGE,
-            row=replace(_OLD, disabled=True, self_registered=True),
-            description="",
-            facts=(),
-            team=(),
-            secrets=(),
-            ways=(),
-            people=0,
-            authorizations=0,
-            seen_in_url=3,
-            verified_since=None,
-            disabled_since=_ago(600),
-        ),
-        "admin_client_hostile": replace(
-            _PAGE, row=replace(_ROW, name=hostile.name, client_id="web"), description=hostile.name
         ),
         "admin_secret": secret_page(
             _CLIENT, "Notes Printer", "app_7f3k9qxmB2", _SECRET, others_end=True
@@ -390,7 +284,7 @@ def things_examples(
 ) -> Mapping[str, PageContext]:
     """All of them."""
     return {
-        **_clients(long, rtl, hostile),
+        **_clients(long, hostile),
         **apis_examples(long, hostile),
         **groups_examples(long, rtl, hostile),
         **claims_examples(long, rtl, hostile),

@@ -31,7 +31,7 @@ _LOOKED_AT = 2_000
 _PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
 _END = 1 << 53
 _EVENTS = 10
-_LATEST = TimeCursor(Instant(_END), "")
+LATEST = TimeCursor(Instant(_END), "")
 
 
 class UserSearchResult(Struct, frozen=True):
@@ -115,7 +115,7 @@ def user_details(
         _factors(tx, uid),
         sorted(sessions, key=lambda each: -each.last_seen_at),
         connected_apps(tx, uid, now),
-        tx.event_search.page(EventFilter(uid=uid), _LATEST, _EVENTS),
+        tx.event_search.page(EventFilter(uid=uid), LATEST, _EVENTS),
     )
 
 

@@ -26,41 +26,29 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.groups.groups import group_address
+from valetkey.authorization.site.admin.object_page import (
+    Adder,
+    Related,
+)
+from valetkey.authorization.site.admin.objects import (
+    Act,
+    Line,
+    code,
+    text,
+    words,
+)
 from valetkey.authorization.site.admin.users.users import user_address
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther
+from valetkey.authorization.site.page import Act as PageAct
+from valetkey.authorization.site.page import Outcome, Page, SeeOther
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.words import translatable
 
 API = "/apis/{api_id}"
 """The path of an API, as links to its page have it."""
 
 MOST_SHOWN = 500
 """Maximum number of roles and of APIs on a page."""
-
-
-class RoleLine(Struct, frozen=True):
-    """A role at an API. `value` removes it, "" if it comes from `groups` alone.
-
-    `url` is that of the page of the API, "" if there is none.
-    """
-
-    role: str
-    api: str
-    url: str
-    value: str
-    groups: tuple[str, ...]
-
-
-class RolesPart(Struct, frozen=True):
-    """The roles, and a form to assign one. `action` is "" if the viewer may change nothing."""
-
-    lines: tuple[RoleLine, ...]
-    #: Value and label of each role that can be assigned.
-    choices: tuple[tuple[str, str], ...]
-    action: str
-
-
-NO_ROLES = RolesPart((), (), "")
 
 
 def declared_roles(tx: Transaction) -> Sequence[ApiWithRoles]:
@@ -74,18 +62,33 @@ def roles_part(
     own: str,
     action: str,
     links: Sequence[ObjectLink],
-) -> RolesPart:
-    """Return what a page shows; roles given by `own` are those of the user or group itself."""
+) -> Related | None:
+    """Return the list on a page, None if no API declares roles and none is assigned.
+
+    Roles given by `own` are those of the user or group itself. Without an `action` nothing can be
+    changed.
+    """
     groups: dict[tuple[str, str, str], list[str]] = {}
     for each in assigned:
         groups.setdefault((each.api, each.role, each.api_id), []).append(each.by)
     lines = tuple(
-        RoleLine(
-            role,
-            api,
-            linked(links, API, api_id),
-            f"{api_id} {role}" if own in by and action else "",
-            tuple(name for name in by if name != own),
+        Line(
+            text(api, linked(links, API, api_id)),
+            (code(role),),
+            tuple(
+                words(translatable("by the group %(name)s"), name=name)
+                for name in by
+                if name != own
+            ),
+            Act(
+                action,
+                translatable("Remove"),
+                translatable("Remove the role %(name)s"),
+                f"{role}: {api}",
+                (("role", f"{api_id} {role}"), ("do", _REMOVES)),
+            )
+            if own in by and action
+            else None,
         )
         for (api, role, api_id), by in groups.items()
     )
@@ -96,7 +99,25 @@ def roles_part(
         for role in api.roles
         if (api.id, role) not in had
     )
-    return RolesPart(lines, choices if action else (), action)
+    if not lines and not (choices and action):
+        return None
+    adder = Adder(
+        action,
+        "assign",
+        "role",
+        translatable("Assign a role"),
+        translatable("New tokens for the API contain it in the claim roles."),
+        choices,
+        (("do", "assign"),),
+        submit=translatable("Assign"),
+    )
+    return Related(
+        "api-roles",
+        translatable("API roles"),
+        lines,
+        translatable("No roles."),
+        adder=adder if choices and action else None,
+    )
 
 
 OF_USER = "/admin/users/{uid}/api-roles"
@@ -118,8 +139,8 @@ class ApiRoleForms(Struct, frozen=True):
         """Return the form handlers for users and for groups."""
         may = administrator(Permission.USERS)
         return (
-            Page(OF_USER, may, act=Act(self.of_user)),
-            Page(OF_GROUP, may, act=Act(self.of_group)),
+            Page(OF_USER, may, act=PageAct(self.of_user)),
+            Page(OF_GROUP, may, act=PageAct(self.of_group)),
         )
 
     async def of_user(self, request: AdminRequest) -> Outcome:

@@ -14,7 +14,9 @@ API = "https://calendar.example"
 def roles(answer: Answer) -> list[str]:
     """The roles on a page, with the groups that give them, and whether each can be removed."""
     entries = re.findall(
-        r"<code>(editor|reader)</code>(.*?)</li>", answer.body.partition("API roles")[2], re.DOTALL
+        r"<bdi>(editor|reader)</bdi></code>(.*?)</li>",
+        answer.body.partition("API roles")[2],
+        re.DOTALL,
     )
     return [
         " ".join((role, *re.findall(r"by the group <bdi>(.*?)</bdi>", rest), *_removes(rest)))

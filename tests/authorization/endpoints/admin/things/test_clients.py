@@ -40,7 +40,7 @@ def test_apps_are_found_by_name_and_filters(tmp_path: Path, database_url: str) -
             ("-name", "Viewer"),
         ):
             body = (await page(browser, f"/admin/clients?sort={sort}")).body
-            names = re.findall(r'<a href="/admin/clients/\w+"><bdi>(\w+)</bdi>', body)
+            names = re.findall(r'<a href="/admin/clients/\w+"><bdi class="long">(\w+)</bdi>', body)
             assert names[0] == first
             assert "Total: 3" in body
             names = [name for name in names if name in {"amber", "Printer", "Viewer"}]

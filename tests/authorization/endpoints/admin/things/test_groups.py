@@ -16,6 +16,67 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
 
+async def _required(it: Harness, client_id: str) -> tuple[str, ...]:
+    client = await it.read(lambda tx: tx.clients.find(client_id))
+    assert client is not None
+    return client.openid.required_groups
+
+
+def test_group_gets_access_to_app_from_either_page_and_loses_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        for name in ("staff", "crew"):
+            await do(browser, "/admin/groups/new", name=name)
+        app = await page(browser, "/admin/clients/web")
+        assert "All users can sign in to the app." in app.body
+        given = await browser.submit(app, "give", group="staff")
+        assert given.location == "/admin/clients/web?done=group"
+        group = await page(browser, "/admin/groups/crew")
+        given = await browser.submit(group, "give", client="web")
+        assert given.location == "/admin/groups/crew?done=app"
+        assert await _required(it, "web") == ("staff", "crew")
+        again = await browser.submit(group, "give", client="web")
+        assert again.location == "/admin/groups/crew?done=app"
+        assert await _required(it, "web") == ("staff", "crew")
+        assert "/admin/clients/web" in (await page(browser, "/admin/groups/crew")).body
+        for place in ("/admin/clients/web", "/admin/groups/crew"):
+            body = (await page(browser, place)).body
+            assert "/admin/clients/web/remove-group?group=crew" in body
+        asked = await page(browser, "/admin/clients/web/remove-group?group=crew")
+        assert "If it is the last group, all users can sign in." in asked.body
+        removed = await browser.submit(asked, "do")
+        assert removed.location == "/admin/clients/web?done=remove-group"
+        assert await _required(it, "web") == ("staff",)
+
+    run(tmp_path, story)
+
+
+def test_access_is_given_to_what_exists_and_by_who_may(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        app = await page(browser, "/admin/clients/web")
+        none = await browser.submit(app, "give", group="nobody")
+        assert "Group not found." in (await page(browser, none.location.partition("#")[0])).body
+        group = await page(browser, "/admin/groups/staff")
+        none = await browser.submit(group, "give", client="nothing %00")
+        assert (
+            "This app does not exist."
+            in (await page(browser, none.location.partition("#")[0])).body
+        )
+        foreign = await browser.get("/admin/clients/web/remove-group?group=staff")
+        assert foreign.status == 404
+        await administrator(it, Role.SUPPORT)
+        assert 'id="give"' not in (await page(browser, "/admin/clients/web")).body
+        assert (await browser.submit(app, "give", group="staff")).status == 404
+        assert (await browser.submit(group, "give", client="web")).status == 404
+        assert await _required(it, "web") == ()
+
+    run(tmp_path, story)
+
+
 def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", openid=OpenIdRegistration(required_groups=("staff",)))

@@ -1,15 +1,16 @@
 """/admin/clients/{client_id}: one app, and the operations on it."""
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such_client
 from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.search import LATEST
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.client import (
     DISCOURAGED,
@@ -22,8 +23,14 @@ from valetkey.authorization.model.client import (
 )
 from valetkey.authorization.model.user import uid_of
 from valetkey.authorization.operations.client_records import NewSecret
-from valetkey.authorization.operations.client_state import DELETE, REMOVE_OWNER
-from valetkey.authorization.operations.operation import ObjectLink, Services
+from valetkey.authorization.operations.client_state import (
+    ADD_GROUP,
+    DELETE,
+    REMOVE_GROUP,
+    REMOVE_OWNER,
+)
+from valetkey.authorization.operations.operation import ObjectLink, Services, call_of
+from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -31,17 +38,42 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
-from valetkey.authorization.site.admin.clients.clients import CLIENTS, ClientRow, client_address
+from valetkey.authorization.site.admin.clients.clients import (
+    CLIENTS,
+    PROFILES,
+    TYPES,
+    client_address,
+    client_states,
+)
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
     Impact,
-    Offer,
     Subject,
     confirmation,
 )
 from valetkey.authorization.site.admin.events.events import EVENTS
+from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
+from valetkey.authorization.site.admin.object_page import (
+    Activity,
+    Adder,
+    Fact,
+    ObjectPage,
+    Related,
+)
+from valetkey.authorization.site.admin.objects import (
+    Act,
+    Line,
+    Part,
+    badge,
+    code,
+    exact,
+    since,
+    text,
+    words,
+)
 from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.page import Act as PageAct
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_SECRET,
@@ -49,71 +81,17 @@ from valetkey.authorization.site.shown_once import (
     NewSecretPage,
     ShownValue,
 )
+from valetkey.authorization.storage.search import EventFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 from valetkey.web.body import Form
 
 CLIENT = "/admin/clients/{client_id}"
+GROUPS = "/admin/clients/{client_id}/groups"
 ACT = "/admin/clients/{client_id}/{act}"
-
-
-class ClientSecretLine(Struct, frozen=True):
-    """A client secret; `end_url` is the confirmation page that revokes it."""
-
-    id: str
-    end_url: str
-    ends: When | None = None
-
-
-class TeamLine(Struct, frozen=True):
-    """A member of the app's team."""
-
-    name: str
-    owns: bool
-    url: str
-    #: The confirmation before the user is removed; "" if the role may not.
-    remove_url: str = ""
-
-
-class Fact(Struct, frozen=True):
-    """One field of the app; its values are `words` to be translated or code."""
-
-    label: str
-    values: tuple[str, ...]
-    words: bool = False
-
-
-class ClientPage(Struct, frozen=True):
-    """The data of one app, without its secrets."""
-
-    template: ClassVar[str] = "admin/clients/client.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    row: ClientRow
-    description: str
-    needs_pkce: bool
-    facts: tuple[Fact, ...]
-    changed: When
-    verified_since: When | None
-    disabled_since: When | None
-    team: tuple[TeamLine, ...]
-    secrets: tuple[ClientSecretLine, ...]
-    people: int
-    authorizations: int
-    seen_in_url: int
-    ways: tuple[Offer, ...]
-    events_url: str
-    #: Slug, title and address of the links that features add.
-    links: tuple[tuple[str, str, str], ...]
-    #: The operation that was just run; "" for none.
-    done: str = ""
-    #: The form that edits the app, and the address that adds an owner; "" if the role may not.
-    edit_url: str = ""
-    add_action: str = ""
-    #: Why no owner was added, translatable.
-    fault: str = ""
 
 
 def secret_page(
@@ -140,15 +118,15 @@ _BUTTONS = Buttons.below("/clients/{client_id}")
 _DONE = {
     "edit": translatable("The app is saved."),
     "owner": translatable("The user is an owner of the app."),
+    "group": translatable("Members of the group can sign in to the app."),
 }
 _FAULTS = {
     "unknown": translatable("User not found."),
-    "several": translatable("Several users match. Enter the uid of one of them."),
+    "several": translatable("Several users match. Enter the user ID of one of them."),
 }
 _LONGEST_ID = 100
-_ELSEWHERE = frozenset({"name", "description", "requires_pkce", "key_set"})
-"""Fields shown elsewhere on the page, and the key set, which is too long."""
-
+_OFFERED = 100
+_EVENTS = 10
 _USUAL_END = "86400"
 
 
@@ -162,15 +140,85 @@ class ClientPages(Struct, frozen=True):
         """Return the page of an app, and the confirmation before an operation."""
         return (
             Page(CLIENT, administrator(), self.show),
+            Page(GROUPS, administrator(Permission.CLIENTS), act=PageAct(self.add_group)),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the app without its secrets."""
-        held, names = await self._look(request)
-        said = request.query.get("done")
-        page = _page(held, names, request, _BUTTONS.done(said, _DONE), self.links)
-        return Show(replace(page, fault=_FAULTS.get(said or "", "") if page.add_action else ""))
+        client_id, actor, now = named(request), request.actor, request.now
+
+        def read_state(tx: Transaction) -> _ClientState:
+            held = clients.find_details(tx, actor, client_id, now)
+            users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
+            events = tx.event_search.page(EventFilter(client_id=client_id), LATEST, _EVENTS)
+            had = held.client.openid.required_groups
+            offered = tx.groups.list("", _OFFERED + len(had) + 1)
+            return _ClientState(
+                held,
+                {uid: user.username for uid, user in users if user is not None},
+                [each.name for each in offered if each.name not in had],
+                rows_of(events, names_in(tx, events), now, self.services.kinds),
+            )
+
+        return Show(self._page(await self.services.store.scan(read_state), request))
+
+    async def add_group(self, request: AdminRequest) -> Outcome:
+        """Give a group access to the app."""
+        group = (request.form.get("group") or "").strip()[:_LONGEST_ID]
+        path = {
+            "client_id": request.arguments["client_id"],
+            "group": quote(group, safe=""),
+        }
+        call = call_of(self.services, ADD_GROUP, request.actor, request.now, path)
+        try:
+            await ADD_GROUP.run(call)
+        except Refused as refused:
+            if refused.refusal.check != "group.unknown":
+                raise
+            return SeeOther(f"{_address(request)}?done=no-group#list-groups")
+        return SeeOther(f"{_address(request)}?done=group")
+
+    def _page(self, seen: "_ClientState", request: AdminRequest) -> ObjectPage:
+        held, client, now = seen.held, seen.held.client, request.now
+        may = request.permissions.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
+        said, place = request.query.get("done") or "", client_address(client.id)
+        links = [
+            *((("edit", translatable("Edit app"), f"{place}/edit"),) if may else ()),
+            *(link.to(client.id) for link in self.links if link.path == "/clients/{client_id}"),
+        ]
+        return ObjectPage(
+            CLIENTS,
+            translatable("Apps"),
+            client.name or client.id,
+            state=client_states(
+                disabled=client.disabled_at is not None,
+                verified=client.verified_at is not None,
+                self_registered=client.self_registered,
+                legacy=any(client.may_use(each) for each in DISCOURAGED),
+            ),
+            notes=tuple(_notes(held)),
+            description=client.description,
+            done=_BUTTONS.done(said, _DONE),
+            figures=(
+                (translatable("Connected users"), held.people),
+                (translatable("Authorizations"), held.authorizations),
+            ),
+            facts=tuple(_facts(client, now)),
+            details=tuple(_details(client)),
+            links=tuple(links),
+            ways=tuple(
+                each
+                for each in (_BUTTONS.offers(client, request.permissions, place) if may else ())
+                if each.slug not in {"secret", "remove-owner", "remove-group", "end-secret"}
+            ),
+            related=(
+                _secrets(client, f"{place}/end-secret" if may else "", now),
+                _groups(client, seen.groups, place, said, may=may),
+                _team(seen, place, said, may=may),
+            ),
+            activity=Activity(seen.events, with_query(EVENTS, {"client": client.id})),
+        )
 
     async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
         if isinstance(result, NewSecret):
@@ -196,7 +244,12 @@ class ClientPages(Struct, frozen=True):
         held, names = await self._look(request)
         client, carries = held.client, confirmed.button.carries
         facts = [client.id]
-        if confirmed.operation is REMOVE_OWNER:
+        if confirmed.operation is REMOVE_GROUP:
+            group = form.get("group") or ""
+            if group not in client.openid.required_groups:
+                raise page_not_found()
+            facts.append(group)
+        elif confirmed.operation is REMOVE_OWNER:
             uid = uid_of(form.get("uid") or "")
             if uid is None or all(one.uid != uid for one in held.team):
                 raise page_not_found()
@@ -238,88 +291,220 @@ def named(request: AdminRequest) -> str:
     return name
 
 
-def secret_lines(
-    secrets: Sequence[ClientSecret], end_url: str, now: Instant
-) -> tuple[ClientSecretLine, ...]:
+def secret_lines(secrets: Sequence[ClientSecret], end_url: str, now: Instant) -> tuple[Line, ...]:
     """Return the lines of these secrets; an empty `end_url` hides the Revoke buttons."""
     return tuple(
-        ClientSecretLine(
-            secret.id,
-            with_query(end_url, {"secret": secret.id}) if end_url else "",
-            None if secret.expires_at is None else When(secret.expires_at, now),
+        Line(
+            code(secret.id),
+            below=(
+                words(translatable("Does not expire"))
+                if secret.expires_at is None
+                else exact(When(secret.expires_at, now), translatable("Ends %(moment)s.")),
+            ),
+            act=Act(
+                with_query(end_url, {"secret": secret.id}),
+                translatable("Revoke"),
+                translatable("Revoke %(name)s"),
+                secret.id,
+            )
+            if end_url
+            else None,
         )
         for secret in secrets
     )
 
 
-def _page(
-    held: ClientWithUses,
-    names: dict[int, str],
-    request: AdminRequest,
-    done: str,
-    links: Sequence[ObjectLink],
-) -> ClientPage:
-    client, now = held.client, request.now
-    may = request.permissions.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
-    offers = _BUTTONS.offers(client, request.permissions, client_address(client.id))
-    return ClientPage(
-        row=ClientRow(
-            name=client.name or client.id,
-            client_id=client.id,
-            url=client_address(client.id),
-            type=client.type.value,
-            profile=client.profile_name.value,
-            since=When(client.created_at, now),
-            disabled=client.disabled_at is not None,
-            verified=client.verified_at is not None,
-            self_registered=client.self_registered,
-            legacy=any(client.may_use(each) for each in DISCOURAGED),
-        ),
-        description=client.description,
-        needs_pkce=client.needs_pkce,
-        facts=tuple(_facts(client)),
-        changed=When(client.changed_at, now),
-        verified_since=None if client.verified_at is None else When(client.verified_at, now),
-        disabled_since=None if client.disabled_at is None else When(client.disabled_at, now),
-        team=tuple(
-            _member(one, names, client_address(client.id, "remove-owner") if may else "")
-            for one in held.team
-        ),
-        secrets=secret_lines(
-            client.live_secrets(now), client_address(client.id, "end-secret") if may else "", now
-        ),
-        people=held.people,
-        authorizations=held.authorizations,
-        seen_in_url=0 if held.sighting is None else held.sighting.requests,
-        ways=offers if may else (),
-        events_url=with_query(EVENTS, {"client": client.id}),
-        links=tuple(link.to(client.id) for link in links if link.path == "/clients/{client_id}"),
-        done=done,
-        edit_url=client_address(client.id, "edit") if may else "",
-        add_action=client_address(client.id, "owners") if may else "",
+class _ClientState(Struct, frozen=True):
+    held: ClientWithUses
+    #: The usernames of the team.
+    names: dict[int, str]
+    #: Groups without access, one more than are offered if there are many.
+    groups: Sequence[str]
+    events: tuple[EventRow, ...]
+
+
+def _notes(held: ClientWithUses) -> Iterator[Part]:
+    if held.client.disabled_at is not None:
+        yield words(translatable("No user can sign in to the app, and it gets no tokens."))
+    if held.sighting is not None and held.sighting.requests:
+        yield replace(
+            words(
+                translatable(
+                    "Its secret was sent in a URL (requests: %(count)s). Proxies log URLs: issue a"
+                    " new secret, then revoke this one."
+                ),
+                count=str(held.sighting.requests),
+            ),
+            tone="alarm",
+        )
+
+
+def _facts(client: Client, now: Instant) -> Iterator[Fact]:
+    """Return what is mostly looked for, in words."""
+    method = BY_NAME.get(client.authentication_method)
+    yield Fact(
+        translatable("Client ID"), (replace(code(client.id), kind="copy", small="client-id"),)
     )
+    yield Fact(translatable("Runs"), (words(TYPES[client.type.value], client.type.value),))
+    if method is not None:
+        yield Fact(translatable("Authentication"), (words(method.label, method.name),))
+    yield Fact(translatable("Redirect URIs"), tuple(code(each) for each in client.redirect_uris))
+    yield Fact(translatable("Permissions"), tuple(code(each) for each in sorted(client.scope)))
+    if client.access_token_lifetime is None:
+        lifetime = words(translatable("As set for the server"))
+    else:
+        lifetime = Part("duration", count=client.access_token_lifetime)
+    yield Fact(translatable("Access tokens last"), (lifetime,))
+    times = (
+        (translatable("Registered"), client.created_at),
+        (translatable("Changed"), client.changed_at),
+        (translatable("Verified"), client.verified_at),
+        (translatable("Disabled"), client.disabled_at),
+    )
+    yield from (Fact(label, (since(When(at, now)),)) for label, at in times if at is not None)
 
 
-def _facts(client: Client) -> Iterator[Fact]:
-    """Return the fields that have a label and a value."""
+_CHOICES = {
+    **PROFILES,
+    "web": translatable("Web app"),
+    "native": translatable("App on a phone or computer"),
+    "jwt": translatable("Signed, so that APIs can read them"),
+    "reference": translatable("Opaque, so that APIs ask this server"),
+    "auto": translatable("As requested if the app registered itself, otherwise by permission"),
+    "scope": translatable("Those of the granted permissions"),
+    "requested": translatable("Only those that a request names"),
+    "public": translatable("The same user ID for all apps"),
+    "pairwise": translatable("A user ID of its own for each app"),
+}
+_SHOWN_ABOVE = frozenset(
+    {
+        "name",
+        "description",
+        "type",
+        "authentication_method",
+        "redirect_uris",
+        "scopes",
+        "access_token_lifetime",
+        "required_groups",
+        "key_set",  # too long
+    }
+)
+
+
+def _details(client: Client) -> Iterator[Fact]:
+    """Return every other field that has a label or is not as it is by default."""
     metadata = metadata_of(client)
     for field in FIELDS.values():
         value, kind = field.of(metadata), field.rule.kind
-        label = field.rule.label or field.name
-        if field.name in _ELSEWHERE or (not field.rule.label and value == field.default):
+        label = field.rule.label or EDIT_LABELS.get(field.name) or field.name
+        plain = value == field.default and not field.rule.label
+        if field.name in _SHOWN_ABOVE or plain or value in ("", (), None):
             continue
         if kind in LISTS:
-            yield Fact(label, value)
-        elif kind is FieldType.FLAG and value:
-            yield Fact(label, (translatable("yes"),), words=True)
-        elif value not in ("", (), None, False):
-            yield Fact(label, (str(value),))
+            yield Fact(label, tuple(code(each) for each in value))
+        elif kind is FieldType.FLAG:
+            yield Fact(label, (words(translatable("yes") if value else translatable("no")),))
+        elif field.name == "default_max_age":
+            yield Fact(label, (Part("duration", count=value),))
+        elif str(value) in _CHOICES:
+            yield Fact(label, (words(_CHOICES[str(value)], str(value)),))
+        else:
+            yield Fact(label, (code(str(value)),))
 
 
-def _member(one: Membership, names: dict[int, str], remove_url: str) -> TeamLine:
-    return TeamLine(
-        names.get(one.uid, str(one.uid)),
-        one.owns,
-        user_address(one.uid),
-        with_query(remove_url, {"uid": str(one.uid)}) if remove_url else "",
+EDIT_LABELS = {
+    "default_scopes": translatable("Default scopes"),
+    "required_scopes": translatable("Required scopes"),
+    "rotates_refresh_token": translatable("Rotate refresh tokens"),
+    "ends_with_session": translatable("Access ends with the session"),
+    "id_token_claims": translatable("Claims in ID tokens"),
+    "exchanges_tokens_of": translatable("Exchanges tokens of"),
+    "exchanges_for": translatable("Exchanges tokens for"),
+    "assertion_audiences": translatable("Audiences of assertions"),
+    "subject_type": translatable("User ID in tokens"),
+    "default_max_age": translatable("Users sign in again after"),
+    "contacts": translatable("Contacts"),
+    "jwks_uri": translatable("Address of its keys"),
+}
+"""Labels of fields without one in their rule."""
+
+
+def _secrets(client: Client, end_url: str, now: Instant) -> Related:
+    return Related(
+        "secrets",
+        translatable("Active secrets"),
+        secret_lines(client.live_secrets(now), end_url, now),
+        translatable("No secret: the app authenticates without one."),
+        add_url=client_address(client.id, "secret") if end_url and client.has_secret else "",
+        add_title=translatable("New secret"),
+    )
+
+
+def _groups(client: Client, groups: Sequence[str], place: str, said: str, *, may: bool) -> Related:
+    had, many = client.openid.required_groups, len(groups) > _OFFERED
+    adder = Adder(
+        f"{place}/groups",
+        "give",
+        "group",
+        translatable("Give access to a group"),
+        translatable("The name of a group.") if many else "",
+        () if many else tuple((each, each) for each in groups),
+        fault=translatable("Group not found.") if said == "no-group" else "",
+        warning=""
+        if had
+        else translatable("With the first group, only its members can sign in to the app."),
+    )
+    return Related(
+        "groups",
+        translatable("Groups with access"),
+        tuple(
+            Line(
+                text(name, f"{ADDRESSES['admin_groups']}/{quote(name, safe='')}"),
+                act=Act(
+                    with_query(f"{place}/remove-group", {"group": name}),
+                    translatable("Remove"),
+                    translatable("Remove %(name)s"),
+                    name,
+                )
+                if may
+                else None,
+            )
+            for name in had
+        ),
+        translatable("All users can sign in to the app."),
+        adder=adder if may and groups else None,
+    )
+
+
+def _team(seen: _ClientState, place: str, said: str, *, may: bool) -> Related:
+    adder = Adder(
+        f"{place}/owners",
+        "add",
+        "person",
+        translatable("Add an owner"),
+        translatable("A username, email address or user ID."),
+        fault=_FAULTS.get(said, ""),
+    )
+    return Related(
+        "team",
+        translatable("Team"),
+        tuple(_member(one, seen.names, place, may=may) for one in seen.held.team),
+        translatable("No team: the app was registered by the operator, or registered itself."),
+        adder=adder if may else None,
+    )
+
+
+def _member(one: Membership, names: dict[int, str], place: str, *, may: bool) -> Line:
+    name = names.get(one.uid, str(one.uid))
+    return Line(
+        text(name, user_address(one.uid)),
+        (badge(translatable("Owner") if one.owns else translatable("Member")),),
+        act=Act(
+            with_query(f"{place}/remove-owner", {"uid": str(one.uid)}),
+            translatable("Remove"),
+            translatable("Remove %(name)s"),
+            name,
+        )
+        if may
+        else None,
     )

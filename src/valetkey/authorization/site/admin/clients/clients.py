@@ -1,7 +1,6 @@
 """/admin/clients: list, search and filter the apps; /new registers one."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -30,10 +29,23 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.admin.confirm import Buttons
-from valetkey.authorization.site.admin.saved_filters import (
-    NOTHING_SAVED,
-    SavedPart,
-    saved_part,
+from valetkey.authorization.site.admin.objects import (
+    ALL,
+    BY_NAME,
+    BY_NAME_DESCENDING,
+    NAMES,
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    TIMES,
+    Choice,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    code,
+    since,
+    words,
 )
 from valetkey.authorization.site.admin.selected import SHOWN, SelectedEntry, Selection
 from valetkey.authorization.site.app_form.registration import (
@@ -43,61 +55,18 @@ from valetkey.authorization.site.app_form.registration import (
     Registration,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import (
-    ONE_PAGE,
-    TIME,
-    Heading,
-    Paging,
-    at_most,
-    pages_beside,
-    sort_headings,
+from valetkey.authorization.storage.search import (
+    ClientFilter,
+    ClientLine,
+    ListOrder,
 )
-from valetkey.authorization.storage.search import ClientFilter, ClientLine, ListOrder, order_in
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
-from valetkey.web.body import Form, read_query
 
 CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"
-
-
-class ClientRow(Struct, frozen=True):
-    """One app in the list."""
-
-    name: str
-    client_id: str
-    url: str
-    type: str
-    profile: str
-    since: When
-    disabled: bool = False
-    verified: bool = False
-    self_registered: bool = False
-    legacy: bool = False
-
-
-class ClientsPage(Struct, frozen=True):
-    """The list of apps; the form uses GET with `q` and the filters."""
-
-    template: ClassVar[str] = "admin/clients/clients.html"
-
-    action: str
-    text: str
-    #: The chosen value of each filter, "" for all.
-    chosen: dict[str, str]
-    listed: tuple[ClientRow, ...]
-    headings: dict[str, Heading]
-    order: str = ListOrder.NEWEST.value
-    #: The page that registers an app; "" if the role may not.
-    new_url: str = ""
-    narrowed: bool = False
-    deleted: bool = False
-    paging: Paging = ONE_PAGE
-    saved: SavedPart = NOTHING_SAVED
-    #: Title and address of what can be done with the selected apps.
-    ways: tuple[tuple[str, str], ...] = ()
 
 
 MOST_COUNTED = 10_000
@@ -110,12 +79,7 @@ _WORDS = {
     "origin": {"self": True, "us": False},
     "legacy": {"yes": True, "no": False},
 }
-_SORTS = {
-    "name": (ListOrder.NAME.value, ListOrder.NAME_DESCENDING.value),
-    TIME: (ListOrder.OLDEST.value, ListOrder.NEWEST.value),
-}
-_TYPES = ("confidential", "public")
-_PROFILES = ("modern", "classic")
+_DELETED = translatable("App deleted. Its secrets, tokens and grants are revoked.")
 
 
 class ClientListPages(Struct, frozen=True):
@@ -139,36 +103,24 @@ class ClientListPages(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the apps. Unknown filter values are ignored."""
-        query, actor = read_query(request.request.query, opaque=("q",)), request.actor
-        text = (query.get("q") or "").strip()[:_LONGEST]
-        chosen = _chosen(query)
-        order = order_in(query.get("sort"), ListOrder.NEWEST)
-        place = place_in(query.get("after"))
-        wanted = _filter(text, chosen)
-        said = {"q": text, **chosen}
-        if order is not ListOrder.NEWEST:
-            said["sort"] = order.value
+        asked, actor = LIST.asked(request), request.actor
+        wanted = _filter(asked.text, asked.chosen)
+        place, order = place_in(asked.after or None), ListOrder(asked.order)
         found, count, saved = await self.store.scan(
             lambda tx: (
                 clients.search(tx, actor, wanted, place, SHOWN, order),
                 tx.client_search.count(wanted, MOST_COUNTED + 1),
-                saved_part(tx, request, "clients", said),
+                LIST.saved(tx, request, asked),
             )
         )
-        total = at_most(count, MOST_COUNTED)
-        page = ClientsPage(
-            action=CLIENTS,
-            text=text,
-            chosen=chosen,
-            order=order.value,
-            headings=sort_headings(CLIENTS, said, order, _SORTS),
-            listed=tuple(row_of(line, request.now) for line in found.lines),
-            new_url=NEW if request.permissions.allow(Permission.CLIENTS) else "",
-            narrowed=bool(text) or any(chosen.values()),
-            deleted="deleted" in query,
-            paging=pages_beside(CLIENTS, said, query, cursor(found.after), total=total),
+        page = LIST.page(
+            request,
+            asked,
+            [_row(line, request.now) for line in found.lines],
+            cursor(found.after),
+            count,
             saved=saved,
-            ways=SELECTED_APPS.offers(request.permissions),
+            done=_DELETED if "deleted" in asked.query else "",
         )
         return Show(page)
 
@@ -179,19 +131,50 @@ def client_address(client_id: str, act: str = "") -> str:
     return f"{place}/{act}" if act else place
 
 
-def row_of(line: ClientLine, now: Instant) -> ClientRow:
-    """Return the app as a row of the list."""
-    return ClientRow(
-        name=line.name or line.id,
-        client_id=line.id,
-        url=client_address(line.id),
-        type=line.type.value,
-        profile=line.profile.value,
-        since=When(line.created_at, now),
-        disabled=line.disabled_at is not None,
-        verified=line.verified_at is not None,
-        self_registered=line.self_registered,
-        legacy=line.is_legacy,
+def client_states(
+    *, disabled: bool, verified: bool, self_registered: bool, legacy: bool
+) -> tuple[Part, ...]:
+    """Return the states of an app, each in a word."""
+    states = [
+        badge(translatable("Disabled"), "alarm")
+        if disabled
+        else badge(translatable("Active"), "good")
+    ]
+    if verified:
+        states.append(badge(translatable("Verified"), "good"))
+    if self_registered:
+        states.append(badge(translatable("Self-registered"), "note"))
+    if legacy:
+        states.append(badge(translatable("Legacy grants"), "note"))
+    return tuple(states)
+
+
+TYPES = {
+    "confidential": translatable("On a server, with a secret or key"),
+    "public": translatable("On users' devices, without a secret"),
+}
+PROFILES = {
+    "modern": translatable("OAuth 2.1 and its best practice"),
+    "classic": translatable("OAuth 2.0, for older software"),
+}
+
+
+def _row(line: ClientLine, now: Instant) -> Row:
+    return Row(
+        line.id,
+        line.name or line.id,
+        client_address(line.id),
+        (
+            client_states(
+                disabled=line.disabled_at is not None,
+                verified=line.verified_at is not None,
+                self_registered=line.self_registered,
+                legacy=line.is_legacy,
+            ),
+            (words(TYPES[line.type.value]),),
+            (since(When(line.created_at, now)),),
+        ),
+        (code(line.id),),
     )
 
 
@@ -216,14 +199,7 @@ SELECTED_APPS = Selection(
 """What is offered for several apps at once."""
 
 
-def _chosen(query: Form) -> dict[str, str]:
-    known = {name: tuple(words) for name, words in _WORDS.items()}
-    known |= {"type": _TYPES, "profile": _PROFILES}
-    said = {name: query.get(name) or "" for name in known}
-    return {name: value if value in known[name] else "" for name, value in said.items()}
-
-
-def _filter(text: str, chosen: dict[str, str]) -> ClientFilter:
+def _filter(text: str, chosen: Mapping[str, str]) -> ClientFilter:
     flags = {name: words.get(chosen[name]) for name, words in _WORDS.items()}
     return ClientFilter(
         text=text,
@@ -234,6 +210,67 @@ def _filter(text: str, chosen: dict[str, str]) -> ClientFilter:
         self_registered=flags["origin"],
         legacy=flags["legacy"],
     )
+
+
+def _list() -> ListDeclaration:
+    yes, no = translatable("Verified"), translatable("Not verified")
+    filters = (
+        Choice(
+            "state",
+            translatable("State"),
+            (ALL, ("on", translatable("Active")), ("off", translatable("Disabled"))),
+        ),
+        Choice("mark", translatable("Verified"), (ALL, ("yes", yes), ("no", no))),
+        Choice("type", translatable("Type"), (ALL, *TYPES.items())),
+        Choice("profile", translatable("Security profile"), (ALL, *PROFILES.items())),
+        Choice(
+            "origin",
+            translatable("Registered by"),
+            (ALL, ("self", translatable("Self-registered")), ("us", translatable("Users"))),
+        ),
+        Choice(
+            "legacy",
+            translatable("Legacy grants"),
+            (
+                ALL,
+                ("yes", translatable("With implicit or password grant")),
+                ("no", translatable("Without")),
+            ),
+        ),
+    )
+    return ListDeclaration(
+        CLIENTS,
+        ListWords(
+            caption=translatable("Apps"),
+            new=translatable("Register an app"),
+            none_found=translatable("No app found"),
+            show_all=translatable("Show all apps"),
+            empty_title=translatable("No app is registered yet"),
+            empty_text=translatable(
+                "Register one here, or let users register apps in the developer portal."
+            ),
+            selected=translatable("Selected apps:"),
+            search_hint=translatable("Part of the name, or the beginning of the client ID."),
+        ),
+        (
+            (translatable("App"), NAMES),
+            (translatable("State"), None),
+            (translatable("Kind"), None),
+            (translatable("Since"), TIMES),
+        ),
+        "clients",
+        _LONGEST,
+        filters,
+        (NEWEST_FIRST, OLDEST_FIRST, BY_NAME, BY_NAME_DESCENDING),
+        MOST_COUNTED,
+        NEW,
+        Permission.CLIENTS,
+        SELECTED_APPS,
+    )
+
+
+LIST = _list()
+"""The list of apps."""
 
 
 class NewClient(Struct, frozen=True):

@@ -211,7 +211,7 @@ class ClientForms(Struct, frozen=True):
 
         meant = await self.services.store.read(find_users)
         if len(meant) != 1:
-            return SeeOther(f"{address}?done={'several' if meant else 'unknown'}#owners")
+            return SeeOther(f"{address}?done={'several' if meant else 'unknown'}#list-team")
         path = {"client_id": request.arguments["client_id"], "uid": str(meant[0].uid)}
         call = call_of(self.services, ADD_OWNER, actor, request.now, path)
         await ADD_OWNER.run(call)

@@ -1,18 +1,26 @@
 """/admin/groups/{group}: one group, its members, and the operations on it."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.actions.admin.clients import search
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Group, GroupMember, Uid, User, uid_of
+from valetkey.authorization.operations.client_state import ADD_GROUP
 from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
 from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER
-from valetkey.authorization.operations.operation import ObjectLink, Services, call_of, linked
+from valetkey.authorization.operations.operation import (
+    ObjectLink,
+    Services,
+    call_of,
+    linked,
+    place_in,
+)
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
@@ -22,8 +30,6 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.api_roles import (
     API,
     MOST_SHOWN,
-    NO_ROLES,
-    RolesPart,
     declared_roles,
     roles_part,
 )
@@ -32,21 +38,34 @@ from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
     Impact,
-    Offer,
     Subject,
     confirmation,
 )
 from valetkey.authorization.site.admin.groups.groups import (
     GROUPS,
     NEW,
-    Link,
     group_address,
-    group_link,
 )
-from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.admin.object_page import (
+    Adder,
+    ObjectPage,
+    Related,
+    facts,
+)
+from valetkey.authorization.site.admin.objects import (
+    Act,
+    Line,
+    Part,
+    since,
+    text,
+    words,
+)
+from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.page import Act as PageAct
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.paging import at_most, pages_beside
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
+from valetkey.authorization.storage.search import ClientFilter, ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -55,6 +74,7 @@ from valetkey.web.body import Form
 
 GROUP = "/admin/groups/{group}"
 MEMBERS = "/admin/groups/{group}/members"
+APPS = "/admin/groups/{group}/apps"
 ACT = "/admin/groups/{group}/{act}"
 
 SHOWN = 50
@@ -62,6 +82,7 @@ SHOWN = 50
 
 _SUBGROUPS = 200
 _MOST_APIS = 200
+_OFFERED = 100
 _BUTTONS = Buttons.below("/groups/{group}")
 _DONE = {
     "new": translatable("The group is created."),
@@ -69,49 +90,20 @@ _DONE = {
     "api-role": translatable("The role is assigned."),
     "api-role-removed": translatable("The role is removed."),
     "add": translatable("The user was added to the group."),
+    "app": translatable("Members of the group can sign in to the app."),
 }
+_UNKNOWN = translatable("User not found.")
+_SEVERAL = translatable("Several users match. Enter the user ID of one of them.")
 _LONGEST = 200
 _MOST_COUNTED = 100_000
 _BAD_REQUEST = 400
 
 
-class MemberLine(Struct, frozen=True):
-    """A direct member; `remove_url` is "" if the role may not remove members."""
+class _Typed(Struct, frozen=True):
+    """What was typed to add a member, and why it was not done."""
 
-    name: str
-    username: str
-    url: str
-    since: When
-    remove_url: str
-
-
-class GroupPage(Struct, frozen=True):
-    """The context of the group page. The form posts `csrf` and `person` to add a member."""
-
-    template: ClassVar[str] = "admin/groups/group.html"
-
-    name: str
-    description: str
-    since: When
-    parent: Link | None
-    subgroups: tuple[Link, ...]
-    #: Names and addresses of the apps that require this group.
-    apps: tuple[Link, ...]
-    #: The same of APIs.
-    apis: tuple[Link, ...]
-    members: tuple[MemberLine, ...]
-    ways: tuple[Offer, ...]
-    #: The URL that adds a member; "" if the role may not.
-    add_action: str
-    new_url: str
-    edit_url: str = ""
-    api_roles: RolesPart = NO_ROLES
-    paging: Paging = ONE_PAGE
-    done: str = ""
-    #: The submitted name, and the users that it could mean.
     person: str = ""
-    unknown: bool = False
-    several: tuple[UserLine, ...] = ()
+    meant: Sequence[User] = ()
     fault: str = ""
 
 
@@ -124,6 +116,8 @@ class _GroupState(Struct, frozen=True):
     requiring: Sequence[Api]
     roles: Sequence[AssignedRole]
     apis: Sequence[ApiWithRoles]
+    #: Ids and names of apps that can be given to the group; one more than are offered if many are.
+    others: Sequence[tuple[str, str]]
 
 
 class GroupPages(Struct, frozen=True):
@@ -134,28 +128,30 @@ class GroupPages(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the group, the form for another member, and the confirmation of operations."""
-        add = Act(self.add, opaque=("person",))
+        add = PageAct(self.add, opaque=("person",))
         return (
             Page(GROUP, administrator(), self.show),
             Page(MEMBERS, administrator(Permission.USERS), act=add),
+            Page(APPS, administrator(Permission.CLIENTS), act=PageAct(self.give_app)),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the group and a page of its members."""
-        return await self._page(request, done=_BUTTONS.done(request.query.get("done"), _DONE))
+        return await self._page(request)
 
     async def add(self, request: AdminRequest) -> Outcome:
         """Add the user that the text means; list the candidates if it is ambiguous."""
-        actor, text = request.actor, (request.form.get("person") or "").strip()[:_LONGEST]
+        actor, typed = request.actor, (request.form.get("person") or "").strip()[:_LONGEST]
 
         def find_users(tx: Transaction) -> Sequence[User]:
             require(tx, actor, Permission.USERS)
-            return resolve_users(tx, text)
+            return resolve_users(tx, typed)
 
         meant = await self.services.store.read(find_users)
         if len(meant) != 1:
-            return await self._page(request, person=text, meant=meant, wrong=True)
+            fault = _SEVERAL if meant else _UNKNOWN
+            return await self._page(request, typed=_Typed(typed, meant, fault))
         path = {"group": request.arguments["group"], "uid": str(meant[0].uid)}
         call = call_of(self.services, ADD_GROUP_MEMBER, actor, request.now, path)
         try:
@@ -163,8 +159,8 @@ class GroupPages(Struct, frozen=True):
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.CONFLICT:
                 raise
-            fault = refused.refusal.description
-            return await self._page(request, person=text, fault=fault, wrong=True)
+            refusal = _Typed(typed, fault=refused.refusal.description)
+            return await self._page(request, typed=refusal)
         return SeeOther(f"{group_address(_named(request))}?done=add")
 
     async def _finish(
@@ -198,16 +194,21 @@ class GroupPages(Struct, frozen=True):
             facts = (user.name or user.username, user.username, f"uid {user.uid}")
         return Subject(group_address(group.name), group.name, facts, ends)
 
-    async def _page(
-        self,
-        request: AdminRequest,
-        *,
-        done: str = "",
-        person: str = "",
-        meant: Sequence[User] = (),
-        fault: str = "",
-        wrong: bool = False,
-    ) -> Outcome:
+    async def give_app(self, request: AdminRequest) -> Outcome:
+        """Give the group access to an app."""
+        name = _named(request)
+        client_id = (request.form.get("client") or "").strip()[:_LONGEST]
+        path = {"client_id": quote(client_id, safe=""), "group": quote(name, safe="")}
+        call = call_of(self.services, ADD_GROUP, request.actor, request.now, path)
+        try:
+            await ADD_GROUP.run(call)
+        except Refused as refused:
+            if refused.refusal.check != "admin.client":
+                raise
+            return SeeOther(f"{group_address(name)}?done=no-app#list-apps")
+        return SeeOther(f"{group_address(name)}?done=app")
+
+    async def _page(self, request: AdminRequest, typed: _Typed | None = None) -> Outcome:
         name, actor, now = _named(request), request.actor, request.now
         after = uid_of(request.query.get("after") or "") or 0
 
@@ -216,58 +217,167 @@ class GroupPages(Struct, frozen=True):
             group = tx.groups.find(name)
             if group is None:
                 raise no_such_group()
+            apps = tx.client_search.requiring_group(group.name)
             return _GroupState(
                 group,
                 tx.groups.members(group, after, SHOWN + 1),
                 tx.groups.size(group, _MOST_COUNTED + 1),
                 tx.groups.subgroups(group, _SUBGROUPS),
-                tx.client_search.requiring_group(group.name),
+                apps,
                 tx.apis.requiring_group(group.name, _MOST_APIS),
                 tx.api_roles.of_group(group, MOST_SHOWN),
                 declared_roles(tx),
+                _other_apps(tx, actor, {client_id for client_id, _ in apps}),
             )
 
         seen = await self.services.store.scan(read_state)
-        may, place = request.permissions.allow(Permission.USERS), group_address(seen.group.name)
-        last = seen.members[SHOWN - 1] if len(seen.members) > SHOWN else None
-        page = GroupPage(
-            name=seen.group.name,
+        place, said = group_address(seen.group.name), request.query.get("done") or ""
+        page = ObjectPage(
+            GROUPS,
+            translatable("Groups"),
+            seen.group.name,
             description=seen.group.description,
-            since=When(seen.group.created_at, now),
-            parent=group_link(seen.group.parent) if seen.group.parent else None,
-            subgroups=tuple(group_link(each.name) for each in seen.subgroups),
-            apps=tuple(
-                Link(name or client_id, client_address(client_id)) for client_id, name in seen.apps
+            done="" if typed else _BUTTONS.done(said, _DONE),
+            figures=((translatable("Members"), min(seen.count, _MOST_COUNTED)),),
+            facts=facts(
+                (
+                    (translatable("Parent group"), _parent(seen.group)),
+                    (translatable("Created"), since(When(seen.group.created_at, now))),
+                )
             ),
-            apis=tuple(Link(api.name, linked(self.links, API, api.id)) for api in seen.requiring),
-            members=tuple(_member(each, place, now, may=may) for each in seen.members[:SHOWN]),
+            links=_links(seen.group, place) if _may(request, Permission.USERS) else (),
             ways=_BUTTONS.offers(seen.group, request.permissions, place),
-            add_action=f"{place}/members" if may else "",
-            new_url=with_query(NEW, {"in": seen.group.name})
-            if may and not seen.group.parent
-            else "",
-            edit_url=f"{place}/edit" if may else "",
-            api_roles=roles_part(
-                seen.roles,
-                seen.apis,
-                seen.group.name,
-                f"{place}/api-roles" if may else "",
-                self.links,
+            related=(
+                _members(seen, request, place, typed or _Typed()),
+                _apps(seen, place, said, may=_may(request, Permission.CLIENTS)),
+                *_below(seen, place, self.links, may=_may(request, Permission.USERS)),
             ),
-            paging=pages_beside(
-                place,
-                {},
-                request.query,
-                str(last.uid) if last else "",
-                total=at_most(seen.count, _MOST_COUNTED),
-            ),
-            done=done,
-            person=person,
-            unknown=wrong and not meant and not fault,
-            several=tuple(line_of(user, now) for user in meant),
-            fault=fault,
         )
-        return Show(page, _BAD_REQUEST if wrong else 200)
+        return Show(page, 200 if typed is None else _BAD_REQUEST)
+
+
+def _may(request: AdminRequest, permission: Permission) -> bool:
+    return request.permissions.allow(permission)
+
+
+def _parent(group: Group) -> Part | None:
+    return text(group.parent, group_address(group.parent)) if group.parent else None
+
+
+def _links(group: Group, place: str) -> tuple[tuple[str, str, str], ...]:
+    edit = ("edit", translatable("Edit group"), f"{place}/edit")
+    if group.parent:
+        return (edit,)
+    return (edit, ("new", translatable("New subgroup"), with_query(NEW, {"in": group.name})))
+
+
+def _members(seen: _GroupState, request: AdminRequest, place: str, typed: _Typed) -> Related:
+    may = _may(request, Permission.USERS)
+    last = seen.members[SHOWN - 1] if len(seen.members) > SHOWN else None
+    adder = Adder(
+        f"{place}/members",
+        "add",
+        "person",
+        translatable("Add a user"),
+        translatable("A username, email address or user ID."),
+        value=typed.person,
+        fault=typed.fault,
+        candidates=tuple(
+            Line(
+                text(each.username, user_address(each.uid)),
+                below=(
+                    text(each.email),
+                    words(translatable("User ID %(uid)s"), uid=str(each.uid)),
+                ),
+            )
+            for each in typed.meant
+        ),
+    )
+    return Related(
+        "members",
+        translatable("Members"),
+        tuple(_member(each, place, request.now, may=may) for each in seen.members[:SHOWN]),
+        translatable("No direct members. Members of its subgroups are members too.")
+        if seen.subgroups
+        else translatable("No members."),
+        adder=adder if may else None,
+        paging=pages_beside(
+            place,
+            {},
+            request.query,
+            str(last.uid) if last else "",
+            total=at_most(seen.count, _MOST_COUNTED),
+        ),
+    )
+
+
+def _apps(seen: _GroupState, place: str, said: str, *, may: bool) -> Related:
+    name = seen.group.name
+    many = len(seen.others) > _OFFERED
+    adder = Adder(
+        f"{place}/apps",
+        "give",
+        "client",
+        translatable("Give access to an app"),
+        translatable("The client ID of an app.") if many else "",
+        () if many else tuple((each, shown or each) for each, shown in seen.others),
+        fault=translatable("This app does not exist.") if said == "no-app" else "",
+        warning=translatable(
+            "From then on, only members of the groups that have access can sign in to the app."
+        ),
+    )
+    return Related(
+        "apps",
+        translatable("Apps"),
+        tuple(
+            Line(
+                text(shown or client_id, client_address(client_id)),
+                act=Act(
+                    with_query(client_address(client_id, "remove-group"), {"group": name}),
+                    translatable("Remove"),
+                    translatable("Remove %(name)s"),
+                    shown or client_id,
+                )
+                if may
+                else None,
+            )
+            for client_id, shown in seen.apps
+        ),
+        translatable("No app is limited to this group. Its members use apps that are open to all."),
+        adder=adder if may and seen.others else None,
+    )
+
+
+def _below(
+    seen: _GroupState, place: str, links: Sequence[ObjectLink], *, may: bool
+) -> Iterator[Related]:
+    """Return what is listed only where there is any."""
+    if seen.subgroups:
+        yield Related(
+            "subgroups",
+            translatable("Subgroups"),
+            tuple(Line(text(each.name, group_address(each.name))) for each in seen.subgroups),
+        )
+    if seen.requiring:
+        yield Related(
+            "apis",
+            translatable("APIs that require it"),
+            tuple(Line(text(each.name, linked(links, API, each.id))) for each in seen.requiring),
+        )
+    roles = roles_part(
+        seen.roles,
+        seen.apis,
+        seen.group.name,
+        f"{place}/api-roles" if may else "",
+        links,
+    )
+    if roles is not None:
+        yield roles
+
+
+def _other_apps(tx: Transaction, actor: Actor, had: set[str]) -> Sequence[tuple[str, str]]:
+    found = search(tx, actor, ClientFilter(), place_in(None), _OFFERED + 1, ListOrder.NAME)
+    return [(each.id, each.name) for each in found.lines if each.id not in had]
 
 
 def _named(request: AdminRequest) -> str:
@@ -277,11 +387,16 @@ def _named(request: AdminRequest) -> str:
     return name
 
 
-def _member(member: GroupMember, place: str, now: Instant, *, may: bool) -> MemberLine:
-    return MemberLine(
-        name=member.name,
-        username=member.username,
-        url=user_address(Uid(member.uid)),
-        since=When(member.since, now),
-        remove_url=with_query(f"{place}/remove", {"uid": str(member.uid)}) if may else "",
+def _member(member: GroupMember, place: str, now: Instant, *, may: bool) -> Line:
+    return Line(
+        text(member.name or member.username, user_address(Uid(member.uid))),
+        below=(text(member.username), since(When(member.since, now), translatable("Since"))),
+        act=Act(
+            with_query(f"{place}/remove", {"uid": str(member.uid)}),
+            translatable("Remove"),
+            translatable("Remove %(name)s"),
+            member.username,
+        )
+        if may
+        else None,
     )

@@ -1,7 +1,6 @@
 """/admin/groups: list groups by name, create one, and edit one."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -31,23 +30,21 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.admin.saved_filters import (
-    NOTHING_SAVED,
-    SavedPart,
-    saved_part,
+from valetkey.authorization.site.admin.objects import (
+    BY_NAME,
+    BY_NAME_DESCENDING,
+    NAMES,
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    TIMES,
+    ListDeclaration,
+    ListWords,
+    Row,
+    since,
+    text,
 )
 from valetkey.authorization.site.admin.selected import SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import (
-    ONE_PAGE,
-    TIME,
-    Heading,
-    Paging,
-    at_most,
-    pages_beside,
-    sort_headings,
-)
-from valetkey.authorization.storage.search import ListOrder, order_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
@@ -70,23 +67,9 @@ WORDS: Words = {
 }
 _TITLE = translatable("Groups")
 _LONGEST_NAME = 80
-_SORTS = {
-    "name": (ListOrder.NAME.value, ListOrder.NAME_DESCENDING.value),
-    TIME: (ListOrder.OLDEST.value, ListOrder.NEWEST.value),
-}
 
 MOST_COUNTED = 10_000
 """Groups that are counted for the total."""
-
-
-class GroupRow(Struct, frozen=True):
-    """One group in the list."""
-
-    name: str
-    description: str
-    parent: str
-    since: When
-    url: str
 
 
 class Link(Struct, frozen=True):
@@ -94,24 +77,6 @@ class Link(Struct, frozen=True):
 
     name: str
     url: str
-
-
-class GroupsPage(Struct, frozen=True):
-    """A page of the groups; the form uses GET with `q`."""
-
-    template: ClassVar[str] = "admin/groups/groups.html"
-
-    action: str
-    text: str
-    listed: tuple[GroupRow, ...]
-    headings: dict[str, Heading]
-    #: "" where the role may not.
-    new_url: str
-    paging: Paging = ONE_PAGE
-    saved: SavedPart = NOTHING_SAVED
-    deleted: bool = False
-    #: Title and address of what can be done with the selected groups.
-    ways: tuple[tuple[str, str], ...] = ()
 
 
 class Groups(Struct, frozen=True):
@@ -147,37 +112,21 @@ class Groups(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the groups with the text in their name or description."""
-        query = request.query
-        text, after = _name(query.get("q")), _name(query.get("after"))
-        order = order_in(query.get("sort"), ListOrder.NAME)
-        said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
-        asked = {"q": text, "cursor": after, "sort": order.value}
-        call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=asked)
+        asked = LIST.asked(request)
+        query = {"q": asked.text, "cursor": _name(asked.after), "sort": asked.order}
+        call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=query)
         found = await value_of(call, GroupList)
         count, saved = await self.services.store.scan(
             lambda tx: (
-                tx.groups.count(text, MOST_COUNTED + 1),
-                saved_part(tx, request, "groups", said),
+                tx.groups.count(asked.text, MOST_COUNTED + 1),
+                LIST.saved(tx, request, asked),
             )
         )
-        page = GroupsPage(
-            action=GROUPS,
-            text=text,
-            listed=tuple(_row(each, request.now) for each in found.items),
-            headings=sort_headings(GROUPS, said, order, _SORTS),
-            new_url=NEW if request.permissions.allow(Permission.USERS) else "",
-            paging=pages_beside(
-                GROUPS,
-                said,
-                query,
-                found.next or "",
-                total=at_most(count, MOST_COUNTED),
-            ),
-            saved=saved,
-            deleted="deleted" in query,
-            ways=SELECTED_GROUPS.offers(request.permissions),
+        rows = [_row(each, request.now) for each in found.items]
+        done = translatable("Group deleted.") if "deleted" in asked.query else ""
+        return Show(
+            LIST.page(request, asked, rows, found.next or "", count, saved=saved, done=done)
         )
-        return Show(page)
 
     async def _new(self, request: AdminRequest) -> FormSubject:
         return FormSubject(GROUPS, _TITLE, {"parent": _name(request.query.get("in"))})
@@ -191,18 +140,19 @@ def group_address(name: str) -> str:
     return f"{GROUPS}/{quote(name, safe='')}"
 
 
-def group_link(name: str) -> Link:
-    """Return a link to the page of a group."""
-    return Link(name, group_address(name))
-
-
 def _name(text: str | None) -> str:
     return (text or "").strip()[:_LONGEST_NAME]
 
 
-def _row(group: GroupShown, now: Instant) -> GroupRow:
-    since = When(Instant(group.created_at), now)
-    return GroupRow(group.name, group.description, group.parent, since, group_address(group.name))
+def _row(group: GroupShown, now: Instant) -> Row:
+    parent = (text(group.parent, group_address(group.parent)),) if group.parent else ()
+    return Row(
+        group.name,
+        group.name,
+        group_address(group.name),
+        (parent, (since(When(Instant(group.created_at), now)),)),
+        (text(group.description),) if group.description else (),
+    )
 
 
 def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
@@ -227,6 +177,36 @@ SELECTED_GROUPS = Selection(
     _selected,
 )
 """What is offered for several groups at once."""
+
+LIST = ListDeclaration(
+    GROUPS,
+    ListWords(
+        caption=_TITLE,
+        new=translatable("New group"),
+        none_found=translatable("No group found"),
+        show_all=translatable("Show all groups"),
+        empty_title=translatable("No groups yet"),
+        empty_text=translatable(
+            "Apps receive a user's groups with the scope groups, and can be limited to the members"
+            " of a group."
+        ),
+        selected=translatable("Selected groups:"),
+        search_hint=translatable("Part of the name or of the description."),
+    ),
+    (
+        (translatable("Group"), NAMES),
+        (translatable("Parent group"), None),
+        (translatable("Since"), TIMES),
+    ),
+    "groups",
+    _LONGEST_NAME,
+    orders=(BY_NAME, BY_NAME_DESCENDING, NEWEST_FIRST, OLDEST_FIRST),
+    most_counted=MOST_COUNTED,
+    new_url=NEW,
+    permission=Permission.USERS,
+    selection=SELECTED_GROUPS,
+)
+"""The list of groups."""
 
 
 EDIT = "/admin/groups/{group}/edit"

@@ -1,8 +1,6 @@
 """/admin/users/{uid}: one user, and the operations on the account."""
 
-from collections.abc import Sequence
-from typing import ClassVar
-from urllib.parse import quote
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -12,11 +10,11 @@ from valetkey.authorization.actions.admin.permissions import (
     Permission,
     require,
 )
-from valetkey.authorization.actions.admin.search import is_gone, user_details
+from valetkey.authorization.actions.admin.search import Factor, is_gone, user_details
 from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
-from valetkey.authorization.layout.contexts import SessionLine, When
-from valetkey.authorization.model.user import Attribute, Role, Uid, User, uid_of
+from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.user import Attribute, Role, Session, Uid, User, uid_of
 from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState
@@ -25,31 +23,45 @@ from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
+    with_query,
 )
 from valetkey.authorization.site.admin.api_roles import (
     MOST_SHOWN,
-    NO_ROLES,
-    RolesPart,
     declared_roles,
     roles_part,
 )
+from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
     Impact,
-    Offer,
     Subject,
     confirmation,
 )
 from valetkey.authorization.site.admin.events.events import EVENTS
-from valetkey.authorization.site.admin.events.lines import EventRow, Names, names_in, rows_of
-from valetkey.authorization.site.admin.groups.groups import Link, group_link
+from valetkey.authorization.site.admin.events.lines import Names, names_in, rows_of
+from valetkey.authorization.site.admin.groups.groups import group_address
+from valetkey.authorization.site.admin.object_page import (
+    Activity,
+    Fact,
+    ObjectPage,
+    Related,
+    facts,
+)
+from valetkey.authorization.site.admin.objects import (
+    Act,
+    Line,
+    Part,
+    code,
+    since,
+    text,
+    words,
+)
 from valetkey.authorization.site.admin.users.forms import password_link_page
 from valetkey.authorization.site.admin.users.users import (
     USERS,
-    UserLine,
-    line_of,
     user_address,
+    user_states,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
@@ -62,61 +74,6 @@ from valetkey.web.body import Form
 
 USER = "/admin/users/{uid}"
 ACT = "/admin/users/{uid}/{act}"
-
-
-class FactorLine(Struct, frozen=True):
-    """A sign-in method of the user."""
-
-    kind: str
-    name: str
-    count: int
-    since: When
-    last_used: When | None
-
-
-class UserAppLine(Struct, frozen=True):
-    """An app connected with the account."""
-
-    name: str
-    since: When
-    last_used: When | None
-    #: The confirmation before its access is revoked; "" if the role may not.
-    end_url: str
-
-
-class UserPage(Struct, frozen=True):
-    """The data of one user, without password or other credentials."""
-
-    template: ClassVar[str] = "admin/users/user.html"
-
-    person: UserLine
-    #: Was let register apps; None where no permission is needed.
-    develops: bool | None
-    factors: tuple[FactorLine, ...]
-    sessions: tuple[SessionLine, ...]
-    apps: tuple[UserAppLine, ...]
-    events: tuple[EventRow, ...]
-    #: The permissions of the viewer.
-    ways: tuple[Offer, ...]
-    #: Label and value of each declared attribute of the user.
-    attributes: tuple[tuple[str, str], ...] = ()
-    #: The groups of which the user is a direct member.
-    groups: tuple[Link, ...] = ()
-    #: The operation that the viewer has just run.
-    done: str = ""
-    #: The page of all events; "" if there is none.
-    events_url: str = ""
-    #: The page that edits attributes; "" if none is declared, or if the role may not.
-    attributes_url: str = ""
-    #: The form that edits the profile; "" if the role may not.
-    edit_url: str = ""
-    #: Slug, title and address of the links that features add.
-    links: tuple[tuple[str, str, str], ...] = ()
-    #: The directory that disabled the user; "" for none.
-    disabled_by: str = ""
-    #: Whether the user must add a second factor.
-    factor_required: bool = False
-    api_roles: RolesPart = NO_ROLES
 
 
 _NEWS = minutes(5)
@@ -183,29 +140,86 @@ class UserPages(Struct, frozen=True):
             was_done = tx.user_directory.has_acted(actor.done_by, event, uid, since)
             return state, extras, done.button.done if was_done else ""
 
-        may_edit = request.permissions.allow(Permission.USERS)
-
         state, extras, message = await self.services.store.scan(read_state)
-        may_assign = request.permissions.allow(Permission.USERS, state.user)
-        place = user_address(uid)
-        page = replace(
-            _page(state, request.permissions, now, message),
-            events=rows_of(state.details.events, extras.names, now, self.services.kinds),
-            attributes=shown_attributes(state.user, extras.declared),
-            groups=tuple(map(group_link, extras.groups)),
-            disabled_by=extras.directory,
-            edit_url=f"{place}/edit" if may_assign else "",
-            attributes_url=f"{place}/attributes" if extras.declared and may_edit else "",
-            api_roles=roles_part(
-                extras.roles,
-                extras.apis,
-                "",
-                f"{place}/api-roles" if may_assign else "",
-                self.links,
-            ),
-            links=tuple(link.to(uid) for link in self.links if link.path == "/users/{uid}"),
+        page = self._page(state, extras, request)
+        return Show(replace(page, done=_MESSAGES.get(said, message)))
+
+    def _page(self, state: UserState, extras: _Extras, request: AdminRequest) -> ObjectPage:
+        details, user, now = state.details, state.user, request.now
+        may_edit = request.permissions.allow(Permission.USERS)
+        may_assign = request.permissions.allow(Permission.USERS, user)
+        place = user_address(user.uid)
+        links = [
+            ("edit", translatable("Edit profile"), f"{place}/edit" if may_assign else ""),
+            ("attributes", translatable("Edit attributes"), f"{place}/attributes")
+            if extras.declared and may_edit
+            else ("", "", ""),
+            *(link.to(user.uid) for link in self.links if link.path == "/users/{uid}"),
+        ]
+        roles = roles_part(
+            extras.roles,
+            extras.apis,
+            "",
+            f"{place}/api-roles" if may_assign else "",
+            self.links,
         )
-        return Show(replace(page, done=_MESSAGES.get(said, page.done)))
+        return ObjectPage(
+            list_url=USERS,
+            above=translatable("Users"),
+            name=user.name or user.username,
+            state=user_states(user),
+            notes=tuple(_notes(user, extras.directory)),
+            facts=(
+                *facts(
+                    (
+                        (translatable("Username"), text(user.username)),
+                        (translatable("Email"), text(user.email)),
+                        (translatable("User ID"), code(str(user.uid))),
+                        (translatable("Since"), since(When(user.created_at, now))),
+                    )
+                ),
+                *(
+                    Fact(label, (text(value),), own=True)
+                    for label, value in shown_attributes(user, extras.declared)
+                ),
+                *facts(((translatable("Can register apps"), _yes_or_no(state.developer)),)),
+            ),
+            links=tuple(link for link in links if link[2]),
+            ways=tuple(
+                each
+                for each in _BUTTONS.offers(state, request.permissions, place, user)
+                if each.slug != "groups"  # beside the list of groups
+            ),
+            related=(
+                _groups(extras.groups, f"{place}/groups" if may_edit else ""),
+                *(() if roles is None else (roles,)),
+                Related(
+                    "factors",
+                    translatable("Sign-in methods"),
+                    tuple(_factor_line(each, now) for each in details.factors),
+                    translatable(
+                        "None: the user signs in with another provider, or cannot sign in until"
+                        " they set a password."
+                    ),
+                ),
+                Related(
+                    "sessions",
+                    translatable("Sessions"),
+                    tuple(_session_line(each, now) for each in details.sessions),
+                    translatable("No active sessions."),
+                ),
+                Related(
+                    "apps",
+                    translatable("Connected apps"),
+                    tuple(_app_line(app, user, request.permissions, now) for app in details.apps),
+                    translatable("No connected apps."),
+                ),
+            ),
+            activity=Activity(
+                rows_of(details.events, extras.names, now, self.services.kinds),
+                f"{EVENTS}?person=uid:{user.uid}",
+            ),
+        )
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
         uid, actor, now = _uid(request), request.actor, request.now
@@ -263,49 +277,102 @@ class UserPages(Struct, frozen=True):
         return self.services.outbox.is_on
 
 
-def _page(state: UserState, powers: ActorPermissions, now: Instant, done: str) -> UserPage:
-    details, user = state.details, state.user
-    return UserPage(
-        person=line_of(user, now),
-        develops=state.developer,
-        factors=tuple(
-            FactorLine(
-                each.kind,
-                each.name,
-                each.count,
-                When(each.since, now),
-                None if each.last_used_at is None else When(each.last_used_at, now),
+def _notes(user: User, directory: str) -> Iterator[Part]:
+    if directory:
+        yield words(
+            translatable(
+                "Disabled by the directory %(name)s (SCIM). It can enable the account again."
+            ),
+            name=directory,
+        )
+    elif user.disabled_at is not None:
+        yield words(
+            translatable("The user cannot sign in, and apps have no access to the account.")
+        )
+    if user.factor_required_at is not None:
+        yield words(
+            translatable(
+                "After signing in, the user must add a passkey or an authenticator app before"
+                " anything else, because the account was secured."
             )
-            for each in details.factors
-        ),
-        sessions=tuple(
-            SessionLine(
-                each.id,
-                *browser_of(each.user_agent),
-                When(each.created_at, now),
-                When(each.last_seen_at, now),
-                signed_in_from=each.signed_in_from,
-                last_seen_from=each.last_seen_from,
-            )
-            for each in details.sessions
-        ),
-        apps=tuple(_app_line(app, user, powers, now) for app in details.apps),
-        events=(),
-        events_url=f"{EVENTS}?person=uid:{user.uid}",
-        ways=_BUTTONS.offers(state, powers, user_address(user.uid), user),
-        done=done,
-        factor_required=user.factor_required_at is not None,
+        )
+
+
+def _yes_or_no(answer: bool | None) -> Part | None:
+    if answer is None:
+        return None
+    return words(translatable("yes") if answer else translatable("no"))
+
+
+def _groups(names: Sequence[str], change_url: str) -> Related:
+    return Related(
+        "groups",
+        translatable("Groups"),
+        tuple(Line(text(name, group_address(name))) for name in names),
+        translatable("In no group."),
+        add_url=change_url,
+        add_title=translatable("Change groups"),
     )
 
 
-def _app_line(app: ConnectedApp, user: User, powers: ActorPermissions, now: Instant) -> UserAppLine:
-    ends = _BUTTONS.may("end-app", powers, user)
-    url = f"{user_address(user.uid)}/end-app?app={quote(app.client.id, safe='')}"
-    return UserAppLine(
-        app.name,
-        When(app.since, now),
-        None if app.last_used_at is None else When(app.last_used_at, now),
-        url if ends else "",
+_FACTORS = {
+    "password": translatable("Password"),
+    "passkey": translatable("Passkey"),
+    "totp": translatable("Authenticator app"),
+}
+
+
+def _factor_line(factor: Factor, now: Instant) -> Line:
+    kind = _FACTORS.get(factor.kind)
+    name = (
+        words(translatable("Recovery codes left: %(count)s"), count=str(factor.count))
+        if kind is None
+        else words(kind)
+    )
+    used = factor.last_used_at
+    return Line(
+        name,
+        (text(factor.name),) if factor.name else (),
+        (
+            since(When(factor.since, now), translatable("Since")),
+            *(() if used is None else (since(When(used, now), translatable("Last used")),)),
+        ),
+    )
+
+
+def _session_line(session: Session, now: Instant) -> Line:
+    browser, system = browser_of(session.user_agent)
+    if browser and system:
+        name = words(translatable("%(browser)s on %(system)s"), browser=browser, system=system)
+    else:
+        known = browser or system
+        name = text(known) if known else words(translatable("Unknown browser"))
+    started, seen = When(session.created_at, now), When(session.last_seen_at, now)
+    return Line(
+        name,
+        below=(
+            since(started, translatable("Signed in"), session.signed_in_from),
+            since(seen, translatable("Last active"), session.last_seen_from),
+        ),
+    )
+
+
+def _app_line(app: ConnectedApp, user: User, powers: ActorPermissions, now: Instant) -> Line:
+    url = with_query(f"{user_address(user.uid)}/end-app", {"app": app.client.id})
+    used = app.last_used_at
+    return Line(
+        text(app.name, client_address(app.client.id)),
+        below=(
+            since(When(app.since, now), translatable("Since")),
+            words(translatable("Inactive; can reconnect without asking"))
+            if used is None
+            else since(When(used, now), translatable("Last used")),
+        ),
+        act=Act(
+            url, translatable("Revoke access"), translatable("Revoke access for %(name)s"), app.name
+        )
+        if _BUTTONS.may("end-app", powers, user)
+        else None,
     )
 
 

@@ -1,7 +1,6 @@
 """/admin/users: search, filter and list the users."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 
@@ -18,27 +17,25 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.admin.confirm import Buttons
-from valetkey.authorization.site.admin.saved_filters import (
-    NOTHING_SAVED,
-    SavedPart,
-    saved_part,
+from valetkey.authorization.site.admin.objects import (
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    TIMES,
+    Choice,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    since,
+    text,
 )
 from valetkey.authorization.site.admin.selected import SHOWN, SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.site.paging import (
-    ONE_PAGE,
-    TIME,
-    Heading,
-    Paging,
-    at_most,
-    pages_beside,
-    sort_headings,
-)
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.users import Filter, Order
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.words import translatable
-from valetkey.web.body import read_query
 
 USERS = ADDRESSES["admin_users"]
 NEW = "/admin/users/new"
@@ -59,39 +56,13 @@ class UserLine(Struct, frozen=True):
     url: str
 
 
-class UsersPage(Struct, frozen=True):
-    """The list of users; the form uses GET with `q` and `show`."""
-
-    template: ClassVar[str] = "admin/users/users.html"
-
-    action: str
-    text: str
-    chosen: str
-    listed: tuple[UserLine, ...]
-    order: str = Order.NEWEST.value
-    #: None for a search, which has an order of its own.
-    headings: dict[str, Heading] | None = None
-    paging: Paging = ONE_PAGE
-    saved: SavedPart = NOTHING_SAVED
-    #: A user was just deleted.
-    deleted: bool = False
-    #: Id, title and address of other links above the list.
-    links: tuple[tuple[str, str, str], ...] = ()
-    #: The form that creates a user; "" where the role may not.
-    new_url: str = ""
-    #: Title and address of what can be done with the selected users.
-    ways: tuple[tuple[str, str], ...] = ()
-
-
 MOST_COUNTED = 10_000
 """Users that are counted for the total."""
 
 _LONGEST = 200
 _NEWS = minutes(5)
-_SORTS = {
-    "name": (Order.USERNAME.value, Order.USERNAME_DESCENDING.value),
-    TIME: (Order.OLDEST.value, Order.NEWEST.value),
-}
+_USERNAMES = (Order.USERNAME.value, Order.USERNAME_DESCENDING.value)
+_DELETED = translatable("Account deleted. All its sessions and app access are revoked.")
 
 
 class UserListPages(Struct, frozen=True):
@@ -108,53 +79,64 @@ class UserListPages(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the users."""
-        query, actor = read_query(request.request.query, opaque=("q",)), request.actor
-        text = (query.get("q") or "")[:_LONGEST]
-        show, after = query.get("show") or "", query.get("after") or ""
-        chosen = Filter(show) if show in set(Filter) else Filter.ALL
-        sort = query.get("sort") or ""
-        order = Order(sort) if sort in set(Order) else Order.NEWEST
-        gone, since = uid_of(query.get("deleted") or ""), Instant(request.now - _NEWS)
-        said = {
-            "q": text,
-            "show": "" if chosen is Filter.ALL else chosen.value,
-            "sort": "" if order is Order.NEWEST else order.value,
-        }
+        asked, actor = LIST.asked(request), request.actor
+        text, order = asked.text, Order(asked.order)
+        chosen = Filter(asked.chosen["show"] or Filter.ALL)
+        gone, since = uid_of(asked.query.get("deleted") or ""), Instant(request.now - _NEWS)
         found, count, saved, deleted = await self.store.scan(
             lambda tx: (
-                find_users(tx, actor, text, chosen, after, SHOWN, order),
+                find_users(tx, actor, text, chosen, asked.after, SHOWN, order),
                 count_users(tx, text, chosen, MOST_COUNTED + 1),
-                saved_part(tx, request, "users", said),
+                LIST.saved(tx, request, asked),
                 # Checked, because anyone can write this URL.
                 gone is not None
                 and tx.user_directory.has_acted(actor.done_by, "user.removed", gone, since),
             )
         )
-        may = request.permissions.allow(Permission.USERS)
-        page = UsersPage(
-            action=USERS,
-            text=text,
-            chosen=chosen.value,
-            listed=tuple(line_of(user, request.now) for user in found.users),
-            order=order.value,
-            headings=None if text.strip() else sort_headings(USERS, said, order, _SORTS),
-            paging=pages_beside(USERS, said, query, found.more, total=at_most(count, MOST_COUNTED)),
+        page = LIST.page(
+            request,
+            asked,
+            [_row(user, request.now) for user in found.users],
+            found.more,
+            count,
             saved=saved,
-            deleted=deleted,
+            done=_DELETED if deleted else "",
             links=tuple(
                 (link.slug, link.title, link.address)
                 for link in self.links
                 if request.permissions.allow(link.permission)
             ),
-            new_url=NEW if may else "",
-            ways=SELECTED_USERS.offers(request.permissions),
+            sorts=not text,
         )
         return Show(page)
+
+
+def _row(user: User, now: Instant) -> Row:
+    names = (text(user.username), text(user.email)) if user.name else (text(user.email),)
+    return Row(
+        f"{user.uid}",
+        user.name or user.username,
+        user_address(user.uid),
+        (user_states(user), (since(When(user.created_at, now)),)),
+        names,
+    )
 
 
 def user_address(uid: Uid) -> str:
     """Return the URL of the page about a user."""
     return f"{USERS}/{uid}"
+
+
+def user_states(user: User) -> tuple[Part, ...]:
+    """Return the states of an account, each in a word."""
+    states: list[Part] = []
+    if user.disabled_at is not None:
+        states.append(badge(translatable("Disabled"), "alarm"))
+    if user.role is not None:
+        states.append(badge(ROLE_WORDS[user.role], "good"))
+    if user.email_verified_at is None:
+        states.append(badge(translatable("Email not verified"), "note"))
+    return tuple(states) or (badge(translatable("Active"), "good"),)
 
 
 def line_of(user: User, now: Instant) -> UserLine:
@@ -191,3 +173,51 @@ SELECTED_USERS = Selection(
     _selected,
 )
 """What is offered for several users at once."""
+
+LIST = ListDeclaration(
+    USERS,
+    ListWords(
+        caption=translatable("Users"),
+        new=translatable("Invite"),
+        none_found=translatable("No users found"),
+        show_all=translatable("Show all users"),
+        empty_title=translatable("No users yet"),
+        empty_text=translatable(
+            "Invite users by email, or let them sign up themselves if the settings allow it."
+        ),
+        selected=translatable("Selected users:"),
+        search_hint=translatable(
+            "Part of a name, username or email address; @ and a domain; or a user ID."
+        ),
+    ),
+    (
+        (translatable("User"), _USERNAMES),
+        (translatable("State"), None),
+        (translatable("Since"), TIMES),
+    ),
+    "users",
+    _LONGEST,
+    (
+        Choice(
+            "show",
+            translatable("Show"),
+            (
+                ("", translatable("All users")),
+                (Filter.ROLE.value, translatable("With a role")),
+                (Filter.DISABLED.value, translatable("Disabled")),
+                (Filter.UNVERIFIED.value, translatable("Email not verified")),
+            ),
+        ),
+    ),
+    (
+        NEWEST_FIRST,
+        OLDEST_FIRST,
+        (_USERNAMES[0], translatable("Username")),
+        (_USERNAMES[1], translatable("Username, descending")),
+    ),
+    MOST_COUNTED,
+    NEW,
+    Permission.USERS,
+    SELECTED_USERS,
+)
+"""The list of users."""
