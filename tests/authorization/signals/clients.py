@@ -1,7 +1,8 @@
 """A client of the transmitter: it gets a token and calls the management API, as a receiver does."""
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,17 @@ from tests.fetch.canary import LOOPBACK
 from tests.support.asgi import Answer
 from tests.support.harness import Harness
 from tests.support.signal_receiver import SECRET, SignalReceiver, receiving
+from tests.support.wait import until
 from valetkey.authorization.model.event.accounts import UserEnabled
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Uid
+from valetkey.authorization.signals.model import LEASE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 
+_RETRIED_AFTER = 5.0
+"""Seconds: a delivery that took so long has failed."""
 CAEP = "https://schemas.openid.net/secevent/caep/event-type/"
 RISC = "https://schemas.openid.net/secevent/risc/event-type/"
 SSF = "https://schemas.openid.net/secevent/ssf/event-type/"
@@ -86,6 +91,21 @@ async def receiver_of(it: Harness, hosts: int = 1) -> AsyncGenerator[SignalRecei
     keys = (await it.call("GET", "/oauth/jwks")).json
     async with receiving(it.foundation.issuer, keys, hosts) as receiver:
         yield receiver
+
+
+async def until_pushed(it: Harness, condition: Callable[[], bool]) -> None:
+    """Wait for deliveries; the clock moves on, so that one that failed is retried."""
+
+    async def move() -> None:
+        while True:
+            await asyncio.sleep(_RETRIED_AFTER)
+            it.clock.forward(LEASE)
+
+    moving = asyncio.create_task(move())
+    try:
+        await until(condition)
+    finally:
+        moving.cancel()
 
 
 async def happen(it: Harness, *events: Event) -> None:

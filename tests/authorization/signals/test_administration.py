@@ -13,6 +13,7 @@ from tests.authorization.signals.clients import (
     happen,
     receiver_of,
     signal_client,
+    until_pushed,
 )
 from tests.support.harness import ADA, Harness, run
 from tests.support.signal_receiver import SECRET
@@ -69,11 +70,11 @@ def test_operator_creates_verifies_and_stops_a_stream(tmp_path: Path, database_u
             one = {"stream_id": made.stream_id}
             assert (made.method, made.status, made.events) == ("push", "enabled", list(SHORT))
             await it.perform(VERIFY_STREAM, one)
-            await until(lambda: receiver.types() == ["verification"])
+            await until_pushed(it, lambda: receiver.types() == ["verification"])
             assert receiver.of()[0]["events"] == {f"{SSF}verification": {}}
             await it.perform(PAUSE_STREAM, one)
             await happen(it)
-            await until(lambda: receiver.types() == ["verification", "stream-updated"])
+            await until_pushed(it, lambda: receiver.types() == ["verification", "stream-updated"])
             reason = "paused by an operator"
             updated = receiver.of()[1]
             assert updated["sub_id"] == {"format": "opaque", "id": made.stream_id}
@@ -89,10 +90,10 @@ def test_operator_creates_verifies_and_stops_a_stream(tmp_path: Path, database_u
                 "status"
             ] == "disabled"
             await it.perform(ENABLE_STREAM, one)
-            await until(lambda: receiver.types()[2:] == ["stream-updated"])
+            await until_pushed(it, lambda: receiver.types()[2:] == ["stream-updated"])
             assert receiver.of()[2]["events"][f"{SSF}stream-updated"] == {"status": "enabled"}
             await it.perform(DISABLE_STREAM, one)
-            await until(lambda: receiver.types()[3:] == ["stream-updated"])
+            await until_pushed(it, lambda: receiver.types()[3:] == ["stream-updated"])
             await happen(it)
             listed = await it.perform(LIST_STREAMS, {})
             assert isinstance(listed, SignalStreamList)
