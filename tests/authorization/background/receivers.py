@@ -14,11 +14,11 @@ from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.webhooks.jobs import (
     WebhookDelivery,
 )
+from valetkey.authorization.webhooks.model import WebhookWanted
 from valetkey.authorization.webhooks.operations import (
     WEBHOOKS,
     WebhookList,
     WebhookSecretShown,
-    WebhookWanted,
 )
 from valetkey.authorization.webhooks.storage import WebhookQueue
 from valetkey.config.sections.mail import MailSettings, MailTransport

@@ -32,13 +32,13 @@ from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.webhooks.jobs import read_wanted
-from valetkey.authorization.webhooks.model import LEASE, LIFETIME
+from valetkey.authorization.webhooks.model import LEASE, LIFETIME, WebhookWanted
 from valetkey.authorization.webhooks.operations import (
     AttemptList,
     MessageQueued,
     WebhookSecretShown,
 )
-from valetkey.authorization.webhooks.rules import ENTROPY, WebhookChanges, WebhookTarget
+from valetkey.authorization.webhooks.rules import ENTROPY, WebhookChanges
 from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine
@@ -297,7 +297,7 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
         elsewhere = connect(database_url, directory=tmp_path)
         store = Store(elsewhere, it.foundation.runtime.random, SYSTEM, hooks(it.settings))
         changes = WebhookChanges(it.settings, it.foundation.keyring.sealer, store.random, KINDS)
-        target = WebhookTarget(URL, ("user.enabled",), "")
+        target = WebhookWanted(URL, ["user.enabled"])
         await store.write(
             lambda tx: changes.create(tx, target, bytes(ENTROPY), it.clock.now), done_by=USUAL_ACTOR
         )

@@ -1,6 +1,7 @@
 """A webhook from its creation to its end."""
 
 from tests.support.harness import Harness
+from valetkey.authorization.webhooks.model import WebhookWanted
 from valetkey.authorization.webhooks.operations import (
     CHANGE_WEBHOOK,
     CREATE_WEBHOOK,
@@ -11,7 +12,6 @@ from valetkey.authorization.webhooks.operations import (
     TEST_WEBHOOK,
     WebhookChange,
     WebhookSecretShown,
-    WebhookWanted,
 )
 
 

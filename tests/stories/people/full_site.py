@@ -56,7 +56,8 @@ from valetkey.authorization.signals.rules.streams import (
 from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
-from valetkey.authorization.webhooks.rules import NewWebhook, WebhookChanges, WebhookTarget
+from valetkey.authorization.webhooks.model import WebhookWanted
+from valetkey.authorization.webhooks.rules import NewWebhook, WebhookChanges
 from valetkey.config.sections.accounts import AccountSettings, SignUpMode
 from valetkey.config.sections.mail import MailSettings, MailTransport
 from valetkey.config.settings import AuthorizationSettings
@@ -216,7 +217,7 @@ async def _people_and_apps(it: Harness) -> None:
             it.settings, it.foundation.keyring.sealer, it.foundation.runtime.random, KINDS
         )
         for number, app in enumerate((None, PRINTER)):
-            target = WebhookTarget(f"https://hooks.example/{number}", (), "")
+            target = WebhookWanted(f"https://hooks.example/{number}")
             made_webhook = changes.create(tx, target, bytes([number]) * 64, it.clock.now, app)
             assert isinstance(made_webhook, NewWebhook), made_webhook
         printer = tx.clients.find(PRINTER)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
+from msgspec.structs import asdict
 
 from valetkey.authorization.applying import (
     Action,
@@ -19,8 +20,8 @@ from valetkey.authorization.applying import (
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.webhooks.model import Webhook
-from valetkey.authorization.webhooks.operations import WebhookWanted, changes_of, target_of
+from valetkey.authorization.webhooks.model import Webhook, WebhookWanted
+from valetkey.authorization.webhooks.operations import changes_of
 from valetkey.authorization.webhooks.rules import (
     ENTROPY,
     WebhookChanges,
@@ -30,11 +31,11 @@ from valetkey.authorization.webhooks.rules import (
 from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.webhook import is_webhook_secret
 
 _KIND = "webhook"
-_FIELDS = ("url", "description", "events")
 
 
 def _prepare(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
@@ -52,10 +53,10 @@ def _apply(
     there = _there(tx, wanted)
     if there is None:
         return _create(tx, keeper, wanted, entropy, now)
-    changed = keeper.change(tx, there, target_of(_declared_values(wanted, there)), now)
+    changed = keeper.change(tx, there, _declared_values(wanted, there), now)
     if isinstance(changed, tuple):
         raise invalid_entry(wanted, changed)
-    names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
+    names = list(there.changed_fields(changed))
     if secret is not None and not keeper.has_secret(changed, secret.reveal()):
         keeper.rotate(tx, changed, entropy, now, secret.reveal())
         names.append("secret (the one before also signs for a day)")
@@ -84,7 +85,7 @@ def _switch(
 def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
     """Return the operator's webhooks as tables of a file that, applied, changes nothing."""
     for each in Webhooks.of(tx).of_operator():
-        table = {"url": each.url, "events": each.events, "description": each.description}
+        table = asdict(each.target)
         yield {**table, "disabled": True} if each.disabled_at is not None else table
 
 
@@ -92,7 +93,7 @@ def _create(
     tx: Transaction, keeper: WebhookChanges, wanted: DeclaredEntry, entropy: bytes, now: Instant
 ) -> Step:
     secret = wanted.secret
-    target = target_of(_declared_values(wanted, None))
+    target = _declared_values(wanted, None)
     given = None if secret is None else secret.reveal()
     try:
         made = keeper.create(tx, target, entropy, now, secret=given)
@@ -128,16 +129,15 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
 
 def _declared_values(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
     """Return the declared values of the webhook; an existing webhook keeps the others."""
-    given = {name: wanted.given[name] for name in _FIELDS if name in wanted.given}
+    fields = WebhookWanted.__struct_fields__
+    given = {name: wanted.given[name] for name in fields if name in wanted.given}
     try:
-        said = msgspec.convert(given, WebhookWanted)
+        declared = msgspec.convert(given, WebhookWanted)
     except msgspec.ValidationError as error:
         raise invalid_entry(wanted, faults_of(error, given, WebhookWanted)) from None
-    return WebhookWanted(
-        said.url,
-        said.events if there is None or "events" in given else list(there.events),
-        said.description if there is None or "description" in given else there.description,
-    )
+    if there is None:
+        return declared
+    return replace(there.target, **{name: getattr(declared, name) for name in given})
 
 
 DECLARED = DeclaredKind(

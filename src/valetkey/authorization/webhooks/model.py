@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from valetkey.authorization.model.email import MailKind
 from valetkey.authorization.model.event.event import BySystem, Event
@@ -17,6 +18,7 @@ from valetkey.authorization.model.event.grants import (
     ConsentWithdrawn,
     GrantRevoked,
 )
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.storage.outbox import ReceiverMessage
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.words import translatable
@@ -84,6 +86,21 @@ class WebhookEmail(MailKind):
     DISABLED = "webhook_disabled", translatable("Webhook disabled"), "webhooks/"
 
 
+class WebhookWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A webhook to be created."""
+
+    url: Annotated[
+        str, Meta(pattern=r"^[!-~]{1,500}$", description="The https address of the receiver.")
+    ]
+    events: Annotated[
+        list[Annotated[str, Meta(pattern=r"^[a-z_.]{1,60}$")]],
+        Meta(max_length=MOST_EVENTS, description="Names of events; none for every event."),
+    ] = []
+    description: Annotated[
+        str, Meta(pattern=NO_CONTROLS, max_length=200, description="What it is for.")
+    ] = ""
+
+
 class Webhook(Struct, frozen=True):
     """An address and the names of the events that are sent there; none means every event.
 
@@ -108,6 +125,24 @@ class Webhook(Struct, frozen=True):
     failing_since: Instant | None = None
     most_waiting: int = MOST_WAITING
     client_id: str | None = None
+
+    @property
+    def target(self) -> WebhookWanted:
+        """What is chosen about it."""
+        chosen: dict[str, Any] = {
+            name: getattr(self, name) for name in WebhookWanted.__struct_fields__
+        }
+        chosen["events"] = list(self.events)
+        return WebhookWanted(**chosen)
+
+    def changed_fields(self, changed: "Webhook") -> tuple[str, ...]:
+        """Return the names of what was chosen differently."""
+        chosen = set(WebhookWanted.__struct_fields__)
+        return tuple(
+            name
+            for name in self.__struct_fields__
+            if name in chosen and getattr(self, name) != getattr(changed, name)
+        )
 
     @property
     def is_fault(self) -> bool:

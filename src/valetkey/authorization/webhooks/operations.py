@@ -1,7 +1,7 @@
 """Operations on webhooks, which receive chosen events, and their input and output."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -21,11 +21,10 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.operations.records import Done, Moment, tag_of
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks import rules as webhooks
 from valetkey.authorization.webhooks.model import (
-    MOST_EVENTS,
     OPERATOR,
     OWNER,
     Webhook,
@@ -37,44 +36,29 @@ from valetkey.authorization.webhooks.model import (
     WebhookMessageRequested,
     WebhookRemoved,
     WebhookSecretIssued,
+    WebhookWanted,
 )
 from valetkey.authorization.webhooks.rules import (
     WebhookChanges,
-    WebhookTarget,
     app_of,
     require_access,
 )
 from valetkey.authorization.webhooks.storage import Webhooks
+from valetkey.kernel.replace import replace
 from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
 
-_Url = Annotated[
-    str,
-    msgspec.Meta(pattern=r"^[!-~]{1,500}$", description="The https address of the receiver."),
-]
-_Description = Annotated[
-    str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200, description="What it is for.")
-]
-_EventNames = Annotated[
-    list[Annotated[str, msgspec.Meta(pattern=r"^[a-z_.]{1,60}$")]],
-    msgspec.Meta(max_length=MOST_EVENTS, description="Names of events; none for every event."),
-]
-
-
-class WebhookWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A webhook to be created."""
-
-    url: _Url
-    events: _EventNames = []
-    description: _Description = ""
-
-
-class WebhookChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of a webhook."""
-
-    url: _Url | UnsetType = UNSET
-    events: _EventNames | UnsetType = UNSET
-    description: _Description | UnsetType = UNSET
+WebhookChange = msgspec.defstruct(
+    "WebhookChange",
+    [
+        (name, kind | UnsetType, UNSET)
+        for name, kind in get_type_hints(WebhookWanted, include_extras=True).items()
+    ],
+    namespace={"__doc__": "Changes of a webhook."},
+    module=__name__,
+    frozen=True,
+    forbid_unknown_fields=True,
+)
 
 
 class WebhookShown(msgspec.Struct, frozen=True):
@@ -152,23 +136,9 @@ def webhook_shown(webhook: Webhook, *, whole: bool = True) -> WebhookShown:
     )
 
 
-def target_of(wanted: WebhookWanted) -> WebhookTarget:
-    """Return the target that this input describes."""
-    return WebhookTarget(wanted.url, wanted.events, wanted.description)
-
-
 def webhook_tag(webhook: Webhook) -> str:
     """Return the entity tag of what is chosen about a webhook; attempts do not change it."""
-    return tag_of(WebhookWanted(webhook.url, list(webhook.events), webhook.description))
-
-
-def changed_target(webhook: Webhook, change: WebhookChange) -> WebhookTarget:
-    """Return the target of a webhook after a change; omitted members are kept."""
-    return WebhookTarget(
-        webhook.url if change.url is UNSET else change.url,
-        webhook.events if change.events is UNSET else change.events,
-        webhook.description if change.description is UNSET else change.description,
-    )
+    return tag_of(webhook.target)
 
 
 def attempt_shown(attempt: WebhookAttempt, *, whole: bool = True) -> AttemptShown:
@@ -208,7 +178,7 @@ def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a webhook and show its secret, once. Refused: too many."""
     Webhooks.of(tx).hold_all()
     require_access(tx, call.actor, changes=True)
-    target = target_of(call.input(WebhookWanted))
+    target = call.input(WebhookWanted)
     made = _changes(call).create(tx, target, call.entropy, call.now, app_of(call.actor))
     if isinstance(made, tuple):
         return made
@@ -218,7 +188,9 @@ def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
 def change(tx: Transaction, call: Call, webhook: Webhook) -> Result | tuple[MetadataError, ...]:
     """Change a webhook, if it is still as the caller saw it."""
     call.preconditions.check(webhook_tag(webhook))
-    target = changed_target(webhook, call.input(WebhookChange))
+    change = msgspec.structs.asdict(call.input(WebhookChange))
+    chosen = {name: value for name, value in change.items() if value is not UNSET}
+    target = replace(webhook.target, **chosen)
     changed = _changes(call).change(tx, webhook, target, call.now)
     if isinstance(changed, tuple):
         return changed

@@ -5,6 +5,7 @@ from typing import ClassVar, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.permissions import (
     NOTHING,
@@ -91,21 +92,19 @@ _ID = 100
 
 R = TypeVar("R", bound=VisitorRequest)
 
-_URL = (
-    translatable("Address"),
-    translatable("The https address of the receiver, on port 443 of a public host."),
-)
-_DESCRIPTION = (translatable("Description"), translatable("What it is for."))
 _WORDS: Words = {
-    "url": _URL,
+    "url": (
+        translatable("Address"),
+        translatable("The https address of the receiver, on port 443 of a public host."),
+    ),
     "events": (
         translatable("Events"),
         translatable("One name per line, as in the audit log. Leave empty for every event."),
     ),
-    "description": _DESCRIPTION,
+    "description": (translatable("Description"), translatable("What it is for.")),
 }
 _APP_WORDS: Words = {
-    "url": _URL,
+    **_WORDS,
     "events": (
         translatable("Events"),
         translatable(
@@ -114,7 +113,6 @@ _APP_WORDS: Words = {
             "client.disabled, client.enabled."
         ),
     ),
-    "description": _DESCRIPTION,
 }
 
 
@@ -443,11 +441,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return FormSubject(
             area.at(request, webhook.id),
             masked(webhook.url),
-            {
-                "url": webhook.url,
-                "events": as_text(list(webhook.events)),
-                "description": webhook.description,
-            },
+            {name: as_text(value) for name, value in asdict(webhook.target).items()},
             webhook_tag(webhook),
             area.frame,
             area.head(request),

@@ -3,9 +3,10 @@
 The functions run inside a transaction. Callers first check with `require_access` who may do it.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.permissions import (
     NOTHING,
@@ -38,6 +39,7 @@ from valetkey.authorization.webhooks.model import (
     WebhookMessageRequested,
     WebhookRemoved,
     WebhookSecretIssued,
+    WebhookWanted,
     secret_place,
 )
 from valetkey.authorization.webhooks.storage import Webhooks
@@ -97,14 +99,6 @@ def app_of(actor: Actor) -> str | None:
     return actor.client_id if isinstance(actor, TeamMember) else None
 
 
-class WebhookTarget(Struct, frozen=True):
-    """The chosen properties of a webhook; no events mean every event that it may receive."""
-
-    url: str
-    events: Sequence[str]
-    description: str
-
-
 class NewWebhook(Struct, frozen=True):
     """A new webhook and its secret, which is shown once."""
 
@@ -124,7 +118,7 @@ class WebhookChanges(Struct, frozen=True):
     def create(
         self,
         tx: Transaction,
-        target: WebhookTarget,
+        target: WebhookWanted,
         entropy: bytes,
         now: Instant,
         client_id: str | None = None,
@@ -162,23 +156,16 @@ class WebhookChanges(Struct, frozen=True):
         return NewWebhook(webhook, secret)
 
     def change(
-        self, tx: Transaction, webhook: Webhook, target: WebhookTarget, now: Instant
+        self, tx: Transaction, webhook: Webhook, target: WebhookWanted, now: Instant
     ) -> Webhook | tuple[MetadataError, ...]:
         """Change address, events and description; queued messages are sent to the new address."""
         if faults := self._faults(target, webhook.client_id):
             return faults
         changed = replace(
-            webhook,
-            url=target.url,
-            description=target.description,
-            events=_chosen(target, webhook.client_id),
+            webhook, **{**asdict(target), "events": _chosen(target, webhook.client_id)}
         )
         if changed != webhook and Webhooks.of(tx).change(changed):
-            fields = tuple(
-                name
-                for name in ("url", "description", "events")
-                if getattr(changed, name) != getattr(webhook, name)
-            )
+            fields = webhook.changed_fields(changed)
             tx.events.add(WebhookChanged(webhook.id, fields, webhook.client_id), now)
         return changed
 
@@ -197,7 +184,7 @@ class WebhookChanges(Struct, frozen=True):
         tx.events.add(WebhookSecretIssued(webhook.id, webhook.client_id), now)
         return secret
 
-    def _faults(self, target: WebhookTarget, client_id: str | None) -> tuple[MetadataError, ...]:
+    def _faults(self, target: WebhookWanted, client_id: str | None) -> tuple[MetadataError, ...]:
         known = self.kinds if client_id is None else APP_EVENTS.keys()
         faults = [
             MetadataError(f"events/{place}", f"the name of an event, which {name} is not")
@@ -296,7 +283,7 @@ def _queue(
     return queued
 
 
-def _chosen(target: WebhookTarget, client_id: str | None) -> tuple[str, ...]:
+def _chosen(target: WebhookWanted, client_id: str | None) -> tuple[str, ...]:
     # The names are stored: an event that is added later is not sent to apps unasked.
     return tuple(dict.fromkeys(target.events)) or (() if client_id is None else tuple(APP_EVENTS))
 

@@ -10,7 +10,7 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
-from valetkey.authorization.webhooks.operations import WebhookWanted
+from valetkey.authorization.webhooks.model import WebhookWanted
 from valetkey.authorization.webhooks.pages import (
     BUTTONS,
     CONSOLE,
