@@ -1,1 +1,0 @@
-"""Monitoring of an app: failed requests, usage, users and health."""
