@@ -18,8 +18,7 @@ from docs.catalogue import catalogue as commands_catalogue
 from docs.diagrams import DIAGRAMS
 from docs.endpoints import admin_api, endpoints
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
-from valetkey.authorization.actions.developer.presets import PRESETS
-from valetkey.authorization.actions.developer.quickstart import STACKS
+from valetkey.authorization.actions.presets import PRESETS
 from valetkey.authorization.apis.pages import FRAMEWORKS
 from valetkey.authorization.features import EVENTS
 from valetkey.authorization.model.api import Api
@@ -27,6 +26,7 @@ from valetkey.authorization.model.client import FieldRule, FieldType
 from valetkey.authorization.model.email import every_kind
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Role
+from valetkey.authorization.portal.rules.quickstart import STACKS
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
 from valetkey.cli.catalogue import FILE

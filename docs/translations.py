@@ -14,12 +14,12 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.presets import PRESETS
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
+from valetkey.authorization.portal.pages.requests import ADVICE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.consent.consent import CLAIM_WORDS
-from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.config.catalogue import catalogue, reasons
 from valetkey.config.features import NAMES
@@ -104,15 +104,15 @@ def _sentences() -> Iterator[Found]:
             yield sentence, errors, []
         yield text.example.caption, errors, []
     for advice in ADVICE.values():
-        yield advice.looked_at, "authorization/site/developer/monitoring/advice.py", []
-        yield advice.fix, "authorization/site/developer/monitoring/advice.py", []
+        yield advice.looked_at, "authorization/portal/pages/requests.py", []
+        yield advice.fix, "authorization/portal/pages/requests.py", []
     for setting in catalogue().values():
         yield reasons()[setting.path], "config/sections", [setting.path]
         yield setting.label, "config/sections", [f"Label of {setting.path}"]
         if setting.rule.unit and setting.rule.unit != "time":
             yield setting.rule.unit, "config/sections", [f"After a number: {setting.path}"]
     for preset in PRESETS.values():
-        yield preset.label, "authorization/actions/developer/presets.toml", []
+        yield preset.label, "authorization/actions/presets.toml", []
     for word in CLAIM_WORDS.values():
         yield word, "authorization/site/consent/consent.py", ["This app wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):

@@ -43,6 +43,9 @@ _LAYERS = (
 _FACES = _LAYERS[2] | {"commands"}
 """Nobody but the module `feature` imports them, and nobody the module `commands`."""
 
+_AREAS = {"portal": ("developer",)}
+"""The first segment of the addresses of an area that a feature has of its own."""
+
 _OPENID_PROVIDER = "openid connect provider"
 """What this server is, not one at which users sign in."""
 
@@ -53,6 +56,7 @@ from types import ModuleType
 
 name, folder, sections = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 blocked = f"valetkey.authorization.{name}"
+OF_FEATURES = {"portal": ("/developer/",), "webhooks": ("/webhooks",)}
 
 
 class Gone:
@@ -74,9 +78,12 @@ exec(compile(source.replace(line, ""), "features.py", "exec"), vars(module))
 from click.testing import CliRunner
 from docs.catalogue import catalogue as every_command
 from tests.support.live import PASSWORD, live_servers
+from valetkey.authorization.actions.teams import add_member
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Role
+from valetkey.authorization.model.account.user import Role
+from valetkey.authorization.model.register.client import TeamRole
 from valetkey.cli import catalogue, main
 from valetkey.config.catalogue import sections as every_section
 from valetkey.config.load import OperatorErrors, load
@@ -104,6 +111,7 @@ def make_owner(world):
         tx.apis.hold_all()
         assert tx.apis.add(api, api.identifier)
         assert tx.api_roles.assign(user.uid, "api_1", "editor")
+        add_member(tx, "web1", user.uid, TeamRole.OWNER, now)
         return user.uid
 
     return world.servers.write(change)
@@ -118,6 +126,7 @@ with live_servers(folder) as world:
     assert world.introspect(tokens["access_token"], "web1")["active"]
     person = UserAgent(world.auth)
     person.sign_in(person.open(f"{world.auth}/oauth/sign-in"), "alice", PASSWORD)
+    links = UserAgent(world.auth).open(f"{world.auth}/").body
     for path in (
         "/.well-known/openid-configuration",
         "/.well-known/oauth-authorization-server",
@@ -127,10 +136,23 @@ with live_servers(folder) as world:
         "/admin",
         "/admin/clients/new?kind=server",
         "/developer/new?kind=server",
+        "/developer/apps/web1/webhooks",
+        "/admin/registration",
+        "/admin/webhooks",
+        "/admin/api/v1/webhooks",
+        "/errors/invalid_grant?reference=VK-ABCD-EFGH-JKMN",
     ):
+        of_feature = any(each in path for each in OF_FEATURES.get(name, ()))
         answer = person.open(world.auth + path)
-        assert answer.status == 200, (path, answer.status)
-        found[path] = answer.text
+        if path != "/admin/api/v1/webhooks":
+            assert answer.status == (404 if of_feature else 200), (path, answer.status)
+        elif of_feature:
+            assert answer.status == 404
+        else:
+            assert answer.status == 401
+        links += answer.body
+        if not of_feature:
+            found[path] = answer.text
         if path == "/admin":
             found["console"] = answer.body
     user_page = person.open(f"{world.auth}/admin/users/{uid}").body
@@ -141,6 +163,7 @@ for arguments in ((), ("apply",), ("doctor",), ("user",), ("client",), ("client"
     assert answer.exit_code == 0, answer.output
     found[" ".join(arguments)] = answer.output
 found["settings"] = " ".join(every_section())
+found["links"] = links
 for section in sections:
     file = folder / "valetkey.toml"
     file.write_text(f"[{section}]\\n")
@@ -269,9 +292,11 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     words = {_collection(operation) for operation in own} - core
     words |= {group.name for group in feature.commands}
     words |= {path.rpartition(" ")[2] for path in feature.handwritten}
+    links = shown.pop("links")
+    named = {("links", f"/{each}") for each in _AREAS.get(feature.name, ()) if f'"/{each}' in links}
     wire = {grant_type.name for grant_type in feature.grant_types} | set(feature.metadata(""))
     assert own or words | wire
-    named = {(where, word) for where, text in shown.items() for word in wire if word in text}
+    named |= {(where, word) for where, text in shown.items() for word in wire if word in text}
     document, console = shown.pop(_OPENAPI), shown.pop("console")
     # Its options have words of the protocol, such as claims.
     del shown["client create"]

@@ -10,7 +10,7 @@ MOST_FOLDERS = 4
 LONG = {
     "pyproject.toml",  # every import contract
     "CHANGELOG.md",  # every release, never taken back
-    "src/valetkey/authorization/actions/developer/presets.toml",  # one entry for each client
+    "src/valetkey/authorization/actions/presets.toml",  # one entry for each client
     "src/valetkey/authorization/site/errors/errors.toml",  # one entry for each error code
 }
 GENERATED = "docs/reference/"

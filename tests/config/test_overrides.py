@@ -2,6 +2,7 @@
 
 import pytest
 
+from valetkey.authorization.portal.settings import PortalSettings
 from valetkey.config.catalogue import catalogue, is_changeable
 from valetkey.config.overrides import as_text, merge
 from valetkey.config.rules import PATH, SECRET
@@ -69,7 +70,7 @@ def test_contradicting_values_are_ignored_and_the_others_used() -> None:
 
 def test_value_that_the_server_would_refuse_is_ignored() -> None:
     def check(settings: Settings) -> None:
-        if settings.portal.scopes:
+        if settings.section(PortalSettings).scopes:
             raise OperatorError("unknown scope", "portal.scopes")
 
     stored = {"portal.scopes": "nothing", "registration.mode": "open"}

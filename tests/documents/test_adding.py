@@ -42,7 +42,7 @@ from valetkey.cli.main import run
 from valetkey.cli.operations.command import names
 from valetkey.cli.register.clients import as_json
 from valetkey.config.catalogue import explain
-from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.config.sections.brand import PortalSettings, Registrants
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
@@ -213,7 +213,7 @@ def command(servers):
 
 open_to_all = Settings(
     registration=RegistrationSettings(mode=RegistrationMode.OPEN),
-    portal=PortalSettings(Registrants.EVERYONE),
+    features=(PortalSettings(Registrants.EVERYONE),),
 )
 with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
     grants, back = ("authorization_code", CIBA), ("https://tv.example/cb",)

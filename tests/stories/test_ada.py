@@ -14,8 +14,8 @@ import requests
 from playwright.sync_api import Browser, Page, expect
 
 from valetkey.authorization.model.user import Role, Uid
+from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.replace import replace
@@ -117,7 +117,7 @@ def servers(
 ) -> Generator[Servers]:
     settings = Settings(
         authorization=AuthorizationSettings(database=database_url),
-        portal=PortalSettings(who=Registrants.EVERYONE),
+        features=(PortalSettings(who=Registrants.EVERYONE),),
     )
     if database_url.startswith("postgresql"):
         another = request.getfixturevalue("another_postgres_url")

@@ -17,8 +17,8 @@ from valetkey.authorization.model.client import (
     ProfileName,
 )
 from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
@@ -105,7 +105,9 @@ def run(
     `more` replaces whole sections of the settings.
     """
     resource = replace(Settings().resource, url=API, credential_text=Secret(CREDENTIAL))
-    usual = {"resource": resource, "portal": PortalSettings(who=Registrants.EVERYONE)}
+    portal = more.pop("portal", PortalSettings(who=Registrants.EVERYONE))
+    sections = (portal, *more.pop("features", ()))
+    usual: dict[str, Any] = {"resource": resource, "features": sections}
     run_harness(
         directory,
         story,

@@ -3,13 +3,14 @@
 Commands read it, too: it imports no pages, which load templates.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.inspection.check import DatabaseCheck
+from valetkey.authorization.actions.presets import PortalPolicy
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.applying import DeclaredKind
 from valetkey.authorization.background.gauges import Gauges
@@ -20,6 +21,7 @@ from valetkey.authorization.layout.contexts import AccountNotice
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.operation import ListLink, ObjectLink, Operation, Services
+from valetkey.authorization.protocol.register.client_rules import GrantTypes
 from valetkey.authorization.storage.transaction import Hooks, Store, Transaction
 from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -30,7 +32,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
-    from valetkey.authorization.endpoints.authorize.pending import Server
+    from valetkey.authorization.endpoints.authorize.pending import OwnCallback, Server
     from valetkey.authorization.endpoints.client.request import (
         ClientRefusal,
         ClientRequestAuthentication,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
     from valetkey.authorization.site.sign_in.flow import SignInFlow
     from valetkey.authorization.site.sign_in.sign_in import SignInLinks
-    from valetkey.web.exchange import Refuse
+    from valetkey.web.exchange import Endpoint, Refuse
     from valetkey.web.router import Route
 
 M = TypeVar("M")
@@ -91,6 +93,9 @@ class Site(Struct, frozen=True):
     services: Services
     server: "Server"
     flow: "SignInFlow"
+    token: "Endpoint"
+    """The token endpoint, for pages that show its response."""
+    userinfo: "Endpoint"
 
 
 class EndpointParts(Struct, frozen=True):
@@ -116,6 +121,10 @@ class NeededServer(Struct, frozen=True):
     """What it means that it cannot be reached, and what to do."""
     guide: str
     """The page of the documentation, without its ending."""
+
+
+def _absent(*_: object) -> None:
+    return None
 
 
 def _nothing(*_: object) -> tuple[()]:
@@ -184,6 +193,16 @@ class Feature(Struct, frozen=True):
     users_links: tuple[ListLink, ...] = ()
     """Links to its pages above the list of users."""
     portal: "Callable[[Services], tuple[AnyPage, ...]]" = _nothing
+    """Its pages about an app, for the app's team; shown in the developer portal."""
+    area: "Callable[[Site, tuple[AnyPage, ...]], tuple[AnyPage, ...]]" = _nothing
+    """Pages of an area of its own, in the order of its navigation.
+
+    The second argument are the pages that all features have for teams of apps.
+    """
+    portal_policy: Callable[[Settings], PortalPolicy | None] = _absent
+    """What the core asks about the developer portal, from the one that is it."""
+    own_callback: "Callable[[Services], OwnCallback | None]" = _absent
+    """Redirect URIs on this server that it accepts in authorization requests of one session."""
     scopes: Mapping[str, str] = MappingProxyType({})
     """Scopes of its endpoints at the default API, with what users are asked for.
 
@@ -207,6 +226,10 @@ class Feature(Struct, frozen=True):
     """
     trusted_issuers: Callable[[Parts], Mapping[str, TrustedIssuer]] = _no_members
     """Servers whose identity assertions are accepted, by issuer."""
+    check_settings: Callable[[Settings, GrantTypes], object] = _nothing
+    """Raises OperatorError if its settings allow a grant type that does not exist."""
+    check_scopes: Callable[[Settings, Collection[str]], object] = _nothing
+    """Raises OperatorError if its settings have others than these, which users can be asked for."""
     needed_servers: Callable[[Settings], tuple[NeededServer, ...]] = _nothing
     """Other servers that it needs; `valetkey doctor` looks whether they respond."""
     endpoints: "Callable[[EndpointParts], tuple[Route, ...]]" = _nothing

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 from valetkey.config.features import feature_sections
 from valetkey.config.rules import Group, Rule
-from valetkey.config.sections.portal import BrandField
+from valetkey.config.sections.brand import BrandField
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
@@ -212,7 +212,6 @@ CHANGEABLE = (
     "tokens",
     "clients",
     "registration",
-    "portal",
     "accounts",
     "sessions",
     "administration",

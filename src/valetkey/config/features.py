@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 NAMES = (
     # Each imports only the core and those above it.
+    "portal",
     "apis",
     "claims",
     "imports",

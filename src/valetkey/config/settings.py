@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar, cast
 
 from valetkey.config import rules
+from valetkey.config.features import feature_sections
 from valetkey.config.rules import Group, Network, whole
 from valetkey.config.sections.accounts import (
     AccountSettings,
@@ -17,8 +18,8 @@ from valetkey.config.sections.accounts import (
     FactorSettings,
     PrivacySettings,
 )
+from valetkey.config.sections.brand import BrandSettings, DocumentationSettings
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.sections.portal import BrandSettings, DocumentationSettings, PortalSettings
 from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.serving import (
     AuditSettings,
@@ -418,7 +419,6 @@ class Settings:
     tokens: TokenSettings = TokenSettings()
     clients: ClientSettings = ClientSettings()
     registration: RegistrationSettings = RegistrationSettings()
-    portal: PortalSettings = PortalSettings()
     accounts: AccountSettings = AccountSettings()
     sessions: SessionSettings = SessionSettings()
     administration: AdministrationSettings = AdministrationSettings()
@@ -444,6 +444,12 @@ class Settings:
     def section(self, kind: type[Section]) -> Section:
         """Return the section of a feature, with its defaults if nothing is set."""
         return next((each for each in self.features if isinstance(each, kind)), None) or kind()
+
+    @property
+    def sample_requests(self) -> int:
+        """Seconds in which one successful request is recorded; 0 if no feature shows them."""
+        sections = (cast("object", self.section(kind)) for kind in feature_sections().values())
+        return max((int(getattr(each, "sample_requests", 0)) for each in sections), default=0)
 
     @property
     def audience(self) -> str:

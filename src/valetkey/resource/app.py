@@ -121,7 +121,7 @@ async def build(
     fetch = Fetcher(tls)
     identity = Identity(f"{auth_url}/oauth/identity", fetch, credential)
     watched = tuple(scopes_of(settings))
-    samples = RequestSamples(settings.portal.sample_requests)
+    samples = RequestSamples(settings.sample_requests)
     uses = Uses(f"{auth_url}/oauth/uses", fetch, credential, lambda: watched, samples)
     pages = Pages(page_key, runtime)
 

@@ -6,24 +6,24 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.portal import Portal, RegistrationDenial
-from valetkey.authorization.actions.developer.presets import AppKind, new_app
-from valetkey.authorization.actions.developer.secrets import (
-    AppSecrets,
-    NoNewSecret,
-    Overlap,
-    state_of,
-)
-from valetkey.authorization.actions.developer.team import FreshInvitation, Teams, give_owner
+from valetkey.authorization.actions.presets import AppKind, RegistrationDenial, new_app
+from valetkey.authorization.actions.teams import FreshInvitation, Teams, give_owner
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.client import Client, ProfileName, TeamRole
 from valetkey.authorization.model.user import StandardClaims, Uid, User
+from valetkey.authorization.portal.rules.apps import (
+    AppSecrets,
+    NoNewSecret,
+    Overlap,
+    Portal,
+    state_of,
+)
+from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings
-from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.refusal import OperatorError
@@ -141,8 +141,8 @@ def test_ownerless_app_gets_an_owner(memory: Memory) -> None:
 def test_unrequestable_scope_is_a_settings_error(tmp_path: Path) -> None:
     settings = Settings(
         authorization=AuthorizationSettings(database=f"sqlite:///{tmp_path}/a.db"),
-        portal=PortalSettings(scopes=("nonsense",)),
+        features=(PortalSettings(scopes=("nonsense",)),),
     )
     foundation = build_foundation(settings, SYSTEM, {"notes:read": "read your notes"})
     with pytest.raises(OperatorError, match="nonsense"):
-        foundation.portal()
+        foundation.check(settings)

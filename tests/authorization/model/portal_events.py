@@ -1,7 +1,7 @@
 """What happens to teams, once each."""
 
 from tests.support.harness import ADA, Harness
-from valetkey.authorization.actions.developer.team import (
+from valetkey.authorization.actions.teams import (
     FreshInvitation,
     Teams,
     give_owner,

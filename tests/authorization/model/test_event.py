@@ -94,7 +94,7 @@ from valetkey.authorization.tokens.client_keys import ClientSigner
 from valetkey.authorization.tokens.id_token import LogoutTokens, Subjects
 from valetkey.cli.register.keys import rotate_sealing_key
 from valetkey.cli.register.store import OpenedStore
-from valetkey.config.sections.portal import BrandField, BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace

@@ -8,7 +8,7 @@ from playwright.sync_api import Route
 
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.app.pages import account_pages, admin_pages, developer_pages
+from valetkey.authorization.app.pages import account_pages, admin_pages
 from valetkey.authorization.device.pages import DevicePages
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
@@ -21,10 +21,12 @@ from valetkey.authorization.layout.render import (
     scripts_of,
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation, Viewer
+from valetkey.authorization.portal.pages import portal_pages
 from valetkey.authorization.providers.pages.account import Connections
 from valetkey.authorization.site.admin.server.brand import BrandFormPage, previewed
 from valetkey.authorization.site.admin.server.settings import BRAND
 from valetkey.authorization.site.page import AnyPage
+from valetkey.authorization.webhooks.feature import FEATURE as WEBHOOKS
 from valetkey.kernel.replace import replace
 
 
@@ -41,7 +43,7 @@ class _Unused:
 _UNUSED = cast("Any", _Unused())
 AREAS: Mapping[str, Sequence[AnyPage]] = {
     "account": account_pages(_UNUSED),
-    "developer": developer_pages(_UNUSED, _UNUSED, _UNUSED),
+    "developer": portal_pages(_UNUSED, WEBHOOKS.portal(_UNUSED)),
     "admin": admin_pages(_UNUSED, _UNUSED),
 }
 
@@ -71,7 +73,9 @@ SHOWN = tuple(
 
 def area_of(page: PageContext) -> str:
     """Return the area by the folder of its frame or template; visitor for any other."""
-    folder = str(getattr(page, "frame", page.template)).partition("/")[0]
+    folder = (
+        str(getattr(page, "frame", page.template)).partition("/")[0].replace("portal", "developer")
+    )
     return folder if folder in {"account", "developer", "admin", "errors"} else "visitor"
 
 

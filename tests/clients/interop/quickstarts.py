@@ -24,7 +24,7 @@ from tests.clients.presets.site import (
     sign_in,
 )
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.developer.quickstart import STACKS
+from valetkey.authorization.portal.rules.quickstart import STACKS
 from valetkey.testing.server import Servers
 
 NEXT = ("next@16.4.6", "react@19", "react-dom@19", "next-auth@5.0.0-beta.32")

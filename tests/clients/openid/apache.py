@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.clients.programs import APACHE_MODULES
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.presets import PRESETS
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.server import Servers

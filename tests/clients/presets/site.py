@@ -11,10 +11,10 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.support.wait import CEILING, wait_until
-from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app
-from valetkey.authorization.actions.developer.quickstart import Quickstarts
+from valetkey.authorization.actions.presets import PRESETS, AppKind, new_app
 from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration, is_by_secret
 from valetkey.authorization.model.user import Group, StandardClaims
+from valetkey.authorization.portal.rules.quickstart import Quickstarts
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings, TokenSettings
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace

@@ -22,7 +22,7 @@ from tests.clients.presets.test_requests import (
     exchange,
     metadata_of,
 )
-from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.presets import PRESETS
 from valetkey.testing.server import Servers
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from tests.support.authenticator import SoftAuthenticator
 from tests.support.harness import ADA, CALLBACK, SECRET, USER_SCOPES, Harness, harness
 from tests.support.plain_browser import Browser
-from valetkey.authorization.actions.developer.usage import LAG, roll_up
+from valetkey.authorization.actions.usage import LAG, roll_up
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.authentication.factors import PERIOD, code_at
@@ -37,6 +37,7 @@ from valetkey.authorization.model.client import (
 )
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.user import Attribute, Role, Uid, User
+from valetkey.authorization.portal.pages.requests import ADVICE
 from valetkey.authorization.providers.model import Identity
 from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
 from valetkey.authorization.providers.settings import (
@@ -53,7 +54,6 @@ from valetkey.authorization.signals.rules.streams import (
     StreamChoices,
     StreamDelivery,
 )
-from valetkey.authorization.site.developer.monitoring.advice import ADVICE
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.webhooks.model import WebhookWanted

@@ -13,7 +13,7 @@ from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import keyring_path
-from valetkey.config.sections.portal import BrandField
+from valetkey.config.sections.brand import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import create_or_read
 from valetkey.kernel.moment import days

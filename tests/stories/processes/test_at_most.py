@@ -19,7 +19,7 @@ from valetkey.authorization.actions.account.factors import (
     add_passkey,
     issue_recovery_codes,
 )
-from valetkey.authorization.actions.developer.team import MOST_MEMBERS, Teams, add_member
+from valetkey.authorization.actions.teams import MOST_MEMBERS, Teams, add_member
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.authentication.factors import COUNT

@@ -13,9 +13,21 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.model.client import ApplicationType, Client, ClientType, GrantTypeName
+from valetkey.authorization.actions.clients import Faults, Registrar
+from valetkey.authorization.model.client import (
+    ApplicationType,
+    Client,
+    ClientType,
+    GrantTypeName,
+    ProfileName,
+)
+from valetkey.authorization.model.user import User
+from valetkey.authorization.protocol.claims import OFFLINE_ACCESS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
+from valetkey.authorization.protocol.register.client_rules import FormOption, portal_options
 from valetkey.kernel.replace import replace
+from valetkey.kernel.scope import Scope
+from valetkey.kernel.secret import fresh_id
 
 
 class AppKind(StrEnum):
@@ -34,6 +46,90 @@ def kind_of(app: Client | ClientMetadata) -> AppKind:
     if app.application_type == ApplicationType.NATIVE:
         return AppKind.DEVICE
     return AppKind.BROWSER if app.type == ClientType.PUBLIC else AppKind.SERVER
+
+
+class RegistrationDenial(StrEnum):
+    """Why a user may not register an app, or not one more."""
+
+    CLOSED = "closed"
+    UNVERIFIED = "unverified"
+    UNINVITED = "uninvited"
+    FULL = "full"
+
+
+class PortalPolicy(Struct, frozen=True):
+    """What the core asks about the developer portal: `registrants` may register apps in it.
+
+    That is "" without a portal. `default_profile` is what the form of an app proposes.
+    """
+
+    registrants: str = ""
+    default_profile: str = ProfileName.MODERN.value
+    shows: Callable[[User], bool] = lambda _: False
+    """Whether this user sees the portal."""
+
+    @property
+    def needs_invitation(self) -> bool:
+        """Whether an administrator admits each user who may register apps."""
+        return self.registrants == "invited"
+
+
+class AppRules(Struct, frozen=True):
+    """What the form of an app offers: `scopes`, `grant_types`, and the profile of a new app.
+
+    `most` is the number of apps that one user may own.
+    """
+
+    registrar: Registrar
+    scopes: Collection[str]
+    grant_types: Collection[str]
+    default_profile: str
+    most: int = 0
+
+    @property
+    def kinds(self) -> tuple[AppKind, ...]:
+        """Return the kinds of apps that can be registered with the grant types in the settings."""
+        allowed, kinds = self.grant_types, list[AppKind]()
+        if GrantTypeName.AUTHORIZATION_CODE in allowed:
+            kinds += [AppKind.SERVER, AppKind.BROWSER, AppKind.DEVICE]
+        if GrantTypeName.CLIENT_CREDENTIALS in allowed:
+            kinds.append(AppKind.MACHINE)
+        return tuple(kinds)
+
+    @property
+    def options(self) -> Mapping[str, FormOption]:
+        """Return the grant types that the form of an app can choose, with their check boxes."""
+        return portal_options(self.registrar.rules.grant_types)
+
+    def edited(
+        self, before: ClientMetadata, values: Mapping[str, object], grants: Collection[str]
+    ) -> ClientMetadata:
+        """Return the metadata after an edit by a developer; fields without a value stay.
+
+        Of the grant types that the form can choose the app has those in `grants`, as far as the
+        settings allow them or it had them before; others were given by an administrator and stay.
+        """
+        after = with_values(before, values)
+        added = tuple(name for name in after.scopes if name not in before.scopes)
+        default = [name for name in before.default_scopes if name in after.scopes]
+        default += [name for name in added if name != OFFLINE_ACCESS]
+        wanted = set(grants) & {*self.grant_types, *before.grant_types}
+        given = {name for name in before.grant_types if name not in self.options}
+        return replace(
+            after,
+            grant_types=tuple(sorted(given | wanted)),
+            default_scopes=Scope(tuple(default)).names,
+            required_scopes=tuple(n for n in before.required_scopes if n in after.scopes),
+        )
+
+    def faults(self, metadata: ClientMetadata) -> Faults:
+        """Return the errors in an app's metadata, except those that only a transaction can find."""
+        return self.registrar.rules.faults(metadata)
+
+
+def fresh_client_id(random: Callable[[int], bytes]) -> str:
+    """Generate the id of a new app."""
+    return fresh_id("app", random)
 
 
 def new_app(kind: AppKind, profile: str, allowed: Collection[str]) -> ClientMetadata:
@@ -172,7 +268,7 @@ def fill(text: str, places: Mapping[str, str]) -> str:
 
 
 def _read() -> Mapping[str, Preset]:
-    text = files("valetkey.authorization.actions.developer").joinpath("presets.toml").read_text()
+    text = files("valetkey.authorization.actions").joinpath("presets.toml").read_text()
     found = msgspec.convert(tomllib.loads(text), dict[str, Preset])
     presets = dict[str, Preset]()
     for name, preset in found.items():

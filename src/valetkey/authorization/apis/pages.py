@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.developer.presets import ConfigurationFile, fill
+from valetkey.authorization.actions.presets import ConfigurationFile, fill
 from valetkey.authorization.apis.operations import (
     ANY,
     CHANGE_API,

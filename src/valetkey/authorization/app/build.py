@@ -100,7 +100,7 @@ async def build(
     claims = foundation.token_claims()
     client_auth = make_client_auth(foundation, directory, documents, uses)
     minter = make_token_responses(foundation)
-    portal = foundation.portal()
+    foundation.check(settings)
     maintenance = Maintenance(
         store.acting(SYSTEM),
         decisions,
@@ -109,7 +109,6 @@ async def build(
         foundation.keep_events,
         (
             *foundation.self_registrar().sweeps,
-            *portal.sweeps,
             foundation.removal.sweep,
             address_sweep(settings.privacy),
             *(sweep for each in FEATURES for sweep in each.sweeps),
@@ -178,11 +177,19 @@ async def build(
     )
     userinfo = userinfo_route(foundation, directory, claims, reader, minter, refuse)
     site = PageDependencies(
-        foundation, server, passwords, sign_out, portal, parts, refuse_with_page, images
+        foundation,
+        server,
+        passwords,
+        sign_out,
+        parts,
+        refuse_with_page,
+        images,
+        clients[0],
+        userinfo,
     )
     routes = (
         *browser_routes(server, minter, refuse_with_page),
-        *page_routes(site, clients[0], userinfo),
+        *page_routes(site),
         *clients,
         userinfo,
         *_of_features(

@@ -1,6 +1,6 @@
 """Checks of settings that need what this server knows: its grant types and its own scopes."""
 
-from valetkey.authorization.features import GRANT_RULES, SCOPES
+from valetkey.authorization.features import FEATURES, GRANT_RULES, SCOPES
 from valetkey.authorization.model.client import CLIENT_SCOPE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.settings import Settings
@@ -10,14 +10,14 @@ from valetkey.kernel.refusal import OperatorError
 def check_grant_types(settings: Settings) -> None:
     """Raise OperatorError if the settings allow an unknown or a forbidden grant type."""
     registrable = [name for name, rules in GRANT_RULES.items() if rules.for_self_registration]
-    portal = [name for name, rules in GRANT_RULES.items() if rules.for_portal]
-    for section, allowed in ((settings.registration, registrable), (settings.portal, portal)):
-        setting = "portal" if section is settings.portal else "registration"
-        for name in section.grant_types:
-            # A default may name the grant type of a feature that was taken out.
-            if name not in allowed and name not in type(section)().grant_types:
-                known = ", ".join(allowed)
-                raise OperatorError(f'"{name}" is not one of {known}', f"{setting}.grant_types")
+    section = settings.registration
+    for name in section.grant_types:
+        # A default may name the grant type of a feature that was taken out.
+        if name not in registrable and name not in type(section)().grant_types:
+            known = ", ".join(registrable)
+            raise OperatorError(f'"{name}" is not one of {known}', "registration.grant_types")
+    for each in FEATURES:
+        each.check_settings(settings, GRANT_RULES)
 
 
 def check_scopes(settings: Settings) -> None:

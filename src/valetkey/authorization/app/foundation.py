@@ -9,8 +9,7 @@ from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.portal import CHANNEL as PORTAL_CHANNEL
-from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.presets import PortalPolicy
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.resource_server import keep_registered
 from valetkey.authorization.actions.sectors import Sectors
@@ -18,7 +17,7 @@ from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import MailOutbox, Notices
-from valetkey.authorization.features import EVENTS, GRANT_RULES, KINDS, SCOPES, hooks
+from valetkey.authorization.features import EVENTS, FEATURES, GRANT_RULES, KINDS, SCOPES, hooks
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.client import CLIENT_SCOPE, ProfileName
 from valetkey.authorization.model.event.chain import Retention, retention
@@ -81,7 +80,8 @@ class Foundation(Struct, frozen=True):
         check_grant_types(settings)
         other = replace(self, settings=settings)
         other.self_registrar()
-        other.portal()
+        for each in FEATURES:
+            each.check_scopes(settings, other.requestable)
 
     @property
     def issuer(self) -> str:
@@ -159,7 +159,7 @@ class Foundation(Struct, frozen=True):
         Raises OperatorError if the settings give them a scope that users cannot be asked for.
         """
         settings = self.settings.registration
-        known = [name for name in self.requested_from_users if name not in SCOPES]
+        known = self.requestable
         for name in settings.scopes:
             if name not in known:
                 message = f'"{name}" is not one of {", ".join(known)}'
@@ -186,23 +186,16 @@ class Foundation(Struct, frozen=True):
         """Return the role assignments."""
         return Roles(self.notices)
 
-    def portal(self) -> Portal:
-        """Return the registrar of developers' apps.
+    @property
+    def requestable(self) -> tuple[str, ...]:
+        """The scopes that apps can request from users, without those of features."""
+        return tuple(name for name in self.requested_from_users if name not in SCOPES)
 
-        Raises OperatorError if the settings let them request a scope that users cannot be asked
-        for.
-        """
-        settings = self.settings.portal
-        known = [name for name in self.requested_from_users if name not in SCOPES]
-        for name in settings.scopes:
-            if name not in known:
-                raise OperatorError(f'"{name}" is not one of {", ".join(known)}', "portal.scopes")
-        return Portal(
-            self.registrar(PORTAL_CHANNEL),
-            settings,
-            tuple(known),
-            (*RESERVED, self.settings.brand.name),
-        )
+    @property
+    def portal(self) -> PortalPolicy:
+        """Return what the core asks about the developer portal."""
+        policies = (each.portal_policy(self.settings) for each in FEATURES)
+        return next((policy for policy in policies if policy), PortalPolicy())
 
     @property
     def services(self) -> Services:
@@ -227,6 +220,8 @@ class Foundation(Struct, frozen=True):
             self.base,
             self.check,
             KINDS,
+            self.requestable,
+            self.portal,
         )
 
     def accounts(self) -> Accounts:
@@ -322,7 +317,7 @@ def build_foundation(
         outgoing,
         ClientKeys(outgoing),
         None if file is None else ClaimsFile(file),
-        RequestSamples(settings.portal.sample_requests),
+        RequestSamples(settings.sample_requests),
     )
 
 

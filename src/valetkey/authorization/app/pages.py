@@ -8,10 +8,6 @@ from valetkey.authorization.actions.account.email_change import EmailAddresses
 from valetkey.authorization.actions.account.password_change import PasswordChange
 from valetkey.authorization.actions.account.password_reset import PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
-from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.developer.quickstart import Quickstarts
-from valetkey.authorization.actions.developer.secrets import AppSecrets
-from valetkey.authorization.actions.developer.team import Teams
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.foundation import Foundation
@@ -80,18 +76,6 @@ from valetkey.authorization.site.assets import (
     PictureEndpoint,
 )
 from valetkey.authorization.site.consent.consent import ConsentPages
-from valetkey.authorization.site.developer.app import DeleteApp, Overview
-from valetkey.authorization.site.developer.apps import Apps
-from valetkey.authorization.site.developer.invitation import Invitation
-from valetkey.authorization.site.developer.monitoring.health import Health
-from valetkey.authorization.site.developer.monitoring.requests import Failures, Requests
-from valetkey.authorization.site.developer.monitoring.usage import AppUsers, Usage
-from valetkey.authorization.site.developer.secrets import Secrets
-from valetkey.authorization.site.developer.settings import RegisterApp, Settings
-from valetkey.authorization.site.developer.team import Team
-from valetkey.authorization.site.developer.try_it.start import QuickstartPages, Start
-from valetkey.authorization.site.developer.try_it.try_it import TryIt
-from valetkey.authorization.site.developer.try_it.use_token import UseToken
 from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
@@ -120,16 +104,18 @@ class PageDependencies(Struct, frozen=True):
     server: Server
     passwords: PasswordSignIn
     sign_out: SignOut
-    portal: Portal
     parts: Parts
     refuse: Refuse
     images: Offload
+    token: Route
+    userinfo: Route
 
     @property
     def renderer(self) -> Renderer:
         """Render pages in the current brand."""
-        settings, secure = self.foundation.settings, self.server.cookies.secure
-        return Renderer(self.server.brands, settings.portal, secure, configuration_of(settings))
+        foundation, secure = self.foundation, self.server.cookies.secure
+        configuration = configuration_of(foundation.settings)
+        return Renderer(self.server.brands, foundation.portal, secure, configuration)
 
     @property
     def factors(self) -> Factors:
@@ -169,11 +155,18 @@ class PageDependencies(Struct, frozen=True):
     @property
     def of_features(self) -> Site:
         """What features build pages of users from."""
-        return Site(self.parts, self.foundation.services, self.server, self.flow)
+        return Site(
+            self.parts,
+            self.foundation.services,
+            self.server,
+            self.flow,
+            _answer(self.token, "POST"),
+            _answer(self.userinfo, "GET"),
+        )
 
 
-def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[Route, ...]:
-    """Return the routes of all pages. "Try it" of the portal calls `token` and `userinfo`."""
+def page_routes(site: PageDependencies) -> tuple[Route, ...]:
+    """Return the routes of all pages."""
     server, refuse = site.server, site.refuse
     pages = PageServer(server, site.renderer, refuse)
     language = LanguageEndpoint(server.brands, server.issuer).post
@@ -182,7 +175,7 @@ def page_routes(site: PageDependencies, token: Route, userinfo: Route) -> tuple[
     return (
         *pages.routes(visitor_pages(site)),
         *pages.routes(account_pages(site)),
-        *pages.routes(developer_pages(site, token, userinfo)),
+        *(route for area in areas(site) for route in pages.routes(area)),
         *pages.routes(admin_pages(site.foundation, server.brands)),
         Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
         # The page that says that the host is wrong has to look like a page.
@@ -261,38 +254,11 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     )
 
 
-def developer_pages(site: PageDependencies, token: Route, userinfo: Route) -> tuple[AnyPage, ...]:
-    """Return the pages of the portal, in the order of the navigation."""
-    server, portal = site.server, site.portal
-    store, keyring, random = server.store, server.keyring, server.random
-    scopes, issuer = server.scopes, server.issuer
-    teams = Teams(keyring.fingerprint_key, site.foundation.outbox, issuer)
-    api, offered = site.foundation.settings.api_url, site.foundation.keys.algorithms
-    quickstarts = Quickstarts(issuer, api, offered, random)
-    has_reference = bool(api) and site.foundation.settings.resource.enabled
-    reference = f"{api.rstrip('/')}/v2/" if has_reference else ""
-    exchange, identity = _answer(token, "POST"), _answer(userinfo, "GET")
-    audience, sealer = server.policy.audience, keyring.sealer
-    return (
-        *Apps(store, portal).pages(),
-        *RegisterApp(store, keyring, random, scopes, issuer, portal).pages(),
-        *Invitation(store, teams).pages(),
-        *Overview(store, scopes, issuer).pages(),
-        *Settings(store, scopes, portal).pages(),
-        *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
-        *QuickstartPages(quickstarts).pages(),
-        *Start(issuer, api, reference).pages(),
-        *TryIt(store, keyring, random, audience, scopes, issuer, exchange, has_reference).pages(),
-        *UseToken(sealer, issuer, reference, scopes, identity).pages(),
-        *Requests(store, portal.settings.sample_requests).pages(),
-        *Failures(store, portal.registrar).pages(),
-        *Usage(store).pages(),
-        *AppUsers(store, keyring, random).pages(),
-        *Health(store, portal.registrar).pages(),
-        *(page for each in FEATURES for page in each.portal(site.foundation.services)),
-        *Team(store, random, teams).pages(),
-        *DeleteApp(store, portal).pages(),
-    )
+def areas(site: PageDependencies) -> tuple[tuple[AnyPage, ...], ...]:
+    """Return the pages of each area of a feature, in the order of its navigation."""
+    of_features = site.of_features
+    of_apps = tuple(page for each in FEATURES for page in each.portal(site.foundation.services))
+    return tuple(pages for each in FEATURES if (pages := each.area(of_features, of_apps)))
 
 
 def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, ...]:

@@ -1,12 +1,10 @@
 """Parts of the server that several families of routes share, in the brand of its pages."""
 
-from collections.abc import Callable, Coroutine
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping
 from ipaddress import ip_network
 from pathlib import Path
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
-from valetkey.authorization.actions.developer.trial import callback_of
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.background.audit import AuditExport, destination
 from valetkey.authorization.background.logos import LogoFetcher
@@ -19,7 +17,7 @@ from valetkey.authorization.client_authentication import (
     VerifiedSecrets,
 )
 from valetkey.authorization.email.delivery import MailDelivery, MailServer
-from valetkey.authorization.endpoints.authorize.pending import Server
+from valetkey.authorization.endpoints.authorize.pending import OwnCallback, Server, SessionCallback
 from valetkey.authorization.endpoints.authorize.request_object import RequestObjects
 from valetkey.authorization.endpoints.client.request import ClientRequestAuthentication
 from valetkey.authorization.feature import Parts
@@ -31,6 +29,7 @@ from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
 from valetkey.authorization.model.client import CLIENT_SCOPE
 from valetkey.authorization.model.event.chain import checkpoint_key
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.authorization_request import supported_prompts
 from valetkey.authorization.site.documentation import start_of
 from valetkey.authorization.storage.usage import ClientDecisionQueue
@@ -47,6 +46,7 @@ from valetkey.config.sections.accounts import SignUpMode
 from valetkey.config.settings import Settings
 from valetkey.database.watch import Watch
 from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
 from valetkey.web import log
 from valetkey.web.offload import Offload
@@ -268,7 +268,7 @@ def make_server(
         ),
         documents=documents,
         hints=IdTokenHints(foundation.issuer, foundation.keys, foundation.shared_secrets),
-        own_callback=partial(callback_of, foundation.issuer, foundation.keyring.sealer),
+        own_callback=own_callback(foundation.services),
         administration=settings.administration,
     )
 
@@ -296,3 +296,13 @@ def brand_of(settings: Settings) -> Brand:
     )
     check_theme(brand)
     return brand
+
+
+def own_callback(services: Services) -> OwnCallback:
+    """Return what finds the callback of a feature that a request names."""
+    callbacks = [made for each in FEATURES if (made := each.own_callback(services))]
+
+    def find(parameters: Mapping[str, str], now: Instant) -> SessionCallback | None:
+        return next((found for each in callbacks if (found := each(parameters, now))), None)
+
+    return find

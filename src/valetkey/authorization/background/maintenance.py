@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.overview import sweep_latency
 from valetkey.authorization.actions.bulk_revocation import continue_oldest
-from valetkey.authorization.actions.developer.usage import (
+from valetkey.authorization.actions.usage import (
     count_refusals,
     roll_up,
     sweep_counts,

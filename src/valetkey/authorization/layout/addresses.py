@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from urllib.parse import quote
 
+from valetkey.config.features import NAMES
+
 AUTHORIZE = "/oauth/authorize"
 SIGN_IN = "/oauth/sign-in"
 CONSENT = "/oauth/consent"
@@ -48,7 +50,7 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
         "new_authenticator": "/account/security/authenticator/new",
         "remove_authenticator": "/account/security/authenticator/remove",
         "recovery_codes": "/account/security/recovery-codes",
-        "developer": DEVELOPER,
+        "developer": DEVELOPER if "portal" in NAMES else "",
         "new_app": NEW_APP,
         "device": DEVICE,
         "admin": "/admin",

@@ -23,7 +23,6 @@ from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.csrf import check_origin
 from valetkey.config.agreement import is_loopback
 from valetkey.config.load import USUAL_FILE
-from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.url import origin
@@ -222,18 +221,21 @@ def configuration_of(settings: Settings) -> Configuration:
 def viewer_of(
     request: Request,
     user: User | None = None,
-    portal: PortalSettings | None = None,
     *,
     languages: Sequence[Language] = LANGUAGES,
     configuration: Configuration = UNNAMED,
+    develops: bool = False,
 ) -> Viewer:
-    """Return the visitor in one of `languages`; `user` is the signed-in user, if any."""
+    """Return the visitor in one of `languages`; `user` is the signed-in user, if any.
+
+    `develops`: they may register apps.
+    """
     administers = user is not None and user.role is not None
     return Viewer(
         language=language_of(request, user, languages),
         languages=tuple(languages),
         here=here(request),
-        develops=user is not None and portal is not None and is_developer(user, portal),
+        develops=develops,
         administers=administers,
         zone="" if user is None else user.claims.zoneinfo,
         configuration=configuration.shown(administers=administers),
@@ -243,15 +245,6 @@ def viewer_of(
 def content_language(viewer: Viewer) -> Pairs:
     """Return the Content-Language header."""
     return (("content-language", viewer.language.tag),)
-
-
-def is_developer(user: User, portal: PortalSettings) -> bool:
-    """Return whether the user sees the developer portal: they have an app, or may register one."""
-    if portal.who is Registrants.EVERYONE:
-        return True
-    if portal.who is Registrants.VERIFIED and user.email_verified_at is not None:
-        return True
-    return user.develops
 
 
 class MenuItem(Struct, frozen=True):

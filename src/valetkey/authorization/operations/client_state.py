@@ -2,8 +2,8 @@
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.developer.team import give_owner, remove_member
 from valetkey.authorization.actions.registrations import adopt
+from valetkey.authorization.actions.teams import give_owner, remove_member
 from valetkey.authorization.email.notices import AppChange
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.grants import (

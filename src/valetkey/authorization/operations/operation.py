@@ -19,6 +19,7 @@ from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.roles import Roles, user_to_change
 from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.presets import PortalPolicy
 from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
@@ -85,6 +86,7 @@ class Services(Struct, frozen=True):
     """The services that operations use; each registrar takes the interface of a change.
 
     `base` are the settings without stored values; `check` raises OperatorError for those refused.
+    `requestable` are the scopes that apps can request from users.
     """
 
     settings: Settings
@@ -106,6 +108,8 @@ class Services(Struct, frozen=True):
     base: Settings
     check: Callable[[Settings], None]
     kinds: Mapping[str, type[Event]]
+    requestable: tuple[str, ...]
+    portal: PortalPolicy
 
 
 class Call(Struct, frozen=True):

@@ -42,7 +42,7 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.portal import BrandField
+from valetkey.config.sections.brand import BrandField
 from valetkey.fetch.image import UnusableImage, banner
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import ErrorCode, Refused

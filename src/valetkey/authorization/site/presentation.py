@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.presets import PortalPolicy
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
@@ -27,7 +28,6 @@ from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.authorization_request import AuthorizationRequest
 from valetkey.authorization.protocol.register.self_registration import SCHEME, host_of_document
-from valetkey.config.sections.portal import PortalSettings
 from valetkey.kernel.url import origin
 from valetkey.web.exchange import Pairs, Request, Response, html_response
 
@@ -39,7 +39,7 @@ class Renderer(Struct, frozen=True):
     """
 
     brands: CurrentBrand
-    portal: PortalSettings
+    portal: PortalPolicy
     secure: bool
     configuration: Configuration = UNNAMED
 
@@ -68,7 +68,11 @@ class Renderer(Struct, frozen=True):
             frames=frames,
         )
         viewer = viewer_of(
-            request, user, self.portal, languages=languages, configuration=self.configuration
+            request,
+            user,
+            languages=languages,
+            configuration=self.configuration,
+            develops=user is not None and self.portal.shows(user),
         )
         body = render(
             page, brand=self.brands.current, viewer=viewer, navigation=navigation, csrf=csrf

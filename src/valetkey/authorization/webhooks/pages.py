@@ -30,7 +30,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.developer.app import (
+from valetkey.authorization.site.app_team import (
     APP,
     CONFIGURATION,
     AppHead,
@@ -183,7 +183,7 @@ CONSOLE: Area[AdminRequest] = Area(
 
 PORTAL: Area[AppRequest] = Area(
     f"{APP}/webhooks",
-    "developer/frame.html",
+    "portal/pages/frame.html",
     member_of_app,
     _owner,
     _owner,

@@ -15,7 +15,7 @@ from valetkey.authorization.actions.admin.permissions import (
     Permission,
     require,
 )
-from valetkey.authorization.actions.developer.team import NOT_OWNER
+from valetkey.authorization.actions.teams import NOT_OWNER
 from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.register.faults import MetadataError

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from valetkey.authorization.actions.admin.clients import find_details
-from valetkey.authorization.actions.developer.presets import PRESETS, ConfigurationFile
+from valetkey.authorization.actions.presets import PRESETS, ConfigurationFile
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.operations.client_credentials import SECRET
 from valetkey.authorization.operations.client_records import (

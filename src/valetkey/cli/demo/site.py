@@ -17,7 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from valetkey.authorization.actions.admin.roles import set_role
-from valetkey.authorization.actions.developer.usage import (
+from valetkey.authorization.actions.usage import (
     PEOPLE,
     PKCE_MISSING,
     SIGN_INS,

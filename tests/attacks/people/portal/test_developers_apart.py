@@ -10,7 +10,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.client import TeamRole
-from valetkey.authorization.site.developer.app import APP
+from valetkey.authorization.site.app_team import APP
 from valetkey.web.router import Route
 
 # What a member gets by GET and by an empty form; an owner gets 200 or goes on.

@@ -11,7 +11,7 @@ from tests.authorization.endpoints.admin.people import administrator
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import BOB, run
-from valetkey.config.sections.portal import PortalSettings, Registrants
+from valetkey.authorization.portal.settings import PortalSettings, Registrants
 
 FORMS = {
     "/account/profile": "/account/profile",

@@ -18,8 +18,9 @@ from valetkey.authorization.actions.admin.owner import (
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import Role, Session, Uid, User
 from valetkey.authorization.operations.records import Done
-from valetkey.authorization.operations.roles import ADMIT_DEVELOPER, DISMISS_DEVELOPER, GIVE_ROLE
+from valetkey.authorization.operations.roles import GIVE_ROLE
 from valetkey.authorization.operations.user_records import RoleWanted
+from valetkey.authorization.portal.operations import ADMIT_DEVELOPER, DISMISS_DEVELOPER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import Refused

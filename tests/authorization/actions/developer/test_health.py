@@ -5,14 +5,7 @@ from pathlib import Path
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ISSUER, NATIVE, SCOPES, WEB, run
 from valetkey.authorization.actions.clients import Registrar
-from valetkey.authorization.actions.developer.health import (
-    Finding,
-    FindingKind,
-    Fix,
-    apply_fix,
-    findings_of,
-)
-from valetkey.authorization.actions.developer.usage import (
+from valetkey.authorization.actions.usage import (
     PKCE_MISSING,
     PKCE_USED,
     grant_used,
@@ -21,6 +14,13 @@ from valetkey.authorization.actions.developer.usage import (
 from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.client import Client, ClientSecret, ProfileName
 from valetkey.authorization.model.event.accounts import SignInFailed
+from valetkey.authorization.portal.rules.monitoring import (
+    Finding,
+    FindingKind,
+    Fix,
+    apply_fix,
+    findings_of,
+)
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days

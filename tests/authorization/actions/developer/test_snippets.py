@@ -16,8 +16,8 @@ from playwright.sync_api import Browser
 
 from tests.clients.programs import find_node
 from tests.support.visitors import WEB
-from valetkey.authorization.actions.developer.snippets import snippets_of
 from valetkey.authorization.model.client import Client, OpenIdRegistration
+from valetkey.authorization.portal.rules.quickstart import snippets_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.kernel.replace import replace
 from valetkey.testing.browser import UserAgent

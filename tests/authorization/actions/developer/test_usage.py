@@ -12,7 +12,7 @@ from tests.support import visitors
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, BOB
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.developer.usage import (
+from valetkey.authorization.actions.usage import (
     BATCH,
     DAYS_KEPT,
     LAG,

@@ -11,9 +11,9 @@ from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.actions.developer.app_users import users_of_app
 from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.model.user import Role, Uid
+from valetkey.authorization.portal.rules.monitoring import users_of_app
 from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.kernel.moment import Instant
 

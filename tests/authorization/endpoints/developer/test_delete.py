@@ -11,9 +11,9 @@ from tests.authorization.endpoints.developer.developers import (
 )
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.actions.developer.portal import sweep_deleted
-from valetkey.authorization.actions.developer.team import own_apps, owned_apps, sole_owned
+from valetkey.authorization.actions.teams import own_apps, owned_apps, sole_owned
 from valetkey.authorization.model.client import TeamRole
+from valetkey.authorization.portal.rules.apps import sweep_deleted
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.scope import Scope

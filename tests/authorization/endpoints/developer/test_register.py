@@ -15,7 +15,7 @@ from tests.authorization.endpoints.developer.developers import (
 )
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.actions.developer.presets import PRESETS
+from valetkey.authorization.actions.presets import PRESETS
 from valetkey.authorization.model.client import (
     ApplicationType,
     AuthenticationMethod,
@@ -23,8 +23,8 @@ from valetkey.authorization.model.client import (
     ProfileName,
     TeamRole,
 )
+from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
-from valetkey.config.sections.portal import PortalSettings, Registrants
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

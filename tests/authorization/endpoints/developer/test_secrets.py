@@ -13,9 +13,9 @@ from tests.authorization.endpoints.developer.developers import (
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import ALICE, BOB, NATIVE, run
-from valetkey.authorization.actions.developer.secrets import state_of
 from valetkey.authorization.client_authentication import SecretUses
 from valetkey.authorization.model.client import TeamRole
+from valetkey.authorization.portal.rules.apps import state_of
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.replace import replace

@@ -2,12 +2,33 @@
 
 from collections.abc import Mapping
 
-from valetkey.authorization.actions.developer.presets import PRESETS, AppKind, new_app, presets_of
-from valetkey.authorization.actions.developer.secrets import Overlap
+from valetkey.authorization.actions.presets import PRESETS, AppKind, new_app, presets_of
 from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration
+from valetkey.authorization.portal.pages.apps import (
+    DeleteAppPage,
+    EndSecretPage,
+    InvitationPage,
+    OfferLine,
+    OverviewPage,
+    OwnAppLine,
+    OwnAppsPage,
+    SecretLine,
+    SecretsPage,
+    new_secret_page,
+)
+from valetkey.authorization.portal.pages.settings import (
+    DropGrantTypePage,
+    InvitationLine,
+    LegacySwitch,
+    MemberLine,
+    RemoveMemberPage,
+    SettingsPage,
+    TeamPage,
+)
+from valetkey.authorization.portal.rules.apps import Overlap
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.protocol.register.client_rules import portal_options
@@ -18,26 +39,7 @@ from valetkey.authorization.site.app_form.registration import (
     NewAppPage,
     RegisteredPage,
 )
-from valetkey.authorization.site.developer.app import AppHead, DeleteAppPage, OverviewPage
-from valetkey.authorization.site.developer.apps import OfferLine, OwnAppLine, OwnAppsPage
-from valetkey.authorization.site.developer.invitation import InvitationPage
-from valetkey.authorization.site.developer.secrets import (
-    EndSecretPage,
-    SecretLine,
-    SecretsPage,
-    new_secret_page,
-)
-from valetkey.authorization.site.developer.settings import (
-    DropGrantTypePage,
-    LegacySwitch,
-    SettingsPage,
-)
-from valetkey.authorization.site.developer.team import (
-    InvitationLine,
-    MemberLine,
-    RemoveMemberPage,
-    TeamPage,
-)
+from valetkey.authorization.site.app_team import AppHead
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -3,31 +3,29 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.developer import HEAD, head
-from valetkey.authorization.actions.developer.health import Finding, FindingKind, Fix, Severity
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.drawing import Chart, ranges
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.protocol.resource import ScopeText
-from valetkey.authorization.site.developer.app import AppHead
-from valetkey.authorization.site.developer.monitoring.advice import advice_on
-from valetkey.authorization.site.developer.monitoring.health import (
+from valetkey.authorization.portal.pages.monitoring import (
+    ApiTokens,
     FindingLine,
     FixPage,
     HealthPage,
-)
-from valetkey.authorization.site.developer.monitoring.requests import (
-    AddRedirectUriPage,
-    FailurePage,
-    RequestLine,
-    RequestsPage,
-)
-from valetkey.authorization.site.developer.monitoring.usage import (
-    ApiTokens,
     PeoplePage,
     UsageDay,
     UsagePage,
     UserLine,
 )
+from valetkey.authorization.portal.pages.requests import (
+    AddRedirectUriPage,
+    FailurePage,
+    RequestLine,
+    RequestsPage,
+    advice_on,
+)
+from valetkey.authorization.portal.rules.monitoring import Finding, FindingKind, Fix, Severity
+from valetkey.authorization.protocol.resource import ScopeText
+from valetkey.authorization.site.app_team import AppHead
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.authorization.site.paging import Paging
 from valetkey.kernel.moment import Instant, days, hours, minutes

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.developer import HEAD, ISSUER, head
-from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
-from valetkey.authorization.actions.developer.snippets import Snippet, snippets_of
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.client import (
@@ -13,20 +11,20 @@ from valetkey.authorization.model.client import (
     GrantTypeName,
     client_without_rights,
 )
-from valetkey.authorization.site.developer.try_it.start import (
+from valetkey.authorization.portal.pages.try_it import (
     ApiChoice,
     Parameter,
     QuickstartPage,
     StartPage,
     Token,
-)
-from valetkey.authorization.site.developer.try_it.try_it import (
     TryAnswerPage,
+    TryApiPage,
     TryPage,
     TryRequestPage,
     TryTokensPage,
+    TryUserInfoPage,
 )
-from valetkey.authorization.site.developer.try_it.use_token import TryApiPage, TryUserInfoPage
+from valetkey.authorization.portal.rules.quickstart import STACKS, Quickstarts, Snippet, snippets_of
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

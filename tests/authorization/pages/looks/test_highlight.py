@@ -2,8 +2,8 @@
 
 import pytest
 
-from valetkey.authorization.actions.developer.quickstart import STACKS
 from valetkey.authorization.layout.render import highlighted
+from valetkey.authorization.portal.rules.quickstart import STACKS
 
 
 @pytest.mark.parametrize(

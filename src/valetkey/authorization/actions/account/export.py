@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.attributes import attributes_of
-from valetkey.authorization.actions.developer.team import own_apps
+from valetkey.authorization.actions.teams import own_apps
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.model.api import unqualified
 from valetkey.authorization.model.event.accounts import DataExported

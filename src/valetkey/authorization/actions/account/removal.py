@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.issued import end_issued
 from valetkey.authorization.actions.admin.roles import leave_an_owner
 from valetkey.authorization.actions.bulk_revocation import empty_account
-from valetkey.authorization.actions.developer.team import sole_owned
+from valetkey.authorization.actions.teams import sole_owned
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.layout.addresses import SIGN_IN

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.actions.developer.usage import Day, usage_of
+from valetkey.authorization.actions.usage import Day, usage_of
 from valetkey.authorization.storage.administration import Key
 from valetkey.authorization.storage.search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction

@@ -18,7 +18,7 @@ from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config import rules
-from valetkey.config.sections.portal import BrandField, BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.secret import to_base64url
 

@@ -1,8 +1,10 @@
 """The record behind the reference of an error, for the operators of this server."""
 
-from valetkey.authorization.actions.developer.requests import plain_reference
+import re
+
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import Decision
+from valetkey.kernel.typed_code import read_code
 
 
 def reads_like_reference(text: str) -> bool:
@@ -14,3 +16,13 @@ def refusal_of(tx: Transaction, text: str) -> Decision | None:
     """Return the record of a reference, as people type it; None if there is none."""
     reference = plain_reference(text) if reads_like_reference(text) else ""
     return tx.decisions.find(reference) if reference else None
+
+
+_REFERENCE = re.compile(r"VK-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}")
+
+
+def plain_reference(text: str) -> str:
+    """Normalise a typed reference; "" if it is not one."""
+    letters = read_code(text).removeprefix("VK").translate(str.maketrans("OIL", "011"))
+    found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
+    return found if _REFERENCE.fullmatch(found) else ""

@@ -72,6 +72,10 @@ class SessionCallback(Protocol):
         ...
 
 
+OwnCallback = Callable[[Mapping[str, str], Instant], SessionCallback | None]
+"""Returns the callback on this server that these parameters of a request name; None for none."""
+
+
 class Server(Browsers, frozen=True):
     """Clients, policies and responses to apps.
 
@@ -91,7 +95,7 @@ class Server(Browsers, frozen=True):
     requests: RequestObjects
     documents: ClientDocuments
     hints: IdTokenHints
-    own_callback: Callable[[Mapping[str, str], Instant], SessionCallback | None]
+    own_callback: OwnCallback
 
     @property
     def brand(self) -> Brand:

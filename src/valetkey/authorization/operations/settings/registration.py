@@ -30,9 +30,8 @@ from valetkey.kernel.secret import Prefix
 
 def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
     """Read who may register apps."""
-    settings = call.services.settings
-    policy = settings.registration
-    return RegistrationShown(policy.mode.value, str(settings.portal.who), policy.unused_lifetime)
+    policy, people = call.services.settings.registration, call.services.portal.registrants
+    return RegistrationShown(policy.mode.value, people or "nobody", policy.unused_lifetime)
 
 
 def list_invitations(tx: Transaction, call: Call) -> Invitations:

@@ -1,1 +1,54 @@
-"""The developer portal: register apps, configure them and see how they are used."""
+"""Pages of the developer portal."""
+
+from valetkey.authorization.actions.teams import Teams
+from valetkey.authorization.feature import Site
+from valetkey.authorization.portal.pages.apps import (
+    Apps,
+    DeleteApp,
+    Invitation,
+    Overview,
+    Secrets,
+)
+from valetkey.authorization.portal.pages.monitoring import AppUsers, Health, Usage
+from valetkey.authorization.portal.pages.requests import Failures, Requests
+from valetkey.authorization.portal.pages.settings import RegisterApp, Settings, Team
+from valetkey.authorization.portal.pages.try_it import QuickstartPages, Start, TryIt, UseToken
+from valetkey.authorization.portal.rules.apps import AppSecrets, Portal
+from valetkey.authorization.portal.rules.quickstart import Quickstarts
+from valetkey.authorization.site.page import AnyPage
+
+
+def portal_pages(site: Site, of_apps: tuple[AnyPage, ...]) -> tuple[AnyPage, ...]:
+    """Return the pages of the portal, in the order of the navigation.
+
+    `of_apps` are those of other features about an app.
+    """
+    services, server, portal = site.services, site.server, Portal.of(site.services)
+    store, keyring, random = server.store, server.keyring, server.random
+    scopes, issuer = server.scopes, server.issuer
+    teams = Teams(keyring.fingerprint_key, services.outbox, issuer)
+    api, offered = services.settings.api_url, services.keys.algorithms
+    quickstarts = Quickstarts(issuer, api, offered, random)
+    has_reference = bool(api) and services.settings.resource.enabled
+    reference = f"{api.rstrip('/')}/v2/" if has_reference else ""
+    audience, sealer = server.policy.audience, keyring.sealer
+    return (
+        *Apps(store, portal).pages(),
+        *RegisterApp(store, keyring, random, scopes, issuer, portal).pages(),
+        *Invitation(store, teams).pages(),
+        *Overview(store, scopes, issuer).pages(),
+        *Settings(store, scopes, portal).pages(),
+        *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
+        *QuickstartPages(quickstarts).pages(),
+        *Start(issuer, api, reference).pages(),
+        *TryIt(store, keyring, random, audience, scopes, issuer, site.token, has_reference).pages(),
+        *UseToken(sealer, issuer, reference, scopes, site.userinfo).pages(),
+        *Requests(store, portal.settings.sample_requests).pages(),
+        *Failures(store, portal.registrar).pages(),
+        *Usage(store).pages(),
+        *AppUsers(store, keyring, random).pages(),
+        *Health(store, portal.registrar).pages(),
+        *of_apps,
+        *Team(store, random, teams).pages(),
+        *DeleteApp(store, portal).pages(),
+    )

@@ -1,45 +1,40 @@
-"""/developer/apps/{client_id}/try: run the authorization code flow of an app step by step.
-
-The token request goes through the token endpoint itself, with the credentials that the developer
-enters: this page can do nothing that the app could not do.
-"""
+"""Example programs with the client id of an app, and its authorization code flow step by step."""
 
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import ClassVar
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.trial import (
+from valetkey.authorization.actions.inspection.refusals import plain_reference
+from valetkey.authorization.layout.addresses import AUTHORIZE
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client, GrantTypeName
+from valetkey.authorization.portal.rules.apps import (
     CALLBACK,
     TestRun,
     TestRunToken,
     begin,
     can_be_tried,
+    claims_in,
+    shortened,
 )
-from valetkey.authorization.layout.addresses import AUTHORIZE
-from valetkey.authorization.model.client import CLIENT_SCOPE, Client
+from valetkey.authorization.portal.rules.quickstart import (
+    STACKS,
+    Quickstart,
+    Quickstarts,
+    Snippet,
+    snippets_of,
+)
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.authorization.site.developer.app import (
+from valetkey.authorization.site.app_team import (
     APP,
     INTEGRATION,
     AppHead,
     AppRequest,
     member_of,
     member_of_app,
-)
-from valetkey.authorization.site.developer.try_it.start import (
-    ApiChoice,
-    Parameter,
-    Token,
-    apis_of,
-    explained_at,
-    masked,
-    parameters_in,
-    sent_by,
-    shown_token,
 )
 from valetkey.authorization.site.page import (
     Act,
@@ -51,14 +46,217 @@ from valetkey.authorization.site.page import (
     not_found,
     signed_in,
 )
-from valetkey.authorization.storage.transaction import Store
-from valetkey.kernel.keyring import Keyring
+from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.kernel.keyring import Keyring, Sealer
 from valetkey.kernel.moment import Lifetime, later
 from valetkey.kernel.strict_json import read_object
 from valetkey.kernel.url import append_query
 from valetkey.kernel.words import translatable
 from valetkey.web.body import read_parameters
-from valetkey.web.exchange import Endpoint, Response
+from valetkey.web.exchange import Endpoint, Headers, Request, Response
+
+_TOKEN = "/oauth/token"
+_METADATA = "/.well-known/openid-configuration"
+
+
+class StartPage(Struct, frozen=True):
+    """The context of start.html. The program in the language `chosen` is shown."""
+
+    template: ClassVar[str] = "portal/pages/start.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    snippets: tuple[Snippet, ...]
+    chosen: str
+    #: The URLs of this server that a library may ask for.
+    addresses: tuple[tuple[str, str], ...]
+    has_secret: bool
+    #: The page of the default API that describes it and sends requests, "" for none.
+    reference: str = ""
+    #: The programs send a user to a browser; otherwise the app gets tokens of its own.
+    asks_people: bool = True
+
+
+class Start(Struct, frozen=True):
+    """Show programs for the first request of an app."""
+
+    issuer: str
+    api: str
+    reference: str = ""
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """Return the page of this feature."""
+        title = translatable("First request")
+        docs = "how-to/people/sign-in-with-valetkey.html"
+        return (
+            Page(f"{APP}/start", member_of_app, self.show, title=title, nav=INTEGRATION, docs=docs),
+        )
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """Show the example program in the language that `in` names, or the first."""
+        client = request.client
+        issuer, api = self.issuer, self.api
+        snippets = snippets_of(client, issuer, api)
+        ids = [each.id for each in snippets]
+        wanted = request.query.get("in") or ""
+        return Show(
+            StartPage(
+                request.head,
+                snippets,
+                chosen=wanted if wanted in ids else next(iter(ids), ""),
+                addresses=(
+                    ("Issuer", issuer),
+                    ("Authorization endpoint", f"{issuer}{AUTHORIZE}"),
+                    ("Token endpoint", f"{issuer}{_TOKEN}"),
+                    ("Metadata", f"{issuer}{_METADATA}"),
+                    *((("API", api),) if api else ()),
+                ),
+                has_secret=not client.is_public,
+                reference=self.reference,
+                asks_people=client.may_use(GrantTypeName.AUTHORIZATION_CODE),
+            )
+        )
+
+
+class QuickstartPage(Struct, frozen=True):
+    """The context of quickstart.html; `quickstart` is None if the app has none.
+
+    `tabs` has the address and the label of each stack, and whether it is the one shown.
+    """
+
+    template: ClassVar[str] = "portal/pages/quickstart.html"
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    tabs: tuple[tuple[str, str, bool], ...] = ()
+    quickstart: Quickstart | None = None
+
+
+class QuickstartPages(Struct, frozen=True):
+    """Show the quickstarts of an app."""
+
+    quickstarts: Quickstarts
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """Return the page of this feature."""
+        title = translatable("Quickstart")
+        docs = "how-to/people/sign-in-with-valetkey.html"
+        return (
+            Page(
+                f"{APP}/quickstart",
+                member_of_app,
+                self.show,
+                title=title,
+                nav=INTEGRATION,
+                docs=docs,
+            ),
+        )
+
+    async def show(self, request: AppRequest) -> Outcome:
+        """Show the quickstart for the stack that `in` names, or for the first one."""
+        head, client = request.head, request.client
+        names = self.quickstarts.stacks_of(client)
+        if not names:
+            return Show(QuickstartPage(head))
+        wanted = request.query.get("in") or ""
+        chosen = wanted if wanted in names else names[0]
+        place = head.at("quickstart")
+        return Show(
+            QuickstartPage(
+                head,
+                tuple((f"{place}?in={name}", STACKS[name].label, name == chosen) for name in names),
+                self.quickstarts.of(client, chosen),
+            )
+        )
+
+
+_APIS = 100
+_SECRET = frozenset({"code", "state", "code_verifier", "client_secret"})
+
+
+class ApiChoice(Struct, frozen=True):
+    """An API that can be chosen, with its scopes: value in the form, and name."""
+
+    identifier: str
+    name: str
+    scopes: tuple[tuple[str, str], ...]
+
+
+class Parameter(Struct, frozen=True):
+    """One parameter or member of a message; a secret `value` is shortened."""
+
+    name: str
+    value: str
+
+
+class Token(Struct, frozen=True):
+    """One token of a response: its beginning, and its claims, "" for an opaque one."""
+
+    name: str
+    value: str
+    claims: str = ""
+    #: The API that an access token is for.
+    audience: str = ""
+
+
+def apis_of(tx: Transaction, client: Client) -> tuple[ApiChoice, ...]:
+    """Return the declared APIs that the client may ask for, by identifier, at most 100."""
+    return tuple(
+        ApiChoice(
+            api.identifier, api.name, tuple((api.qualified(name), name) for name in api.scopes)
+        )
+        for api in tx.apis.page("", _APIS)
+        if api.admits(client)
+    )
+
+
+def parameters_in(landed: str) -> dict[str, str]:
+    """Return the query parameters of a pasted URL, which are untrusted."""
+    try:
+        query = urlsplit(landed.strip()).query
+        return dict(parse_qsl(query, strict_parsing=True, errors="strict", max_num_fields=50))
+    except ValueError:
+        return {}
+
+
+def masked(name: str, value: str) -> str:
+    """Return the value to show, shortened if the parameter is a secret."""
+    return shortened(value) if name in _SECRET else value
+
+
+def shown_token(name: str, value: object, audience: str) -> Token:
+    """Return a token to show: its beginning and claims, and the API of an access token."""
+    text = str(value)
+    claims = claims_in(text) if name != "refresh_token" else ""
+    return Token(name, shortened(text), claims, audience if name == "access_token" else "")
+
+
+def explained_at(head: AppHead, error_uri: object) -> str:
+    """Return the URL of the failed request that an `error_uri` refers to; "" for none."""
+    told = parameters_in(error_uri) if isinstance(error_uri, str) else {}
+    reference = plain_reference(told.get("reference", ""))
+    return f"{head.at('failures')}/{reference}" if reference else ""
+
+
+def sent_by(
+    request: AppRequest,
+    method: str,
+    path: str,
+    headers: tuple[tuple[bytes, bytes], ...],
+    body: bytes = b"",
+) -> Request:
+    """Return a request of the same origin to another endpoint of this server."""
+    came = request.request
+    return Request(
+        method,
+        path,
+        headers=Headers(headers),
+        body=body,
+        address=came.address,
+        secure=came.secure,
+        at=came.at,
+    )
+
 
 _FORM = (b"content-type", b"application/x-www-form-urlencoded")
 _BASIC = "client_secret_basic"
@@ -76,7 +274,7 @@ _NOT_AN_ANSWER = translatable(
 class TryPage(Struct, frozen=True):
     """The context of begin.html. Its form posts `csrf`, `redirect_uri`, `resource` and `scope`."""
 
-    template: ClassVar[str] = "developer/try_it/begin.html"
+    template: ClassVar[str] = "portal/pages/begin.html"
 
     app: AppHead
     action: str
@@ -96,7 +294,7 @@ class TryRequestPage(Struct, frozen=True):
     `url` is the request; with `pasted` the answer goes to the app's own address and is pasted.
     """
 
-    template: ClassVar[str] = "developer/try_it/request.html"
+    template: ClassVar[str] = "portal/pages/request.html"
     title: ClassVar[str] = translatable("The request")
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
@@ -118,7 +316,7 @@ class TryAnswerPage(Struct, frozen=True):
     Its form posts `csrf`, `trial`, `code` and `client_secret`.
     """
 
-    template: ClassVar[str] = "developer/try_it/answer.html"
+    template: ClassVar[str] = "portal/pages/answer.html"
     title: ClassVar[str] = translatable("Response")
     scripts: ClassVar[tuple[str, ...]] = ("show.js",)
 
@@ -137,7 +335,7 @@ class TryAnswerPage(Struct, frozen=True):
 class TryTokensPage(Struct, frozen=True):
     """The context of tokens.html, the third step. Its forms post `csrf` and `token`."""
 
-    template: ClassVar[str] = "developer/try_it/tokens.html"
+    template: ClassVar[str] = "portal/pages/tokens.html"
     title: ClassVar[str] = translatable("The tokens")
 
     app: AppHead
@@ -367,3 +565,78 @@ async def _app_of_answer(visit: PageVisit) -> AppRequest:
     if trial is None:
         raise not_found("trial")
     return await member_of(visit, request, trial.client_id)
+
+
+class TryUserInfoPage(Struct, frozen=True):
+    """The context of userinfo.html."""
+
+    template: ClassVar[str] = "portal/pages/userinfo.html"
+    title: ClassVar[str] = translatable("Userinfo")
+
+    app: AppHead
+    status: int
+    body: str
+    url: str
+
+
+class TryApiPage(Struct, frozen=True):
+    """The context of api.html: the access token itself, and what it can do.
+
+    `reference` is the URL of the page that sends requests with it; `minutes` is how long it works.
+    """
+
+    template: ClassVar[str] = "portal/pages/api.html"
+    title: ClassVar[str] = translatable("Requests to the API")
+    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
+
+    app: AppHead
+    token: str
+    reference: str
+    minutes: int
+    #: Scopes with their sentences.
+    scopes: tuple[tuple[str, str], ...] = ()
+
+
+class UseToken(Struct, frozen=True):
+    """The pages that use the access token of a test run. `userinfo` is the endpoint.
+
+    `reference` is the URL of the page of the default API, "" if it has none.
+    """
+
+    sealer: Sealer
+    issuer: str
+    reference: str
+    scopes: Mapping[str, str]
+    userinfo: Endpoint
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """Return the pages of this feature."""
+        title, path = translatable("Try it"), f"{APP}/try"
+        userinfo = Page(f"{path}/userinfo", member_of_app, act=Act(self.ask_userinfo), title=title)
+        api = Page(f"{path}/api", member_of_app, act=Act(self.show_token), title=title)
+        return (userinfo, api) if self.reference else (userinfo,)
+
+    async def ask_userinfo(self, request: AppRequest) -> Outcome:
+        """Show the response of the userinfo endpoint to the token."""
+        bearer = (b"authorization", f"Bearer {self._token(request).token}".encode())
+        asked = sent_by(request, "GET", "/oauth/userinfo", (bearer,))
+        answer = await self.userinfo(asked)
+        told = read_object(answer.body)
+        body = answer.body.decode() if told is None else json.dumps(told, indent=2)
+        url = f"{self.issuer}/oauth/userinfo"
+        return Show(TryUserInfoPage(request.head, answer.status, body, url))
+
+    async def show_token(self, request: AppRequest) -> Outcome:
+        """Show the token to copy, and what it can do at the API."""
+        token = self._token(request)
+        minutes = max(0, token.expires_at - request.now) // 60
+        scopes = tuple((name, self.scopes.get(name, "")) for name in token.scope.split())
+        return Show(TryApiPage(request.head, token.token, self.reference, minutes, scopes))
+
+    def _token(self, request: AppRequest) -> TestRunToken:
+        """Return the token of this session's test run. Refused (not found) for any other."""
+        sealed = request.form.get("token") or ""
+        token = TestRunToken.open(sealed, request.session.id, self.sealer)
+        if token is None:
+            raise not_found("trial")
+        return token

@@ -6,9 +6,9 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.overview import DAYS, Amount, overview
-from valetkey.authorization.actions.developer.usage import DAYS_KEPT
 from valetkey.authorization.actions.inspection.check import Finding, Level
 from valetkey.authorization.actions.inspection.inspector import Inspector
+from valetkey.authorization.actions.usage import DAYS_KEPT
 from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.developer.portal import Portal
-from valetkey.authorization.actions.developer.presets import AppKind, Preset, kind_of, new_app
+from valetkey.authorization.actions.presets import AppKind, AppRules, Preset, kind_of, new_app
 from valetkey.authorization.model.client import (
     DISCOURAGED,
     Client,
@@ -191,14 +190,14 @@ class AppForm(Struct, frozen=True):
 class AppForms(Struct, frozen=True):
     """Parse and render the form; `scopes` describes each scope that can be requested."""
 
-    portal: Portal
+    rules: AppRules
     scopes: Mapping[str, str]
 
     def new(self, kind: AppKind, preset: Preset | None = None) -> ClientMetadata:
         """Return the metadata of a new app before anything was typed."""
         profile, allowed = (
-            self.portal.settings.default_profile.value,
-            self.portal.settings.grant_types,
+            self.rules.default_profile,
+            self.rules.grant_types,
         )
         if preset is not None:
             return preset.metadata(profile=profile, allowed=allowed)
@@ -214,18 +213,18 @@ class AppForms(Struct, frozen=True):
             _flag(form, "requires_pkce") if kind is AppKind.SERVER else before.requires_pkce
         )
         if kind is AppKind.MACHINE:
-            return self.portal.edited(before, values, {GrantTypeName.CLIENT_CREDENTIALS.value})
+            return self.rules.edited(before, values, {GrantTypeName.CLIENT_CREDENTIALS.value})
         values["redirect_uris"] = _typed_uris(form)
         values["scopes"] = self._chosen(form, before)
-        rules = self.portal.registrar.rules.grant_types
+        rules = self.rules.registrar.rules.grant_types
         grants = {
             name
-            for name, option in self.portal.options.items()
+            for name, option in self.rules.options.items()
             if _flag(form, option.field)
             and (kind is AppKind.SERVER or not rules[name].needs_secret)
         }
         grants.add(GrantTypeName.AUTHORIZATION_CODE.value)
-        return self.portal.edited(before, values, grants)
+        return self.rules.edited(before, values, grants)
 
     def shown(
         self,
@@ -250,7 +249,7 @@ class AppForms(Struct, frozen=True):
         empty = 1 + more * _MORE
         rows += [UriRow()] * min(empty, max(0, MOST_REDIRECT_URIS - len(rows)))
         had = before.grant_types if before is not None else frozenset[str]()
-        allowed = {*self.portal.settings.grant_types, *had}
+        allowed = {*self.rules.grant_types, *had}
         return AppForm(
             app,
             kind,
@@ -270,7 +269,7 @@ class AppForms(Struct, frozen=True):
         """
         match form.get("do"):
             case "check":
-                faults = _about_uris(self.portal.faults(app))
+                faults = _about_uris(self.rules.faults(app))
                 return self.shown(app, kind, before=before, faults=faults, checked=True)
             case "more":
                 return self.shown(app, kind, before=before, more=True)
@@ -287,8 +286,8 @@ class AppForms(Struct, frozen=True):
         return (*known, *odd, *hidden)
 
     def _grants(self, app: ClientMetadata, allowed: Collection[str]) -> Iterable[GrantBox]:
-        rules = self.portal.registrar.rules.grant_types
-        for name, option in self.portal.options.items():
+        rules = self.rules.registrar.rules.grant_types
+        for name, option in self.rules.options.items():
             # It is what users sign in with, so the kind of the app implies it.
             if name in allowed and name != GrantTypeName.AUTHORIZATION_CODE:
                 yield GrantBox(
@@ -300,7 +299,7 @@ class AppForms(Struct, frozen=True):
                 )
 
     def _boxes(self, app: ClientMetadata, before: Client | None) -> Iterable[ScopeBox]:
-        offered = self.portal.offered_scopes
+        offered = self.rules.scopes
         boxes = (
             ScopeBox(name, said, chosen=name in app.scopes, given=name not in offered)
             for name, said in self.scopes.items()

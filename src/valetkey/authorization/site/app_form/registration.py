@@ -7,16 +7,14 @@ from typing import ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults
-from valetkey.authorization.actions.developer.portal import (
-    Portal,
-    RegistrationDenial,
-    fresh_client_id,
-)
-from valetkey.authorization.actions.developer.presets import (
+from valetkey.authorization.actions.presets import (
     PRESETS,
     AppKind,
+    AppRules,
     ConfigurationFile,
     Preset,
+    RegistrationDenial,
+    fresh_client_id,
     kind_of,
     presets_of,
 )
@@ -38,7 +36,7 @@ from valetkey.kernel.words import translatable
 from valetkey.web.body import Form
 
 _CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
-_FRAME = "developer/frame.html"
+_FRAME = "portal/pages/frame.html"
 
 R = TypeVar("R", bound=VisitorRequest)
 
@@ -141,7 +139,7 @@ class AppRegistration(Struct, Generic[R], frozen=True):
     path: str
     frame: str
     back: str
-    portal: Callable[[], Portal]
+    rules: Callable[[], AppRules]
     ids: NewIds
     scopes: Mapping[str, str]
     issuer: str
@@ -158,12 +156,12 @@ class AppRegistration(Struct, Generic[R], frozen=True):
 
     @property
     def _forms(self) -> AppForms:
-        return AppForms(self.portal(), self.scopes)
+        return AppForms(self.rules(), self.scopes)
 
     async def show(self, request: R) -> Outcome:
         """Show the kinds of apps, or the form of one."""
         forms, denial = self._forms, await self.denial(request)
-        kind = kind_in(request.query, forms.portal)
+        kind = kind_in(request.query, forms.rules)
         if denial is not None or kind is None:
             return self._choose(denial)
         preset = preset_in(request.query, kind)
@@ -173,7 +171,7 @@ class AppRegistration(Struct, Generic[R], frozen=True):
     async def submit(self, request: R) -> Outcome:
         """Register the app, or show its faults; other buttons only validate or add rows."""
         form, forms = request.form, self._forms
-        kind, client_id = kind_in(form, forms.portal), form.get("client_id") or ""
+        kind, client_id = kind_in(form, forms.rules), form.get("client_id") or ""
         if kind is None or not self.ids.is_own(self.session_id(request), form):
             return SeeOther(self.path)
         preset = preset_in(form, kind)
@@ -206,12 +204,12 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         return Show(page)
 
     def _choose(self, denial: RegistrationDenial | None) -> Show:
-        portal = self.portal()
+        rules = self.rules()
         page = ChooseKindPage(
-            tuple(kind.value for kind in portal.kinds),
-            {kind.value: presets_of(kind) for kind in portal.kinds},
+            tuple(kind.value for kind in rules.kinds),
+            {kind.value: presets_of(kind) for kind in rules.kinds},
             "" if denial is None else denial.value,
-            portal.settings.apps_per_person,
+            rules.most,
             self.path,
             self.frame,
         )
@@ -225,9 +223,9 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         return Show(page, status)
 
 
-def kind_in(said: Form, portal: Portal) -> AppKind | None:
+def kind_in(said: Form, rules: AppRules) -> AppKind | None:
     """Return the chosen kind of app; None if it cannot be registered."""
-    return next((kind for kind in portal.kinds if kind == said.get("kind")), None)
+    return next((kind for kind in rules.kinds if kind == said.get("kind")), None)
 
 
 def preset_in(said: Form, kind: AppKind) -> Preset | None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.developer.requests import plain_reference
+from valetkey.authorization.actions.inspection.refusals import plain_reference
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.endpoints.client.request import ClientRefusal

@@ -13,7 +13,7 @@ from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer, usual
 from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.background.maintenance import Maintenance
-from valetkey.authorization.site.developer.monitoring.requests import SHOWN
+from valetkey.authorization.portal.pages.requests import SHOWN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.moment import Instant, days

@@ -13,7 +13,7 @@ from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.user import Uid, User
-from valetkey.authorization.site.developer.monitoring.usage import SHOWN
+from valetkey.authorization.portal.pages.monitoring import SHOWN
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days, hours
 from valetkey.kernel.replace import replace

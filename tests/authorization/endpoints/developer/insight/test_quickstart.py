@@ -15,9 +15,9 @@ from tests.authorization.endpoints.developer.insight.teams import (
 from tests.support.harness import Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import ISSUER, NATIVE, WEB, run
-from valetkey.authorization.actions.developer.presets import AppKind
-from valetkey.authorization.actions.developer.quickstart import STACKS, Quickstarts
+from valetkey.authorization.actions.presets import AppKind
 from valetkey.authorization.model.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.portal.rules.quickstart import STACKS, Quickstarts
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

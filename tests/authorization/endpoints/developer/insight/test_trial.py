@@ -8,11 +8,11 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 from tests.authorization.endpoints.account.people import knows
 from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
 from tests.support.plain_browser import PASSWORD, Answer, Browser
-from valetkey.authorization.actions.developer.trial import CALLBACK as PORTAL_CALLBACK
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import APIS, ApiWanted
 from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.model.user import Uid
+from valetkey.authorization.portal.rules.apps import CALLBACK as PORTAL_CALLBACK
 from valetkey.kernel.moment import minutes
 
 HOST = "localhost:8400"

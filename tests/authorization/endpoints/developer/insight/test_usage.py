@@ -11,7 +11,7 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, run
-from valetkey.authorization.actions.developer.usage import LAG, roll_up
+from valetkey.authorization.actions.usage import LAG, roll_up
 from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshTokenUsed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.developer.portal import Portal
+from valetkey.authorization.actions.presets import AppRules
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.client import RESOURCE_SERVER
@@ -62,7 +62,6 @@ from valetkey.authorization.storage.search import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
 
 CLIENTS = ADDRESSES["admin_clients"]
@@ -290,7 +289,7 @@ class NewClient(Struct, frozen=True):
             NEW,
             "admin/frame.html",
             CLIENTS,
-            self._portal,
+            self._rules,
             self.ids,
             self.scopes,
             self.issuer,
@@ -301,12 +300,11 @@ class NewClient(Struct, frozen=True):
         )
         return (registration.page(administrator(Permission.CLIENTS)),)
 
-    def _portal(self) -> Portal:
+    def _rules(self) -> AppRules:
         """Return the rules of the form: every scope, and every grant type of this server."""
         registrar = self.services.registrar("admin")
         grants = tuple(sorted(portal_options(registrar.rules.grant_types)))
-        settings = replace(self.services.settings.portal, grant_types=grants, scopes=())
-        return Portal(registrar, settings, tuple(self.scopes), ())
+        return AppRules(registrar, tuple(self.scopes), grants, self.services.portal.default_profile)
 
     async def _denial(self, _request: AdminRequest) -> None:
         """Deny nothing: the requirement of the page has checked the role."""

@@ -37,7 +37,7 @@ from valetkey.authorization.site.consent.consent import ConsentPage, ScopeLine
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.config import rules
-from valetkey.config.sections.portal import BrandField, BrandSettings
+from valetkey.config.sections.brand import BrandField, BrandSettings
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable

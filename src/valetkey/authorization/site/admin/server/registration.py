@@ -185,7 +185,7 @@ class Registration(Struct, frozen=True):
         page = RegistrationPage(
             action=REGISTRATION,
             mode=str(settings.registration.mode),
-            people=str(settings.portal.who),
+            people=self.services.portal.registrants,
             unused_days=Lifetime(settings.registration.unused_lifetime) // _DAY,
             apps_url=with_query(CLIENTS, {"origin": "self"}),
             invitations=tuple(_line(each, now, may=may) for each in live),

@@ -66,7 +66,6 @@ from valetkey.authorization.site.admin.users.users import (
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.portal import Registrants
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.words import translatable
@@ -132,7 +131,7 @@ class UserPages(Struct, frozen=True):
                 names_in(tx, details.events),
             )
             developer = tx.members.is_developer(uid)
-            needed = self.services.settings.portal.who is Registrants.INVITED or developer
+            needed = self.services.portal.needs_invitation or developer
             state = UserState(details, developer if needed else None, self._sends_mail)
             if done is None or done.operation.event is None:
                 return state, extras, ""

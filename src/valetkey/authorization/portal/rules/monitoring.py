@@ -1,17 +1,20 @@
-"""App health: problems to fix before they break the app, found in stored data."""
+"""Health, requests and users of an app, as its team sees them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.account.connected_apps import scope_of_grants
 from valetkey.authorization.actions.clients import Faults, Registrar, metadata_of
-from valetkey.authorization.actions.developer.usage import (
+from valetkey.authorization.actions.usage import (
     LAG,
     PKCE_MISSING,
     PKCE_USED,
     grant_used,
     scope_used,
+    usage_of,
 )
 from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
@@ -21,10 +24,22 @@ from valetkey.authorization.model.client import (
     GrantTypeName,
     ProfileName,
 )
-from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
+from valetkey.authorization.model.grant import Consent
+from valetkey.authorization.model.user import Uid
+from valetkey.authorization.protocol.claims import (
+    OFFLINE_ACCESS,
+    OPENID,
+    claims_of_scope,
+    user_claims,
+)
+from valetkey.authorization.storage.grants import ClientUsers
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.usage import StoredSample
+from valetkey.authorization.tokens.id_token import Subjects
+from valetkey.database.decisions import DECISION_LIFETIME, Decision
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.replace import replace
+from valetkey.kernel.scope import Scope
 
 UNUSED_AFTER = days(90)
 """Scopes, redirect URIs and grant types without use for this long are reported."""
@@ -301,3 +316,165 @@ def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
             Finding(FindingKind.LOGO_UNUSABLE, Severity.WARNING, about, fix=Fix.FETCH_LOGO)
         )
     return found
+
+
+class Cursor(Struct, frozen=True):
+    """The position in the list of requests after which a page begins, newest first."""
+
+    at: Instant
+    reference: str
+
+    @staticmethod
+    def of(found: Decision | StoredSample) -> "Cursor":
+        """Return the position of a request."""
+        reference = found.reference if isinstance(found, Decision) else found.id
+        return Cursor(found.at, reference)
+
+
+NEWEST = Cursor(Instant(1 << 53), "")
+"""The position before the newest request."""
+
+
+class AppRequests(Struct, frozen=True):
+    """The requests to list; with a `code`, only refused ones with that error."""
+
+    refused: bool = True
+    successful: bool = True
+    code: str = ""
+
+
+def requests_of(
+    tx: Transaction, client_id: str, after: Cursor, limit: int, wanted: AppRequests
+) -> Sequence[Decision | StoredSample]:
+    """Return at most `limit` requests of one app, newest first."""
+    place = client_id, after.at, after.reference, limit
+    refused = tx.decisions.of_client(*place, wanted.code) if wanted.refused else ()
+    sampled = tx.request_samples.of_client(*place) if wanted.successful else ()
+    both: list[Decision | StoredSample] = [*refused, *sampled]
+    return sorted(both, key=_place, reverse=True)[:limit]
+
+
+def _place(found: Decision | StoredSample) -> tuple[Instant, str]:
+    cursor = Cursor.of(found)
+    return cursor.at, cursor.reference
+
+
+_QUOTED = re.compile(r"'([!-&(-\[\]-~]+)'")
+_UNPROVEN = "client."
+
+
+def codes_of(tx: Transaction, client_id: str, now: Instant) -> Sequence[str]:
+    """Return the errors among the app's refusals of the last seven days, in alphabetical order."""
+    since = Instant(now - DECISION_LIFETIME)
+    return sorted({code for day in usage_of(tx, client_id, since) for code in day.errors})
+
+
+def find_failure(tx: Transaction, client_id: str, reference: str) -> Decision | None:
+    """Return a refusal of this app; None if there is none or it belongs to another app."""
+    found = tx.decisions.find(reference)
+    return found if found is not None and found.client_id == client_id else None
+
+
+def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
+    """Return the id of the app that a refusal is about, for its team; None for other users."""
+    found = tx.decisions.find(reference)
+    if found is None or found.client_id is None:
+        return None
+    return found.client_id if tx.members.find(found.client_id, uid) is not None else None
+
+
+def may_be_another(decision: Decision) -> bool:
+    """Return whether someone other than the app could have sent that request."""
+    return decision.check.startswith(_UNPROVEN) or decision.endpoint == "/oauth/authorize"
+
+
+def missing_redirect_uri(decision: Decision) -> str:
+    """Return the redirect URI that was sent but is not registered; "" for every other refusal."""
+    if decision.check != "redirect_uri.unknown":
+        return ""
+    match = _QUOTED.fullmatch(decision.received)
+    return match[1] if match else ""
+
+
+def add_redirect_uri(
+    tx: Transaction, registrar: Registrar, client: Client, redirect_uri: str, now: Instant
+) -> Client | Faults:
+    """Register one more redirect URI. Return the client, or every error."""
+    if redirect_uri in client.redirect_uris:
+        return client
+    before = metadata_of(client)
+    after = replace(before, redirect_uris=(*before.redirect_uris, redirect_uri))
+    return registrar.change(tx, client, after, now)
+
+
+class ConnectedUser(Struct, frozen=True):
+    """A user of the app. `subject` is the `sub` by which the app knows them.
+
+    `name` and `email` are "" unless the user allowed the app to read them: developers see nothing
+    here that their app could not request.
+    """
+
+    uid: int
+    subject: str
+    scope: Scope
+    since: Instant
+    last_used_at: Instant | None
+    name: str = ""
+    email: str = ""
+
+
+class ConnectedUsers(Struct, frozen=True):
+    """A page of users, and their total number."""
+
+    total: int
+    people: Sequence[ConnectedUser]
+
+
+def users_of_app(
+    tx: Transaction,
+    client: Client,
+    subjects: Subjects,
+    before: tuple[Instant, int],
+    limit: int,
+    now: Instant,
+) -> ConnectedUsers:
+    """Return at most `limit` users, latest first, after the given position of time and uid."""
+    connections = ClientUsers(tx.db)
+    found: list[tuple[Instant, Uid, Consent | None]] = [
+        (each.given_at, each.uid, each) for each in connections.page(client.id, *before, limit)
+    ]
+    others = connections.without_consent(client.id, *before, now, limit)
+    found += [(since, uid, None) for uid, since in others]
+    found.sort(key=lambda each: each[:2], reverse=True)
+    people = [_person(tx, client, subjects, each, now) for each in found[:limit]]
+    return ConnectedUsers(
+        tx.grants.usage_of(client.id, now).people, [each for each in people if each is not None]
+    )
+
+
+def _person(
+    tx: Transaction,
+    client: Client,
+    subjects: Subjects,
+    found: tuple[Instant, Uid, Consent | None],
+    now: Instant,
+) -> ConnectedUser | None:
+    since, uid, consent = found
+    user = tx.users.find(uid)
+    if user is None:
+        return None
+    access = tx.connected.of_app(uid, client.id, now)
+    if consent is None:
+        scope, claims = scope_of_grants(tx, uid, client.id, now), frozenset[str]()
+    else:
+        scope, claims = consent.scope, consent.claims
+    said = user_claims(user, frozenset((*claims_of_scope(scope), *claims)))
+    return ConnectedUser(
+        uid=user.uid,
+        subject=subjects.of(user, client),
+        scope=scope,
+        since=since,
+        last_used_at=None if access is None else access.last_used_at,
+        name=str(said.get("name", "")),
+        email=str(said.get("email", "")),
+    )

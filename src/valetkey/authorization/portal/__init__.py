@@ -1,0 +1,1 @@
+"""The developer portal: teams register, change, try and watch apps of their own."""
