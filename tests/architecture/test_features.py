@@ -81,9 +81,8 @@ from tests.support.live import PASSWORD, live_servers
 from valetkey.authorization.actions.teams import add_member
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.model.api import Api
+from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.model.user import Role
-from valetkey.authorization.model.account.user import Role
-from valetkey.authorization.model.register.client import TeamRole
 from valetkey.cli import catalogue, main
 from valetkey.config.catalogue import sections as every_section
 from valetkey.config.load import OperatorErrors, load
@@ -322,6 +321,7 @@ def _collection(operation: Operation) -> str:
 
 _WORDS: Mapping[str, str] = {
     "apis": "",
+    "portal": r"portal",
     "claims": r"declared?_claim",
     "imports": r"user_imports?|import_(users|size|bytes|upload)",
     "webhooks": r"webhook",
@@ -333,6 +333,7 @@ _WORDS: Mapping[str, str] = {
 """What names a feature in code, beside imports and events; the core has APIs and claims, too."""
 
 _ALLOWED = {
+    "portal": 24,
     "apis": 0,
     "claims": 2,
     "imports": 3,
