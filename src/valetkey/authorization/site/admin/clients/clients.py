@@ -247,7 +247,9 @@ def _list() -> ListDeclaration:
             empty_title=translatable("No app is registered yet"),
             empty_text=translatable(
                 "Register one here, or let users register apps in the developer portal."
-            ),
+            )
+            if ADDRESSES["developer"]
+            else "",
             selected=translatable("Selected apps:"),
             search_hint=translatable("Part of the name, or the beginning of the client ID."),
         ),
