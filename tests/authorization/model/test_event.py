@@ -123,6 +123,14 @@ def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
         assert event.__doc__
 
 
+def test_each_has_a_sentence_that_its_fields_fill() -> None:
+    for event in EVENTS:
+        assert event.sentence, event.name
+        blanks = set(re.findall(r"%\((\w+)\)s", event.sentence))
+        assert blanks <= set(event.__struct_fields__), event.name
+        assert ("because" in blanks) == bool(event.reasons), event.name
+
+
 async def _pages(it: Harness, told: set[str]) -> None:
     """Everything a person does in a browser; what went to the client as well."""
     browser = Browser(it.app, host="localhost:8400", scheme="http")
@@ -356,9 +364,12 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         seen = {each.name for each in records} | offline | between
         assert seen == {event.name for event in EVENTS}, "cause each event in a story beside this"
         known = {event.name: set(event.__struct_fields__) for event in EVENTS}
+        reasons = {event.name: event.reasons for event in EVENTS if event.reasons}
         for record in records:
             data = json.loads(record.data)
             assert set(data) == known[record.name]
+            if record.name in reasons:
+                assert data["because"] in reasons[record.name], record.name
             assert record.client_id == data.get("client_id")
             assert record.uid == data.get("uid")
             assert record.grant_id == data.get("grant_id")

@@ -218,6 +218,13 @@ class WebhookDisabled(BySystem, frozen=True):
     """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
 
     sentence = translatable("A webhook was disabled: %(because)s.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "full": translatable("too many messages waited"),
+        "gone": translatable("the receiver answered 410 Gone"),
+        "operator": translatable("an administrator decided it"),
+        "owner": translatable("its owner decided it"),
+        "undelivered": translatable("messages could not be delivered"),
+    }
 
     webhook_id: str
     because: str

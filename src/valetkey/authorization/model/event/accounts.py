@@ -2,7 +2,13 @@
 
 from typing import ClassVar
 
-from valetkey.authorization.model.event.event import ByAnonymous, BySystem, ByUser, Event
+from valetkey.authorization.model.event.event import (
+    WHY_ACCESS_ENDED,
+    ByAnonymous,
+    BySystem,
+    ByUser,
+    Event,
+)
 from valetkey.kernel.words import translatable
 
 
@@ -193,6 +199,14 @@ class SignInFailed(ByAnonymous, frozen=True):
     """
 
     sentence = translatable("A sign-in as %(uid)s failed: %(because)s.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "account_disabled": translatable("the account is disabled"),
+        "no_password": translatable("the account has no password"),
+        "passkey_refused": translatable("the passkey was refused"),
+        "password_changed": translatable("the password was changed during the sign-in"),
+        "unknown_user": translatable("there is no such account"),
+        "wrong_password": translatable("the password is wrong"),
+    }
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -236,6 +250,7 @@ class SessionEnded(ByUser, frozen=True):
     """A session ended; `because` says why."""
 
     sentence = translatable("A session of %(uid)s ended: %(because)s.")
+    reasons = WHY_ACCESS_ENDED
 
     uid: int
     session_id: str

@@ -5,9 +5,12 @@ from a client.
 """
 
 import re
+from collections.abc import Mapping
 from typing import ClassVar, NewType
 
 from msgspec import Struct
+
+from valetkey.kernel.words import translatable
 
 DoneBy = NewType("DoneBy", str)
 """An actor in an event: a kind and, except for the last two kinds, an id.
@@ -124,6 +127,8 @@ class Event(Struct, frozen=True):
     name: ClassVar[str]
     sentence: ClassVar[str] = ""
     """What people read, marked for translation; `%(uid)s` is filled with the field `uid`."""
+    reasons: ClassVar[Mapping[str, str]] = {}
+    """What people read for each value of `because`, marked for translation."""
     usual_actor: ClassVar[StoredActor | None] = None
     issued_by: ClassVar[str] = ""
     """The grant type with which the access token of this event was issued; "" if it tells none."""
@@ -161,3 +166,29 @@ class BySystem(Event, frozen=True):
     """An event done by the server itself."""
 
     usual_actor = StoredActor(SYSTEM)
+
+
+WHY_ACCESS_ENDED: Mapping[str, str] = {
+    "account_secured": translatable("the account was secured"),
+    "api_disabled": translatable("the API was disabled"),
+    "api_removed": translatable("the API was deleted"),
+    "client_disabled": translatable("the app was disabled"),
+    "client_removed": translatable("the app was deleted"),
+    "client_revoked": translatable("the app revoked its token"),
+    "code_replayed": translatable("an authorization code was used twice"),
+    "device_reused": translatable("the cookie of a remembered browser was used twice"),
+    "email_restored": translatable("the previous email address was restored"),
+    "factors_reset": translatable("the second factors were removed"),
+    "password_changed": translatable("the password was changed"),
+    "refresh_token_reused": translatable("a replaced refresh token was used"),
+    "removal_planned": translatable("the account is scheduled for deletion"),
+    "session_ended": translatable("the session ended"),
+    "signed_in_again": translatable("the user signed in again"),
+    "signed_out": translatable("the user signed out"),
+    "signed_out_by_administrator": translatable("an administrator signed the user out"),
+    "signed_out_elsewhere": translatable("the user signed out this browser from another one"),
+    "user_disabled": translatable("the account was disabled"),
+    "user_removed": translatable("the account was deleted"),
+    "user_withdrew": translatable("access was revoked"),
+}
+"""Why a session or a grant ended, in words."""

@@ -7,7 +7,13 @@ recorded have none.
 from typing import ClassVar, Literal
 
 from valetkey.authorization.model.client import GrantTypeName
-from valetkey.authorization.model.event.event import ByAnonymous, ByClient, ByUser, Event
+from valetkey.authorization.model.event.event import (
+    WHY_ACCESS_ENDED,
+    ByAnonymous,
+    ByClient,
+    ByUser,
+    Event,
+)
 from valetkey.kernel.words import translatable
 
 
@@ -198,6 +204,7 @@ class GrantRevoked(ByUser, frozen=True):
     sentence = translatable(
         "The access of the app %(client_id)s to the account %(uid)s ended: %(because)s."
     )
+    reasons = WHY_ACCESS_ENDED
 
     uid: int
     client_id: str

@@ -58,6 +58,8 @@ class EventRow(Struct, frozen=True):
     ip_address: str = ""
     #: The name of the kind of an email, marked for translation: shown in place of its code.
     email: str = ""
+    #: Why, marked for translation: shown in place of the code in the sentence; "" if it has none.
+    reason: str = ""
 
 
 class Names(Struct, frozen=True):
@@ -122,6 +124,7 @@ def _row(event: EventRecord, names: Names, now: Instant, kind: type[Event] | Non
         fields=tuple(_fields(event, said)),
         ip_address="" if event.origin is None else event.origin.address,
         email=label_of(said.get("kind", "")) if event.name in _OF_EMAIL else "",
+        reason="" if kind is None else kind.reasons.get(said.get("because", ""), ""),
     )
 
 
