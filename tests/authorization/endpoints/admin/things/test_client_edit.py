@@ -9,8 +9,10 @@ from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.client import Client, Editor
 from valetkey.authorization.model.user import Role
+from valetkey.authorization.operations.client_records import ClientChange
 from valetkey.authorization.protocol.register.client_metadata import fields_of
-from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS
+from valetkey.authorization.site.admin.clients.edit import EDIT_CHOICES, EDIT_WORDS
+from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.storage.transaction import Transaction
 
 APP = "/admin/clients/web"
@@ -26,6 +28,32 @@ async def web(it: Harness) -> Client:
 def test_form_has_every_field_of_administrators() -> None:
     assert set(EDIT_WORDS) == {each.name for each in fields_of(Editor.ADMINISTRATOR)}
     assert all(label and label != name for name, (label, _) in EDIT_WORDS.items())
+
+
+def test_choices_are_in_words() -> None:
+    fields = {it.name: it for it in input_fields(ClientChange, EDIT_WORDS, {})}
+    raw = {name: {value for value, _ in it.choices} for name, it in fields.items() if it.choices}
+    said = {name: {str(value) for value, _ in it} for name, it in EDIT_CHOICES.items()}
+    assert raw == said
+    assert all(text != value for it in EDIT_CHOICES.values() for value, text in it)
+
+
+def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        asked = await page(browser, EDIT)
+        assert knows(asked, "Confidential: it runs on a server and keeps a secret")
+        assert knows(asked, "Client credentials")
+        saved = await do(
+            browser, EDIT, id_token_claims="requested", access_token_format="reference"
+        )
+        assert saved.location == f"{APP}?done=edit"
+        client = await web(it)
+        assert client.openid.id_token_claims == "requested"
+        assert metadata_of(client).access_token_format == "reference"
+
+    run(tmp_path, story, database_url)
 
 
 def test_app_is_edited(tmp_path: Path, database_url: str) -> None:

@@ -9,7 +9,17 @@ from valetkey.authorization.actions.admin import clients
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.model.client import DISCOURAGED, RESOURCE_SERVER, Editor, Field
+from valetkey.authorization.model.client import (
+    DISCOURAGED,
+    RESOURCE_SERVER,
+    AccessTokenFormat,
+    ApplicationType,
+    ClientType,
+    Editor,
+    Field,
+    IdTokenClaims,
+    ProfileName,
+)
 from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.client_records import ClientChange, ClientMade, shown
 from valetkey.authorization.operations.client_state import ADD_OWNER
@@ -17,6 +27,7 @@ from valetkey.authorization.operations.clients import CHANGE
 from valetkey.authorization.operations.operation import Services, call_of
 from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import fields_of
+from valetkey.authorization.protocol.register.client_rules import portal_options
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,
@@ -91,6 +102,37 @@ _OWN: Words = {
     ),
     "assertion_audiences": (translatable("Audiences of assertions"), _ONE_A_LINE),
 }
+EDIT_CHOICES: Mapping[str, Choices] = {
+    "type": (
+        (
+            ClientType.CONFIDENTIAL,
+            translatable("Confidential: it runs on a server and keeps a secret"),
+        ),
+        (ClientType.PUBLIC, translatable("Public: it runs at the user and keeps no secret")),
+    ),
+    "application_type": (
+        (ApplicationType.WEB, translatable("Web application")),
+        (ApplicationType.NATIVE, translatable("Native: installed on a phone or computer")),
+    ),
+    "profile": (
+        (ProfileName.MODERN, translatable("Modern: PKCE is required, no secrets in URLs")),
+        (ProfileName.CLASSIC, translatable("Classic: for software that you cannot change")),
+    ),
+    "access_token_format": (
+        (AccessTokenFormat.JWT, translatable("JWT: the API verifies it itself")),
+        (AccessTokenFormat.REFERENCE, translatable("Reference: the API introspects it")),
+    ),
+    "id_token_claims": (
+        (
+            IdTokenClaims.AUTO,
+            translatable("Requested claims if the app registered itself, else those of its scopes"),
+        ),
+        (IdTokenClaims.SCOPE, translatable("Claims of the granted scopes")),
+        (IdTokenClaims.REQUESTED, translatable("Claims that the request names")),
+    ),
+}
+"""Value and text of each choice."""
+
 _PLACES: Sequence[tuple[str, tuple[str, ...]]] = (
     ("", ("name", "client_uri", "description", "redirect_uris")),
     (
@@ -159,6 +201,7 @@ class ClientForms(Struct, frozen=True):
                 opaque=in_lines(ClientChange, EDIT_WORDS),
                 multiple=repeated(ClientChange, ("grant_types",)),
                 conflicts=ON_TOP,
+                choices=EDIT_CHOICES,
                 groups=EDIT_GROUPS,
             ).page(),
             Page(OWNERS, administrator(Permission.CLIENTS), act=Act(self.add_owner)),
@@ -187,7 +230,9 @@ class ClientForms(Struct, frozen=True):
         # The legacy ones are enabled by an operation of their own.
         rules = self.services.registrar("admin").rules.grant_types
         names = [name for name in rules if name not in DISCOURAGED or name in had]
-        return tuple((name, name) for name in [*names, *sorted(set(had) - set(names))])
+        names += sorted(set(had) - set(names))
+        options = portal_options(rules)
+        return tuple((it, options[it].label if it in options else it) for it in names)
 
     async def _changed(self, request: AdminRequest, made: msgspec.Struct) -> Outcome:
         address = client_address(named(request))
