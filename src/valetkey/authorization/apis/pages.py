@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 from typing import ClassVar
@@ -47,31 +47,39 @@ from valetkey.authorization.site.admin.clients.client import (
     secret_lines,
     secret_page,
 )
+from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
     Impact,
-    Offer,
     Subject,
     confirmation,
 )
+from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text, in_lines
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.admin.objects import Line
-from valetkey.authorization.site.admin.saved_filters import NOTHING_SAVED, SavedPart, saved_part
+from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related
+from valetkey.authorization.site.admin.objects import (
+    BY_NAME,
+    BY_NAME_DESCENDING,
+    NAMES,
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    TIMES,
+    Line,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    code,
+    since,
+    text,
+    words,
+)
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPages, Selection
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import (
-    ONE_PAGE,
-    TIME,
-    Heading,
-    Paging,
-    at_most,
-    pages_beside,
-    sort_headings,
-)
 from valetkey.authorization.storage.apis import ApiUsage
-from valetkey.authorization.storage.search import ListOrder, order_in
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -97,51 +105,12 @@ LINES = in_lines(ApiWanted, API_WORDS)
 
 _TITLE = translatable("APIs")
 _LONGEST = 80
-_SORTS = {
-    "name": (ListOrder.NAME.value, ListOrder.NAME_DESCENDING.value),
-    TIME: (ListOrder.OLDEST.value, ListOrder.NEWEST.value),
-}
-
-MOST_COUNTED = 10_000
-"""APIs that are counted for the total."""
 
 
 def api_address(api_id: str, act: str = "") -> str:
     """Return the URL of the page about an API, or about one operation on it."""
     place = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
     return f"{place}/{act}" if act else place
-
-
-class ApiRow(Struct, frozen=True):
-    """One API in the list."""
-
-    name: str
-    identifier: str
-    api_id: str
-    url: str
-    scopes: int
-    disabled: bool
-    since: When
-
-
-class ApisPage(Struct, frozen=True):
-    """A page of the list of APIs; the form uses GET with `q`."""
-
-    template: ClassVar[str] = "apis/apis.html"
-
-    action: str
-    text: str
-    listed: tuple[ApiRow, ...]
-    headings: dict[str, Heading]
-    #: The identifier of the server's own API.
-    own: str
-    #: "" where the role may not.
-    new_url: str
-    paging: Paging = ONE_PAGE
-    saved: SavedPart = NOTHING_SAVED
-    deleted: bool = False
-    #: Title and address of what can be done with the selected APIs.
-    ways: tuple[tuple[str, str], ...] = ()
 
 
 class Apis(Struct, frozen=True):
@@ -180,32 +149,24 @@ class Apis(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the APIs with the text in their name or identifier."""
-        query = request.query
-        text = (query.get("q") or "").strip()[:_LONGEST]
-        order = order_in(query.get("sort"), ListOrder.NAME)
-        said = {"q": text, "sort": "" if order is ListOrder.NAME else order.value}
-        asked = {"q": text, "sort": order.value, "cursor": (query.get("after") or "")[:_LONGEST]}
-        call = call_of(self.services, LIST_APIS, request.actor, request.now, query=asked)
+        asked = LIST.asked(request)
+        query = {"q": asked.text, "sort": asked.order, "cursor": asked.after[:_LONGEST]}
+        call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
         found = asdict(await value_of(call, ApiList))
         count, saved = await self.services.store.scan(
             lambda tx: (
-                ApiSearch(tx.db).count(text, MOST_COUNTED + 1),
-                saved_part(tx, request, "apis", said),
+                ApiSearch(tx.db).count(asked.text, LIST.most_counted + 1),
+                LIST.saved(tx, request, asked),
             )
         )
-        page = ApisPage(
-            action=APIS,
-            text=text,
-            listed=tuple(row_of(each, request.now) for each in found["items"]),
-            headings=sort_headings(APIS, said, order, _SORTS),
-            own=self.services.settings.audience,
-            new_url=NEW if request.permissions.allow(Permission.CLIENTS) else "",
-            paging=pages_beside(
-                APIS, said, query, found["next"] or "", total=at_most(count, MOST_COUNTED)
-            ),
+        page = LIST.page(
+            request,
+            asked,
+            [_row(each, request.now) for each in found["items"]],
+            found["next"] or "",
+            count,
             saved=saved,
-            deleted="deleted" in query,
-            ways=SELECTED_APIS.offers(request.permissions),
+            done=_DELETED if "deleted" in asked.query else "",
         )
         return Show(page)
 
@@ -216,17 +177,25 @@ class Apis(Struct, frozen=True):
         return SeeOther(f"{api_address(asdict(made)['api_id'])}?done=new")
 
 
-def row_of(api: Struct, now: Instant) -> ApiRow:
-    """Return an `ApiShown` as a row of the list."""
+def _state(*, disabled: bool) -> Part:
+    if disabled:
+        return badge(translatable("Disabled"), "alarm")
+    return badge(translatable("Active"), "good")
+
+
+def _row(api: Struct, now: Instant) -> Row:
     record = asdict(api)
-    return ApiRow(
-        name=record["name"],
-        identifier=record["identifier"],
-        api_id=record["api_id"],
-        url=api_address(record["api_id"]),
-        scopes=len({*record["scopes"], *record["machine_scopes"]}),
-        disabled=record["disabled_at"] is not None,
-        since=When(Instant(record["created_at"]), now),
+    scopes = len({*record["scopes"], *record["machine_scopes"]})
+    return Row(
+        record["api_id"],
+        record["name"],
+        api_address(record["api_id"]),
+        (
+            (_state(disabled=record["disabled_at"] is not None),),
+            (Part("number", count=scopes),),
+            (since(When(Instant(record["created_at"]), now)),),
+        ),
+        (text(record["identifier"]),),
     )
 
 
@@ -250,6 +219,40 @@ SELECTED_APIS = Selection(
 )
 """What is offered for several APIs at once."""
 
+LIST = ListDeclaration(
+    APIS,
+    ListWords(
+        caption=_TITLE,
+        new=translatable("New API"),
+        none_found=translatable("No API found"),
+        show_all=translatable("Show all APIs"),
+        empty_title=translatable("No other APIs yet"),
+        empty_text=translatable(
+            "Create an entry for each API with its own tokens: its identifier, its permissions and"
+            " the apps that may use it."
+        ),
+        selected=translatable("Selected APIs:"),
+        search_hint=translatable("Part of the name or of the identifier."),
+        lead=translatable(
+            "An access token is valid for one API. Apps select it by its identifier; without one,"
+            " tokens are for this server's own API."
+        ),
+    ),
+    (
+        (_TITLE, NAMES),
+        (translatable("State"), None),
+        (translatable("Permissions"), None),
+        (translatable("Since"), TIMES),
+    ),
+    "apis",
+    _LONGEST,
+    orders=(BY_NAME, BY_NAME_DESCENDING, NEWEST_FIRST, OLDEST_FIRST),
+    new_url=NEW,
+    permission=Permission.CLIENTS,
+    selection=SELECTED_APIS,
+)
+"""The list of APIs."""
+
 
 API = "/admin/apis/{api_id}"
 EDIT = "/admin/apis/{api_id}/edit"
@@ -260,6 +263,7 @@ _DONE = {
     "new": translatable("The API is created. Issue a secret if it introspects tokens."),
     "edit": translatable("The API is changed."),
 }
+_DELETED = translatable("API deleted. Every token for it has ended.")
 _CHANGE_WORDS = {name: words for name, words in API_WORDS.items() if name != "identifier"}
 _SHOWN_APART = frozenset(
     (
@@ -267,36 +271,11 @@ _SHOWN_APART = frozenset(
         *("clients", "required_groups", "access_token_lifetime"),
     )
 )
-"""The fields that the template presents; others are shown as their label and value."""
+"""The fields with a place of their own; others are shown as their label and value."""
 
 _IN_A_DAY = "86400"
 _LONGEST_ID = 100
 _BAD_REQUEST = 400
-
-
-class ApiPage(Struct, frozen=True):
-    """The declaration of an API, without its secrets."""
-
-    template: ClassVar[str] = "apis/api.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    api: Api
-    #: Label and value of the fields that have no presentation of their own.
-    facts: tuple[tuple[str, str], ...]
-    #: True if every client may ask for it.
-    open: bool
-    since: When
-    changed: When
-    disabled_since: When | None
-    apps: int
-    authorizations: int
-    secrets: tuple[Line, ...]
-    ways: tuple[Offer, ...]
-    #: "" where the role may not.
-    edit_url: str
-    protect_url: str
-    #: The operation that was just run; "" for none.
-    done: str = ""
 
 
 class _ApiState(Struct, frozen=True):
@@ -403,29 +382,105 @@ def named(request: AdminRequest) -> str:
     return name
 
 
-def _page(seen: _ApiState, request: AdminRequest, done: str) -> ApiPage:
-    api, now = seen.api, request.now
+def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
+    api, now, place = seen.api, request.now, api_address(seen.api.id)
     may = request.permissions.allow(Permission.CLIENTS)
-    end_url = api_address(api.id, "end-secret") if may else ""
-    return ApiPage(
-        api=api,
-        facts=tuple(
-            (field.rule.label, text)
-            for name, field in API_FIELDS.items()
-            if name not in _SHOWN_APART and (text := as_text(getattr(api, name)))
-        ),
-        open=api.clients is None,
-        since=When(api.created_at, now),
-        changed=When(api.changed_at, now),
-        disabled_since=None if api.disabled_at is None else When(api.disabled_at, now),
-        apps=seen.reach.apps,
-        authorizations=seen.reach.authorizations,
-        secrets=secret_lines(seen.secrets, end_url, now),
-        ways=_BUTTONS.offers(api, request.permissions, api_address(api.id)),
-        edit_url=api_address(api.id, "edit") if may else "",
-        protect_url=api_address(api.id, "protect"),
+    edit = (("edit", translatable("Edit API"), f"{place}/edit"),) if may else ()
+    disabled = api.disabled_at is not None
+    note = translatable("No tokens are issued for it, and those issued are no longer valid.")
+    return ObjectPage(
+        APIS,
+        _TITLE,
+        api.name,
+        state=(_state(disabled=disabled),),
+        notes=(words(note),) if disabled else (),
         done=done,
+        figures=(
+            (translatable("Connected apps"), seen.reach.apps),
+            (translatable("Authorizations"), seen.reach.authorizations),
+        ),
+        facts=tuple(_facts(api, now)),
+        links=(*edit, ("protect", translatable("Protect this API"), f"{place}/protect")),
+        ways=tuple(
+            each
+            for each in _BUTTONS.offers(api, request.permissions, place)
+            if each.slug != "secret"  # beside the list of secrets
+        ),
+        related=(
+            Related(
+                "permissions",
+                translatable("Permissions"),
+                tuple(_scopes(api)),
+                translatable("None: tokens for this API only identify the user and the app."),
+                add_url=f"{place}/edit" if may else "",
+                add_title=translatable("Change permissions"),
+            ),
+            Related(
+                "roles",
+                translatable("Roles"),
+                tuple(Line(code(role)) for role in api.roles),
+                translatable("No roles."),
+            ),
+            Related(
+                "secrets",
+                translatable("Credentials"),
+                secret_lines(seen.secrets, f"{place}/end-secret" if may else "", now),
+                translatable(
+                    "No active secret. APIs that verify JWTs with the server's keys need none."
+                ),
+                translatable(
+                    "The API introspects its tokens and reads its revocations with its client ID"
+                    " and one of its secrets."
+                ),
+                add_url=f"{place}/secret" if may else "",
+                add_title=translatable("New secret"),
+            ),
+        ),
     )
+
+
+def _facts(api: Api, now: Instant) -> Iterator[Fact]:
+    yield Fact(translatable("Identifier"), (Part("copy", api.identifier, small="identifier"),))
+    yield Fact(translatable("Client ID"), (Part("copy", api.id, small="client-id"),))
+    for name, field in API_FIELDS.items():
+        value = as_text(getattr(api, name))
+        if name not in _SHOWN_APART and value:
+            label = dict(field.rule.choices).get(value)
+            shown_value = words(label, value) if label and label != value else code(value)
+            yield Fact(field.rule.label, (shown_value,))
+    if api.access_token_lifetime is None:
+        lifetime = words(translatable("As set for the server"))
+    else:
+        lifetime = Part("duration", count=api.access_token_lifetime)
+    yield Fact(translatable("Access tokens last"), (lifetime,))
+    if api.clients is None:
+        apps: tuple[Part, ...] = (words(translatable("every app")),)
+    else:
+        apps = tuple(text(each, client_address(each)) for each in sorted(api.clients))
+    yield Fact(translatable("Allowed apps"), apps)
+    if api.required_groups:
+        groups = tuple(text(each, group_address(each)) for each in api.required_groups)
+        yield Fact(translatable("Groups with access"), groups)
+    if api.shares_scopes:
+        shared = words(translatable("shared with other APIs"))
+        yield Fact(translatable("Names of permissions"), (shared,))
+    times = (
+        (translatable("Declared"), api.created_at),
+        (translatable("Changed"), api.changed_at),
+        (translatable("Disabled"), api.disabled_at),
+    )
+    yield from (Fact(label, (since(When(at, now)),)) for label, at in times if at is not None)
+
+
+def _scopes(api: Api) -> Iterator[Line]:
+    """Return the scopes, each with what users are told of it."""
+    for name, sentence in api.scopes.items():
+        own = name in api.machine_scopes
+        beside = (badge(translatable("For client credentials")),) if own else ()
+        yield Line(code(name), beside, (text(sentence),))
+    for name in api.machine_scopes:
+        if name not in api.scopes:
+            yield Line(code(name), below=(words(translatable("only for client credentials")),))
 
 
 PROTECT = f"{API}/protect"

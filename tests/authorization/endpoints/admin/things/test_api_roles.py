@@ -34,7 +34,7 @@ async def _api(it: Harness) -> str:
     made = await do(browser, "/admin/apis/new", **asked)
     assert made.status == 303, made.body
     place = made.location.partition("?")[0]
-    assert "<code>reader</code>" in (await page(browser, place)).body
+    assert "<bdi>reader</bdi></code>" in (await page(browser, place)).body
     return place.rpartition("/")[2]
 
 
