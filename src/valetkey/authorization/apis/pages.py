@@ -473,7 +473,7 @@ def _facts(api: Api, now: Instant) -> Iterator[Fact]:
 
 
 def _scopes(api: Api) -> Iterator[Line]:
-    """Return the scopes, each with what users are told of it."""
+    """Return the scopes, each with the sentence that users see."""
     for name, sentence in api.scopes.items():
         own = name in api.machine_scopes
         beside = (badge(translatable("For client credentials")),) if own else ()
