@@ -42,7 +42,7 @@ from valetkey.cli.main import run
 from valetkey.cli.operations.command import names
 from valetkey.cli.register.clients import as_json
 from valetkey.config.catalogue import explain
-from valetkey.config.sections.brand import PortalSettings, Registrants
+from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
