@@ -66,16 +66,23 @@ class SignalQueue(OrderedQueue[SignalMessage], frozen=True):
     ) -> Sequence[SignalMessage]:
         """Lease the next token, and the next message about the stream, if they are due.
 
-        Of a stream that is not enabled only the message that says so.
+        Of a stream that is not enabled only the message that says so. The statement reads the
+        status itself: after a pause, on PostgreSQL, it could see tokens that came later than what
+        the caller read.
         """
-        if stream.status is StreamStatus.ENABLED:
-            return self.lease_first(stream.id, now, until, 2)
         return self.record.all(
             self.db,
             "UPDATE outbox SET due_at = :until, attempts = attempts + 1"
-            " WHERE due_at <= :now AND id IN (SELECT id FROM outbox WHERE webhook_id = :stream_id"
-            " AND subject = :control AND kind = :kind AND due_at <= :now"
-            " ORDER BY position LIMIT 1) RETURNING *",
+            " WHERE due_at <= :now AND id IN (SELECT due.id FROM outbox AS due"
+            " JOIN signal_streams ON signal_streams.id = due.webhook_id"
+            " WHERE due.webhook_id = :stream_id AND due.due_at <= :now"
+            " AND (signal_streams.status = 'enabled'"
+            " OR (due.subject = :control AND due.kind = :kind))"
+            " AND NOT EXISTS (SELECT 1 FROM outbox AS earlier"
+            " WHERE earlier.webhook_id = :stream_id AND earlier.subject = due.subject"
+            " AND (signal_streams.status = 'enabled' OR earlier.kind = :kind)"
+            " AND (earlier.position, earlier.id) < (due.position, due.id))"
+            " ORDER BY due.due_at, due.position LIMIT 2) RETURNING *",
             stream_id=stream.id,
             control=CONTROL,
             kind=STREAM_UPDATED,
