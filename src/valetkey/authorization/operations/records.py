@@ -1,9 +1,10 @@
 """Base types of records and of files."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.config.settings import Settings
@@ -19,6 +20,27 @@ GRANT_TYPE_ENUM = "grant types"
 Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
 Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_length=80)]
+
+
+def change_of(kind: type[msgspec.Struct], name: str, text: str) -> type[msgspec.Struct]:
+    """Return the body of a change of `kind`: absent members stay as they are.
+
+    `text` is its description in the OpenAPI document; see `changes_in`.
+    """
+    members = get_type_hints(kind, include_extras=True).items()
+    return msgspec.defstruct(
+        name,
+        [(member, type_ | UnsetType, UNSET) for member, type_ in members],
+        namespace={"__doc__": text},
+        frozen=True,
+        forbid_unknown_fields=True,
+    )
+
+
+def changes_in(change: msgspec.Struct) -> dict[str, Any]:
+    """Return the members that the body of a change has."""
+    members = msgspec.structs.asdict(change).items()
+    return {name: value for name, value in members if value is not UNSET}
 
 
 class ListMembers(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from valetkey.authorization.actions.user_input import (
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, Role, User, ascii_email
-from valetkey.authorization.operations.records import Line, Moment
+from valetkey.authorization.operations.records import Line, Moment, change_of
 
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
 _Groups = Annotated[
@@ -311,12 +311,11 @@ class GroupWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parent: _Parent = ""
 
 
-class GroupChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of a group; omitted fields stay as they are. With `parent` "" it is in none."""
-
-    name: _GroupName | UnsetType = UNSET
-    description: Line | UnsetType = UNSET
-    parent: _Parent | UnsetType = UNSET
+GroupChange = change_of(
+    GroupWanted,
+    "GroupChange",
+    'Changes of a group; omitted fields stay as they are. With `parent` "" it is in none.',
+)
 
 
 class GroupMemberShown(msgspec.Struct, frozen=True):

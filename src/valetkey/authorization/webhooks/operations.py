@@ -1,10 +1,8 @@
 """Operations on webhooks, which receive chosen events, and their input and output."""
 
 from collections.abc import Callable
-from typing import get_type_hints
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.operations.command import Command, Option
@@ -20,7 +18,7 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, Moment, tag_of
+from valetkey.authorization.operations.records import Done, Moment, change_of, changes_in, tag_of
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks import rules as webhooks
@@ -48,17 +46,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.url import masked
 from valetkey.kernel.words import translatable
 
-WebhookChange = msgspec.defstruct(
-    "WebhookChange",
-    [
-        (name, kind | UnsetType, UNSET)
-        for name, kind in get_type_hints(WebhookWanted, include_extras=True).items()
-    ],
-    namespace={"__doc__": "Changes of a webhook."},
-    module=__name__,
-    frozen=True,
-    forbid_unknown_fields=True,
-)
+WebhookChange = change_of(WebhookWanted, "WebhookChange", "Changes of a webhook.")
 
 
 class WebhookShown(msgspec.Struct, frozen=True):
@@ -188,9 +176,7 @@ def create(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
 def change(tx: Transaction, call: Call, webhook: Webhook) -> Result | tuple[MetadataError, ...]:
     """Change a webhook, if it is still as the caller saw it."""
     call.preconditions.check(webhook_tag(webhook))
-    change = msgspec.structs.asdict(call.input(WebhookChange))
-    chosen = {name: value for name, value in change.items() if value is not UNSET}
-    target = replace(webhook.target, **chosen)
+    target = replace(webhook.target, **changes_in(call.input(WebhookChange)))
     changed = _changes(call).change(tx, webhook, target, call.now)
     if isinstance(changed, tuple):
         return changed

@@ -13,6 +13,7 @@ from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.client import Client, FieldType
 from valetkey.authorization.model.user import Attribute, Group, StandardClaims, User
+from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.register.clients import fields_shown
@@ -118,9 +119,7 @@ def _group(tx: Transaction, group: Group, *, users: bool) -> Table:
         members += [member.username for member in more]
         after = more[-1].uid
     return {
-        "name": group.name,
-        "description": group.description,
-        "parent": group.parent,
+        **{field: getattr(group, field) for field in GroupWanted.__struct_fields__},
         "members": members or None,
     }
 

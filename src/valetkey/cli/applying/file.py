@@ -24,6 +24,7 @@ from valetkey.authorization.applying import (
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.client import Editor, FieldType
 from valetkey.authorization.model.user import TEXT_CLAIMS, Address, fold
+from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
@@ -194,9 +195,7 @@ def _keys(value: object) -> str:
 
 
 _GROUP: Mapping[str, Reader] = {
-    "name": read_text,
-    "description": read_text,
-    "parent": read_text,
+    **dict.fromkeys(GroupWanted.__struct_fields__, read_text),
     "renamed_from": read_text,
     "members": read_texts,
 }

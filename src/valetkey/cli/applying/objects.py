@@ -8,6 +8,7 @@ from typing import cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.api_roles import assign, assign_group
@@ -170,29 +171,21 @@ def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> boo
     return any(same(each.fingerprint, print_) for each in client.live_secrets(now))
 
 
-_CHANGES = ("name", "description", "parent")
-
-
 def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
     """Create or change the group, and add members. Raises InvalidEntry if a rule forbids it."""
-    name, parent = wanted.text("name"), wanted.text("parent")
-    given = {"name": name, "description": wanted.text("description"), "parent": parent}
+    name, fields = wanted.text("name"), GroupWanted.__struct_fields__
+    given = {field: wanted.text(field) for field in fields}
     try:
-        said = msgspec.convert(given, GroupWanted)
+        declared = msgspec.convert(given, GroupWanted)
     except msgspec.ValidationError as error:
         raise invalid_entry(wanted, faults_of(error, given, GroupWanted)) from None
     there = _there(tx, wanted)
-    group = Group(fresh_id, said.name, said.description, said.parent, now)
     if there is None:
+        group = Group(id=fresh_id, created_at=now, **asdict(declared))
         made = groups.create(tx, group, now)
     else:
-        after = replace(
-            there,
-            name=name,
-            description=said.description if "description" in wanted.given else there.description,
-            parent=parent if "parent" in wanted.given else there.parent,
-        )
-        made = groups.change(tx, there, after, now, channel="cli")
+        chosen = {field: getattr(declared, field) for field in fields if field in wanted.given}
+        made = groups.change(tx, there, replace(there, **chosen), now, channel="cli")
     if not isinstance(made, Group):
         raise invalid_entry(wanted, made)
     members = _users(tx, wanted, "members")
@@ -206,7 +199,7 @@ def apply_group(tx: Transaction, wanted: DeclaredEntry, fresh_id: str, now: Inst
     )
     if there is None:
         return Step(Action.CREATE, "group", name, declares=owned)
-    changed = [key for key in _CHANGES if getattr(made, key) != getattr(there, key)]
+    changed = [field for field in fields if getattr(made, field) != getattr(there, field)]
     if added := sum(joined.values()):
         changed.append(f"members ({added} added)")
     return changed_or_kept("group", name, changed, *owned)

@@ -1,6 +1,6 @@
 """Operations on groups of users: list, create, change and delete them."""
 
-from msgspec import UNSET
+from msgspec.structs import asdict
 
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
@@ -23,7 +23,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
     writes,
 )
-from valetkey.authorization.operations.records import Done, tag_of
+from valetkey.authorization.operations.records import Done, changes_in, tag_of
 from valetkey.authorization.operations.user_records import (
     GroupChange,
     GroupList,
@@ -98,8 +98,8 @@ LIST_GROUPS = Operation(
 
 def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a group. Faults: the name is taken, or the parent is unknown or in a group itself."""
-    wanted = call.input(GroupWanted)
-    group = Group(call.new_id("gr"), wanted.name, wanted.description, wanted.parent, call.now)
+    wanted = asdict(call.input(GroupWanted))
+    group = Group(id=call.new_id("gr"), created_at=call.now, **wanted)
     return _shown(groups.create(tx, group, call.now))
 
 
@@ -142,13 +142,7 @@ def change_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, .
     require(tx, call.actor, call.operation.permission)
     group = named_group(tx, call.named("group"), to_change=True)
     call.preconditions.check(tag_of(group_shown(group)))
-    wanted = call.input(GroupChange)
-    after = replace(
-        group,
-        name=group.name if wanted.name is UNSET else wanted.name,
-        description=group.description if wanted.description is UNSET else wanted.description,
-        parent=group.parent if wanted.parent is UNSET else wanted.parent,
-    )
+    after = replace(group, **changes_in(call.input(GroupChange)))
     channel = "cli" if isinstance(call.actor, CommandLine) else "admin"
     return _shown(groups.change(tx, group, after, call.now, channel=channel))
 
