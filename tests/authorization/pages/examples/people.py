@@ -179,7 +179,13 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
 
 
 def _places(condition: Condition) -> set[str]:
-    texts = (condition.about, condition.text, condition.fix, condition.command)
+    texts = (
+        condition.about,
+        condition.text,
+        condition.fix,
+        condition.command,
+        condition.console,
+    )
     return {name for text in texts for name in re.findall(r"%\((\w+)\)s", text)}
 
 

@@ -23,6 +23,7 @@ _AT_ONCE = 500
 _MOST_NAMED = 20
 _TEAM = "how-to/operate/run-it-with-a-team"
 _CLIENTS = "reference/clients"
+_APP = f"{ADDRESSES['admin_clients']}/%(client)s"
 
 ONE_OWNER = Condition(
     "one_owner",
@@ -50,10 +51,10 @@ SECRET_IN_URL = Condition(
         "The app %(client)s sent its secret in a URL, which logs may record. Requests: %(times)s, "
         "the last at %(at)s."
     ),
-    translatable("When it no longer does so, issue a new secret:"),
+    translatable("When it no longer does so, issue a new secret."),
     "valetkey client secret %(client)s",
     page="how-to/operate/run-behind-a-proxy",
-    console=ADDRESSES["admin_clients"],
+    console=_APP,
 )
 IMPLICIT = Condition(
     "implicit",
@@ -63,10 +64,10 @@ IMPLICIT = Condition(
         "The app %(client)s may use the implicit grant: access tokens are in the address of a "
         "page, where history and scripts can read them."
     ),
-    translatable("If the app can use the authorization code grant with PKCE instead:"),
+    translatable("Disable it if the app can use the authorization code grant with PKCE instead."),
     "valetkey client allow-implicit %(client)s --off",
     page=_CLIENTS,
-    console=ADDRESSES["admin_clients"],
+    console=_APP,
 )
 PASSWORD = Condition(
     "password",
@@ -76,10 +77,10 @@ PASSWORD = Condition(
         "The app %(client)s may use the password grant: users type their password into the app, "
         "without consent and without a second factor."
     ),
-    translatable("Unless this is your own app and has no alternative:"),
+    translatable("Disable it, unless this is your own app and has no alternative."),
     "valetkey client allow-password %(client)s --off",
     page=_CLIENTS,
-    console=ADDRESSES["admin_clients"],
+    console=_APP,
 )
 REDIRECT_URI = Condition(
     "redirect_uri",
@@ -89,10 +90,10 @@ REDIRECT_URI = Condition(
         "The redirect URI %(uri)s of the app %(client)s has parameters that responses have too: "
         "%(names)s."
     ),
-    translatable("Register it without these:"),
+    translatable("Register it without these."),
     "valetkey client change %(client)s",
     page=_CLIENTS,
-    console=ADDRESSES["admin_clients"],
+    console=_APP,
 )
 MORE = Condition(
     "more",

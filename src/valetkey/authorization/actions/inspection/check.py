@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -28,7 +29,7 @@ class Condition(Struct, frozen=True):
     `about` names what was looked at, for commands. `text` and `fix` are sentences to be translated;
     `command` is a command line. All have places such as `%(file)s` for the values of a finding.
     `page` is the page of the documentation, without its ending; `console` the page of the console
-    where it is fixed.
+    where it is fixed, in which values are escaped.
     """
 
     name: str
@@ -83,6 +84,12 @@ class Finding(Struct, frozen=True):
     def command(self) -> str:
         """The command that fixes the problem, "" for none."""
         return self.condition.command % self.values
+
+    @property
+    def console(self) -> str:
+        """The page of the console where the problem is fixed, "" for none."""
+        escaped = {name: quote(value, safe="") for name, value in self.values.items()}
+        return self.condition.console % escaped
 
 
 Findings = Iterator[Finding]

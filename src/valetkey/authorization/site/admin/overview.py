@@ -115,7 +115,7 @@ def finding_line(finding: Finding) -> ConditionLine:
         finding.command,
         finding.values,
         page=f"{row.page}.html" if row.page else "",
-        console=row.console,
+        console=finding.console,
     )
 
 
