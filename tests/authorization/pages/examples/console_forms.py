@@ -6,6 +6,7 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.client_records import ClientChange
 from valetkey.authorization.operations.user_records import NewUser, UserChange
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
+from valetkey.authorization.site.admin.clients.edit import EDIT_CHOICES as APP_CHOICES
 from valetkey.authorization.site.admin.clients.edit import EDIT_GROUPS as APP_GROUPS
 from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS as APP_WORDS
 from valetkey.authorization.site.admin.input_fields import input_fields
@@ -59,6 +60,7 @@ _APP_TEXTS = {
     "profile": "modern",
     "type": "confidential",
     "requires_pkce": "yes",
+    "access_token_lifetime": "7200",
 }
 _GRANTS = ("authorization_code", "refresh_token", "client_credentials")
 
@@ -71,8 +73,9 @@ def _app(values: Mapping[str, str], *faults: MetadataError) -> InputFormPage:
         APP_WORDS,
         values,
         faults,
-        choices={"grant_types": grants},
+        choices={**APP_CHOICES, "grant_types": grants},
         groups=APP_GROUPS,
+        durations=("access_token_lifetime",),
     )
     return InputFormPage(
         f"{place}/edit", place, "Notes Printer", "Edit app", "Save changes", fields, etag='"1"'

@@ -35,6 +35,8 @@ Faults = tuple[MetadataError, ...]
 Choices = tuple[tuple[str, str], ...]
 
 _ON = "yes"
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_MOST_DIGITS = 9
 _LONGEST = 65_536
 _JSON_FAULTS = {
     "json.duplicate": "JSON without duplicate names in an object",
@@ -50,8 +52,9 @@ _JSON_FAULTS = {
 class InputField(Struct, frozen=True):
     """A field of the form.
 
-    `kind` is `text`, `number`, `lines`, `json`, `choice`, `several`, `flag` or `secret`. The value
-    of `several` has a line per choice.
+    `kind` is `text`, `number`, `lines`, `json`, `choice`, `several`, `flag`, `secret` or
+    `duration`. The value of `several` has a line per choice, that of `duration` has a `unit`: `s`,
+    `m`, `h` or `d`.
     """
 
     name: str
@@ -70,6 +73,7 @@ class InputField(Struct, frozen=True):
     sentence: Sentence | None = None
     #: The fault as a template with its values, if it has one.
     must: Reason | None = None
+    unit: str = ""
 
 
 def input_fields(
@@ -80,6 +84,7 @@ def input_fields(
     *,
     choices: Mapping[str, Choices] = MappingProxyType({}),
     groups: Mapping[str, str] = MappingProxyType({}),
+    durations: Collection[str] = (),
 ) -> tuple[InputField, ...]:
     """Return the fields of this input type with their values as text, in the order of `words`."""
     declared = _declared(kind)
@@ -92,6 +97,9 @@ def input_fields(
     for name, text in words.items():
         each = _field(name, declared[name], *text, values.get(name), details)
         several = name in choices and each.kind == "lines"
+        if name in durations:
+            number, unit = _in_unit(each.value)
+            each = replace(each, kind="duration", value=number, unit=unit)
         found.append(
             replace(
                 each,
@@ -126,8 +134,31 @@ def in_lines(kind: type[msgspec.Struct], names: Collection[str]) -> tuple[str, .
 
 
 def typed(form: Form, words: Words) -> Mapping[str, str]:
-    """Return the submitted text of each field."""
-    return {name: "\n".join(form.all(name))[:_LONGEST] for name in words}
+    """Return the submitted text of each field; a whole number with a unit in seconds.
+
+    The unit of the field `x` is in `unit-x`. Other text keeps its unit, and is no number.
+    """
+    return {name: _submitted(form, name)[:_LONGEST] for name in words}
+
+
+def _submitted(form: Form, name: str) -> str:
+    text, unit = "\n".join(form.all(name)), form.get(f"unit-{name}")
+    number = text.strip()
+    if unit is None or not number:
+        return text
+    if unit in _SECONDS and len(number) <= _MOST_DIGITS and number.isascii() and number.isdigit():
+        return str(int(number) * _SECONDS[unit])
+    return f"{number} {unit}"
+
+
+def _in_unit(text: str) -> tuple[str, str]:
+    """Return seconds in the largest unit that divides them; other text as it was typed."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        number, _, unit = text.rpartition(" ")
+        return (number, unit) if unit in _SECONDS else (text, "m")
+    seconds = int(text)
+    unit = next((it for it in ("d", "h", "m") if seconds and seconds % _SECONDS[it] == 0), "s")
+    return str(seconds // _SECONDS[unit]), unit
 
 
 def as_text(value: object) -> str:

@@ -91,6 +91,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     The segments of `path` are arguments of the operation. `finish` responds to its result, which is
     of the type `output`. A conflict is a fault of the field `conflicts`, or an error page for "".
     `choices` are value and label of the choices of a field, by its name, and `groups` its heading.
+    `durations` are fields in seconds that are entered as a number and a unit.
     """
 
     path: str
@@ -109,6 +110,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     conflicts: str = ""
     choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
     groups: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    durations: Collection[str] = ()
 
     def page(self) -> Page[R]:
         """Return the page."""
@@ -176,6 +178,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
                 faults,
                 choices={**self.choices, **subject.choices},
                 groups=self.groups,
+                durations=self.durations,
             ),
             etag=subject.etag,
             stale=stale,

@@ -56,6 +56,45 @@ def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
     run(tmp_path, story, database_url)
 
 
+def test_lifetime_has_a_unit_and_wrong_values_are_kept(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        for number, unit, seconds in (
+            ("2", "h", 7_200),
+            ("90", "s", 90),
+            ("5", "m", 300),
+            ("", "h", 0),
+        ):
+            fields = {"access_token_lifetime": number, "unit-access_token_lifetime": unit}
+            assert (await do(browser, EDIT, **fields)).status == 303
+            lifetime = metadata_of(await web(it)).access_token_lifetime
+            assert (lifetime or 0) == seconds
+        for number, unit in (
+            ("soon", "h"),
+            ("-1", "d"),
+            ("1.5", "h"),
+            ("9" * 5_000, "s"),
+            ("5", "y"),
+        ):
+            fields = {"access_token_lifetime": number, "unit-access_token_lifetime": unit}
+            refused = await do(browser, EDIT, **fields)
+            assert refused.status == 400
+            assert f'value="{number}' in refused.body
+            if unit != "y":
+                assert f'<option value="{unit}" selected' in refused.body
+        assert metadata_of(await web(it)).access_token_lifetime is None
+
+    run(tmp_path, story, database_url)
+
+
+def test_lifetime_of_many_digits_without_a_unit_is_shown_as_typed() -> None:
+    name, text = "access_token_lifetime", "9" * 5_000
+    words = {name: EDIT_WORDS[name]}
+    (field,) = input_fields(ClientChange, words, {name: text}, durations=(name,))
+    assert (field.kind, field.value) == ("duration", text)
+
+
 def test_app_is_edited(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")

@@ -74,7 +74,7 @@ _OWN: Words = {
     ),
     "access_token_lifetime": (
         translatable("Lifetime of access tokens"),
-        translatable("In seconds. Leave empty for the default of the server."),
+        translatable("Leave empty for the default of the server."),
     ),
     "rotates_refresh_token": (
         translatable("Rotate refresh tokens"),
@@ -203,6 +203,7 @@ class ClientForms(Struct, frozen=True):
                 conflicts=ON_TOP,
                 choices=EDIT_CHOICES,
                 groups=EDIT_GROUPS,
+                durations=("access_token_lifetime",),
             ).page(),
             Page(OWNERS, administrator(Permission.CLIENTS), act=Act(self.add_owner)),
         )
