@@ -17,6 +17,11 @@ _HELP = "docs/reference/commands/"
 _CATALOGUE = "src/valetkey/authorization/layout/translations/de.po"
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|\"[\w.-]+\"", re.MULTILINE | re.DOTALL)
+_UNSEEN = re.compile(r"<!--.*?-->|\]\([^)]*\)|<[^>]*>", re.DOTALL)
+"""Words for the search, addresses of links, and tags."""
+
+_PLACEHOLDER = re.compile(r"%\(\w+\)\w")
+_GLOSSARY = "docs/explanation/words.md"
 _MESSAGE = re.compile(r'^msgid(?:_plural)? ((?:".*"\n)+)', re.MULTILINE)
 
 _BANNED = (
@@ -59,6 +64,26 @@ def test_no_banned_wording() -> None:
     assert not found, "\n".join(found)
 
 
+def test_people_meet_each_thing_under_one_term() -> None:
+    """The glossary's table says which; other words for it stand in no text and on no page."""
+    word = _others()
+    found = [*_in_catalogue(word)]
+    for page in pages():
+        # The changelog and decisions say what was called something else.
+        if page not in {_GLOSSARY, "CHANGELOG.md"} and not page.startswith("docs/decisions/"):
+            prose = _UNSEEN.sub(_blank, _CODE.sub(_blank, text(page)))
+            found += [f"{page}: {each[0]!r}" for each in word.finditer(prose)]
+    assert not found, "\n".join(found)
+
+
+def _others() -> re.Pattern[str]:
+    """Return the last column of the table."""
+    rows = text(_GLOSSARY).partition("## One term for each thing")[2].split("\n|")[3:]
+    words = [word.strip() for row in rows for word in row.split("|")[2].split(",")]
+    assert len(words) > len(rows) > 1
+    return re.compile(rf"\b(?:{'|'.join(words)})s?\b(?!:)", re.IGNORECASE)
+
+
 def test_no_banned_wording_in_code() -> None:
     found = [f"{source.path}:{each}" for source in sources() for each in _in_code(source)]
     assert not found, "\n".join(found)
@@ -91,13 +116,13 @@ def _in_pages() -> Iterator[str]:
             yield f"{page}:{line}: {word[0]!r}"
 
 
-def _in_catalogue() -> Iterator[str]:
+def _in_catalogue(word: re.Pattern[str] = _WORD) -> Iterator[str]:
     said = (ROOT / _CATALOGUE).read_text(encoding="utf-8")
     for message in _MESSAGE.finditer(said):
         line = said.count("\n", 0, message.start()) + 1
         english = "".join(re.findall(r'"(.*)"', message[1]))
-        for word in _WORD.finditer(_CODE.sub(_blank, english)):
-            yield f"{_CATALOGUE}:{line}: {word[0]!r}"
+        for found in word.finditer(_PLACEHOLDER.sub("", _CODE.sub(_blank, english))):
+            yield f"{_CATALOGUE}:{line}: {found[0]!r}"
 
 
 def _blank(code: re.Match[str]) -> str:

@@ -162,7 +162,7 @@ def test_console_shows_whom_a_role_is_for_before_it_is_given(tmp_path: Path) -> 
         assert found.location == f"/admin/users/{BOB.uid}/role?role=support"
         assert (await it.store.read(lambda tx: tx.user_directory.with_roles(9))) == [ALICE.uid]
         page = await owner.follow(found)
-        for said in ("uid 1002", "bob", "bob@example.com", "Bob"):
+        for said in ("user ID 1002", "bob", "bob@example.com", "Bob"):
             assert said in page.body
         assert (await owner.submit(page, "do", role="support")).status == 303
         given = await it.store.read(lambda tx: tx.users.find(BOB.uid))

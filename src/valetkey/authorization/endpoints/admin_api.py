@@ -66,7 +66,7 @@ def document(issuer: str, name: str, table: Table) -> _Schema:
             "title": f"{name}: admin API",
             "version": "1",
             "description": (
-                "Every operation of the admin console, for programs. Errors are problem documents"
+                "Every operation of the console, for programs. Errors are problem documents"
                 " (RFC 9457) with a reference. A user with a role creates the token; it allows no"
                 " more than that role allows at the time of each request. A change may contain"
                 " members that the server sets, with the values that they have."

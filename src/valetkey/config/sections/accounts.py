@@ -85,7 +85,7 @@ class FactorSettings:
 
 @dataclass(frozen=True, slots=True)
 class AdministrationSettings:
-    """Sessions in the admin console."""
+    """Sessions in the console."""
 
     GROUP: ClassVar = Group.SESSIONS
 

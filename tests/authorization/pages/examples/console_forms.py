@@ -84,7 +84,7 @@ def _app(values: Mapping[str, str], *faults: MetadataError) -> InputFormPage:
 
 def console_form_examples(hostile: str) -> Mapping[str, PageContext]:
     """The pages in every state."""
-    taken = "another one: this uid, username or email address is taken"
+    taken = "another one: this user ID, username or email address is taken"
     return {
         "admin_new_user": _new({"password_link": "email"}),
         "admin_new_user_refused": replace(

@@ -210,7 +210,7 @@ def groups_examples(
             ask,
             title=remove.title,
             text=remove.text,
-            facts=("Ada Lovelace", "ada", "uid 1001"),
+            facts=("Ada Lovelace", "ada", "user ID 1001"),
             ends=None,
             fault="",
             confirms="",

@@ -165,7 +165,7 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
         button.title,
         button.text,
         person.name or person.username,
-        (f"uid {person.uid}", person.username, person.email),
+        (f"user ID {person.uid}", person.username, person.email),
         ends=Impact(sessions=3, apps=1) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(

@@ -113,7 +113,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             listed=(),
             export_url="",
             faults=(
-                ("person", "No user has this uid, username or email address."),
+                ("person", "No user has this user ID, username or email address."),
                 ("name", "No event has this name. Choose one from the list."),
                 ("since", "Enter the date as 2026-11-21."),
             ),

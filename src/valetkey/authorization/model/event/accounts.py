@@ -71,7 +71,7 @@ class RemovalCancelled(ByUser, frozen=True):
 
 
 class UserRemoved(Event, frozen=True):
-    """An account was removed with its data; only its uid remains."""
+    """An account was removed with its data; only its user ID remains."""
 
     sentence = translatable("The account %(uid)s was deleted.")
 

@@ -49,7 +49,7 @@ LIST_GROUP_MEMBERS = Operation(
     "GET",
     f"{ONE}/members",
     Permission.READ,
-    "List direct members of a group, by uid",
+    "List direct members of a group, by user ID",
     reads(list_group_members),
     output=GroupMembers,
     query=(

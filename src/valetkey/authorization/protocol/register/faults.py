@@ -236,7 +236,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
             "must be written in one alphabet per word: letters of different alphabets look alike"
         ),
         "user.taken": translatable(
-            "must be another one: this uid, username or email address is taken"
+            "must be another one: this user ID, username or email address is taken"
         ),
         "claim.email": translatable("must be an email address"),
         "claim.link": translatable("must be an https address"),

@@ -106,7 +106,7 @@ def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> Non
         other = await page(browser, "/admin/events?person=name:1001")
         assert "<code>session.started</code>" not in other.body
         wrong = await page(browser, "/admin/events?person=nobody&since=2026-13-45")
-        assert "No user has this uid" in wrong.body
+        assert "No user has this user ID" in wrong.body
         assert "Enter the date as 2026-11-21" in wrong.body
         unknown = await page(browser, "/admin/events?name=no_such.event")
         assert "No event has this name. Choose one from the list." in unknown.body
