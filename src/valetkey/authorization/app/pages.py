@@ -15,7 +15,7 @@ from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import Parts, Site
-from valetkey.authorization.features import CHECKS, FEATURES
+from valetkey.authorization.features import CHECKS, FEATURES, OPERATIONS
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
@@ -273,7 +273,7 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
         *UserForms(services).pages(),
         *ApiRoleForms(services).pages(),
         *SelectedPages(services, SELECTED_USERS).pages(),
-        *UserPages(services, links).pages(),
+        *UserPages(services, OPERATIONS, links).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),
         *GroupPages(services, links).pages(),

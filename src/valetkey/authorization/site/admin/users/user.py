@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import (
-    ActorPermissions,
     Permission,
     require,
 )
@@ -15,7 +14,7 @@ from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.user import Attribute, Role, Session, Uid, User, uid_of
-from valetkey.authorization.operations.operation import ObjectLink, Services
+from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState
 from valetkey.authorization.operations.users import DELETE_USER
@@ -76,7 +75,6 @@ ACT = "/admin/users/{uid}/{act}"
 
 
 _NEWS = minutes(5)
-_BUTTONS = Buttons.below("/users/{uid}")
 _MESSAGES = {
     "new": translatable("The account is created."),
     "edit": translatable("The profile is saved."),
@@ -100,14 +98,25 @@ class UserPages(Struct, frozen=True):
     """Show one user, and run operations on the account."""
 
     services: Services
+    operations: Sequence[Operation]
+    """Those of the core and of features."""
     links: Sequence[ObjectLink] = ()
+
+    @property
+    def _buttons(self) -> Buttons:
+        return Buttons.below("/users/{uid}", of=self.operations)
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return one user, and the confirmation before an operation."""
         return (
             Page(USER, administrator(), self.show),
             confirmation(
-                ACT, _BUTTONS, self.services, self._subject, self._finish, shows_conflicts=False
+                ACT,
+                self._buttons,
+                self.services,
+                self._subject,
+                self._finish,
+                shows_conflicts=False,
             ),
         )
 
@@ -115,7 +124,7 @@ class UserPages(Struct, frozen=True):
         """Show the user. "Done" is shown only if the operation's event was written."""
         uid, actor, now = _uid(request), request.actor, request.now
         said = request.query.get("done") or ""
-        done = _BUTTONS.by_slug.get(said)
+        done = self._buttons.by_slug.get(said)
         idle = self.services.settings.sessions.idle
 
         def read_state(tx: Transaction) -> tuple[UserState, _Extras, str]:
@@ -147,7 +156,8 @@ class UserPages(Struct, frozen=True):
         details, user, now = state.details, state.user, request.now
         may_edit = request.permissions.allow(Permission.USERS)
         may_assign = request.permissions.allow(Permission.USERS, user)
-        place = user_address(user.uid)
+        place, buttons = user_address(user.uid), self._buttons
+        ends = buttons.may("end-app", request.permissions, user)
         links = [
             ("edit", translatable("Edit profile"), f"{place}/edit" if may_assign else ""),
             ("attributes", translatable("Edit attributes"), f"{place}/attributes")
@@ -186,7 +196,7 @@ class UserPages(Struct, frozen=True):
             links=tuple(link for link in links if link[2]),
             ways=tuple(
                 each
-                for each in _BUTTONS.offers(state, request.permissions, place, user)
+                for each in buttons.offers(state, request.permissions, place, user)
                 if each.slug != "groups"  # beside the list of groups
             ),
             related=(
@@ -210,7 +220,7 @@ class UserPages(Struct, frozen=True):
                 Related(
                     "apps",
                     translatable("Connected apps"),
-                    tuple(_app_line(app, user, request.permissions, now) for app in details.apps),
+                    tuple(_app_line(app, user, now, ends=ends) for app in details.apps),
                     translatable("No connected apps."),
                 ),
             ),
@@ -356,7 +366,7 @@ def _session_line(session: Session, now: Instant) -> Line:
     )
 
 
-def _app_line(app: ConnectedApp, user: User, powers: ActorPermissions, now: Instant) -> Line:
+def _app_line(app: ConnectedApp, user: User, now: Instant, *, ends: bool) -> Line:
     url = with_query(f"{user_address(user.uid)}/end-app", {"app": app.client.id})
     used = app.last_used_at
     return Line(
@@ -370,7 +380,7 @@ def _app_line(app: ConnectedApp, user: User, powers: ActorPermissions, now: Inst
         act=Act(
             url, translatable("Revoke access"), translatable("Revoke access for %(name)s"), app.name
         )
-        if _BUTTONS.may("end-app", powers, user)
+        if ends
         else None,
     )
 
