@@ -19,7 +19,7 @@ from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
 from valetkey.authorization.portal.pages.requests import ADVICE
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
-from valetkey.authorization.site.consent.consent import CLAIM_WORDS
+from valetkey.authorization.site.consent import CLAIM_WORDS
 from valetkey.authorization.site.errors.refuse import TEXTS
 from valetkey.config.catalogue import catalogue, reasons
 from valetkey.config.features import NAMES
@@ -114,7 +114,7 @@ def _sentences() -> Iterator[Found]:
     for preset in PRESETS.values():
         yield preset.label, "authorization/actions/presets.toml", []
     for word in CLAIM_WORDS.values():
-        yield word, "authorization/site/consent/consent.py", ["This app wants to …"]
+        yield word, "authorization/site/consent.py", ["This app wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):
         if sentence:
             yield sentence, "resource/scopes.py", ["This app wants to …"]

@@ -43,7 +43,7 @@ OWNERS = {
     "prometheus_client": ("cli/serving/scrape.py",),
     "psycopg": ("database/postgres*.py",),
     "pytest": ("testing/*.py",),
-    "segno": ("authorization/layout/drawing.py",),
+    "segno": ("authorization/layout/contexts.py",),
     "structlog": ("web/log.py",),
     "uvicorn": ("web/listen.py", "web/protocol.py", "web/connection/exchange.py"),
     "uvloop": ("web/listen.py",),

@@ -9,7 +9,7 @@ from valetkey.authorization.apis import pages as apis
 from valetkey.authorization.claims.pages import console_pages as claim_pages
 from valetkey.authorization.features import OPERATIONS
 from valetkey.authorization.imports import pages as imports
-from valetkey.authorization.operations.command import Command
+from valetkey.authorization.operations.operation import Command
 from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.providers.pages import console as provider_console
 from valetkey.authorization.scim import pages as scim

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from valetkey.authorization.scim.settings import ScimSettings
-from valetkey.config.catalogue import Effect, catalogue, effect_of, explain
+from valetkey.config.catalogue import Effect, catalogue, effect_of, explain, merge
 from valetkey.config.load import OperatorErrors, load
-from valetkey.config.overrides import merge
 from valetkey.config.settings import Origin, Settings
 
 _RATE = "scim.requests_per_minute"

@@ -3,8 +3,7 @@
 import pytest
 
 from valetkey.authorization.portal.settings import PortalSettings
-from valetkey.config.catalogue import catalogue, is_changeable
-from valetkey.config.overrides import as_text, merge
+from valetkey.config.catalogue import as_text, catalogue, is_changeable, merge
 from valetkey.config.rules import PATH, SECRET
 from valetkey.config.settings import Origin, RegistrationMode, Settings, SettingsSource
 from valetkey.kernel.moment import minutes

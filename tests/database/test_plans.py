@@ -25,6 +25,7 @@ _SMALL = frozenset(
     {
         "CONSTANT",
         "brand",
+        "brand_logos",
         "webhooks",
         "signal_streams",
         "signing_keys",

@@ -1,7 +1,7 @@
 """Every check of the console and of `doctor`, and every condition that one can find."""
 
-from valetkey.authorization.actions.inspection import table
+from valetkey.authorization.actions.inspection import inspector
 from valetkey.authorization.features import CHECKS as OF_FEATURES
 
-CHECKS = (*table.CHECKS, *OF_FEATURES)
+CHECKS = (*inspector.CHECKS, *OF_FEATURES)
 CONDITIONS = tuple(row for check in CHECKS for row in check.conditions)

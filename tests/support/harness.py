@@ -19,8 +19,7 @@ from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.password import hash_password
+from valetkey.authorization.authentication.password import PasswordSignIn, hash_password
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.grant_types.authorization_code import CODE

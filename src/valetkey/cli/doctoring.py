@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.admin.search import summary
-from valetkey.authorization.actions.inspection.certificates import judged_certificate
 from valetkey.authorization.actions.inspection.check import Finding, Level, Site
 from valetkey.authorization.actions.inspection.databases import (
     DatabaseOf,
     judged_clock,
     of_database,
 )
-from valetkey.authorization.actions.inspection.table import in_database
+from valetkey.authorization.actions.inspection.inspector import in_database
+from valetkey.authorization.actions.inspection.machine import judged_certificate
+from valetkey.authorization.actions.users import username_fault
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.app.parts import brand_of, geo_database_of
 from valetkey.authorization.authentication.places import open_geo_database

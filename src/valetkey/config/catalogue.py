@@ -1,8 +1,12 @@
-"""The catalogue of settings, derived from settings.py, and when a change takes effect."""
+"""The catalogue of settings, when a change takes effect, and values that administrators stored.
+
+The order is: default, stored value, configuration file, environment; the last one wins. A stored
+value that cannot be used is ignored, never an obstacle to a start.
+"""
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
@@ -10,10 +14,12 @@ from functools import cache
 from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
+from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.features import feature_sections
-from valetkey.config.rules import Group, Rule
+from valetkey.config.rules import Group, InvalidValue, Rule
 from valetkey.config.sections.brand import BrandField
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
@@ -260,3 +266,85 @@ def effect_of(path: str) -> Effect:
     if path == METRICS_LISTEN or (section in _SERVERS and name in {*PINNED, *SHARED}):
         return Effect.RESTART
     return Effect.RELOAD
+
+
+Check = Callable[[Settings], None]
+"""Raises OperatorError for settings that the server would refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The settings with the stored values, and why each of the others is ignored, by path."""
+
+    settings: Settings
+    ignored: Mapping[str, str]
+
+
+def merge(settings: Settings, stored: Mapping[str, str], check: Check) -> Merged:
+    """Return the settings of the file with the stored values that can be used."""
+    ignored: dict[str, str] = {}
+    usable: dict[str, str] = {}
+    for path, text in sorted(stored.items()):
+        try:
+            value_of(settings, path, text)
+            usable[path] = text
+        except InvalidValue as reason:
+            ignored[path] = str(reason)
+    while usable:
+        merged = _with(settings, usable)
+        wrong = _contradiction(settings, merged, check)
+        if wrong is None:
+            return Merged(merged, MappingProxyType(ignored))
+        named = [path for path in (wrong.path, *wrong.about) if path in usable]
+        # A contradiction that names none of them may come from any.
+        for path in named or list(usable):
+            ignored[path] = f"{wrong.path}: {wrong.wrong}"
+            del usable[path]
+    return Merged(settings, MappingProxyType(ignored))
+
+
+def value_of(settings: Settings, path: str, text: str) -> object:
+    """Return the value that a stored text means. Raises InvalidValue with why it is not used."""
+    setting = catalogue().get(path)
+    if setting is None:
+        raise InvalidValue("this version does not have the setting")
+    if not is_changeable(path):
+        raise InvalidValue("it is changed in the configuration file")
+    origin = settings.source.origin(path)
+    if origin in {Origin.FILE, Origin.ENVIRONMENT}:
+        raise InvalidValue(f"it is set in the {origin.word}, which wins")
+    return setting.rule.read(setting.rule.from_text(text))
+
+
+def _contradiction(before: Settings, after: Settings, check: Check) -> Problem | None:
+    """Return the first contradiction that was not there before, None if there is none."""
+    known = set(disagreements(before))
+    for problem in disagreements(after):
+        if problem not in known:
+            return problem
+    try:
+        check(after)
+    except OperatorError as error:
+        return Problem(error.setting, error.message, "")
+    return None
+
+
+def as_text(setting: Setting, value: object) -> str:
+    """Return a value as it is stored and written in the environment."""
+    shown = setting.shown(value)
+    if isinstance(shown, bool):
+        return "true" if shown else "false"
+    if isinstance(shown, (list, tuple)):
+        return ",".join(str(each) for each in shown)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return str(shown)
+
+
+def _with(settings: Settings, usable: Mapping[str, str]) -> Settings:
+    values: dict[str, dict[str, Any]] = {}
+    for path, text in usable.items():
+        setting = catalogue()[path]
+        value = setting.rule.read(setting.rule.from_text(text))
+        values.setdefault(setting.section, {})[setting.name] = value
+    origins = {**settings.source.origins, **dict.fromkeys(usable, Origin.STORED)}
+    source = replace(settings.source, origins=MappingProxyType(origins))
+    return with_values(replace(settings, source=source), values)

@@ -3,6 +3,7 @@
 import contextlib
 import ssl
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from valetkey.config.installation import connect_to, lag, open_tested, require_file
@@ -207,18 +208,24 @@ def _secret(settings: Settings) -> Secret:
 def _trust(settings: Settings, auth_url: str) -> ssl.SSLContext | None:
     """Return a TLS context that also trusts `fetch.ca_file` and our own authorization server.
 
-    None if there is nothing to trust besides the public and the system's authorities.
+    None if there is nothing to trust besides the public and the system's authorities. Raises
+    OperatorError for a file without a certificate.
     """
     files = certificate_files(settings, settings.authorization)
-    trusted = [] if files is None or settings.resource.authorization_url else [files[0]]
+    trusted: dict[str, Path] = {}
+    if files is not None and not settings.resource.authorization_url:
+        trusted["authorization.tls_certificate"] = files[0]
     if settings.fetch.ca_file:
-        trusted.append(settings.source.directory / settings.fetch.ca_file)
+        trusted["fetch.ca_file"] = settings.source.directory / settings.fetch.ca_file
     if not trusted or not auth_url.startswith("https://"):
         return None
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    for file in trusted:
-        context.load_verify_locations(file)
+    for setting, file in trusted.items():
+        try:
+            context.load_verify_locations(file)
+        except (OSError, ssl.SSLError) as error:
+            raise OperatorError(f"cannot use this certificate: {error}", setting) from None
     return context
 
 

@@ -14,8 +14,7 @@ from tests.support.live import CODE_GRANT, Answer, LiveServers, live_servers
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.model.user import Uid
-from valetkey.authorization.providers.rules.connection import ClaimedIdentity
-from valetkey.authorization.providers.rules.identities import connect
+from valetkey.authorization.providers.rules.identities import ClaimedIdentity, connect
 from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,

@@ -10,7 +10,7 @@ import requests
 from tests.attacks.grants.several_apis import CALENDAR, FILES, TOOL, Apis
 from tests.support.live import PASSWORD, live_servers, secret_of
 from tests.support.wait import CEILING
-from valetkey.authorization.actions.account.export import ExportOrigin, export
+from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.usage import LAG, roll_up, usage_of
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm

@@ -16,8 +16,7 @@ from tests.support.visitors import run as run_visitors
 from valetkey.authorization.app.foundation import SCHEMA, build_foundation
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.user import Uid, User
-from valetkey.authorization.providers.rules.connection import ClaimedIdentity
-from valetkey.authorization.providers.rules.identities import FederatedAccounts
+from valetkey.authorization.providers.rules.identities import ClaimedIdentity, FederatedAccounts
 from valetkey.config.load import load
 from valetkey.database.migrate import migrate
 from valetkey.kernel.runtime import SYSTEM

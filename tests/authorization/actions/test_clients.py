@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.harness import ADA, CALLBACK, SECRET, Harness, run
 from valetkey.authorization.actions.clients import changed_fields, metadata_of
-from valetkey.authorization.actions.resource_server import keep_registered
+from valetkey.authorization.actions.records import keep_registered
 from valetkey.authorization.model.client import RESOURCE_SERVER, Client
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.faults import MetadataError

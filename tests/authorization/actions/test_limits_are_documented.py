@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.architecture.tree import ROOT
-from valetkey.authorization.actions.account.export import MOST_EVENTS, MOST_GRANTS
+from valetkey.authorization.actions.account.removal import MOST_EVENTS, MOST_GRANTS
 from valetkey.authorization.actions.records import MOST_LISTED
 from valetkey.resource.objects.identity import AUTHORIZATIONS
 

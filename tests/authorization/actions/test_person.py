@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valetkey.authorization.actions.person import claim_faults
+from valetkey.authorization.actions.users import claim_faults
 from valetkey.authorization.model.user import TEXT_CLAIMS, Address, StandardClaims
 from valetkey.kernel.replace import replace
 

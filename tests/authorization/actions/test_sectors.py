@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from tests.support.harness import CALLBACK
-from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.actions.clients import Sectors
 from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.fetch.outbound import OutboundHttp

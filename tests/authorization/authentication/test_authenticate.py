@@ -13,8 +13,7 @@ import pytest
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import PASSWORD
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.password import is_current
+from valetkey.authorization.authentication.password import PasswordSignIn, is_current
 from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import LimitSettings, PasswordSettings

@@ -7,7 +7,7 @@ import pytest
 from tests.support.asgi import Answer
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.client import ClientType
-from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
+from valetkey.authorization.operations.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.user_records import AccountSecured, PasswordLink
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours

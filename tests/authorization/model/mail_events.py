@@ -4,9 +4,9 @@ from email.message import EmailMessage
 
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.email_change import EmailAddresses
-from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.password_reset import PasswordReset
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.actions.account.sign_up import PeopleInvitations
+from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.email.delivery import MailDelivery, NotDelivered
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.layout.brand import Brand

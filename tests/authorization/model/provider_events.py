@@ -1,7 +1,7 @@
 """A sign-in provider from its creation to its end, and a changed setting."""
 
 from tests.support.harness import Harness
-from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
+from valetkey.authorization.operations.settings import CHANGE_SETTING, SettingWanted
 from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,

@@ -1,15 +1,14 @@
 """What happens to an account on its way out, each once."""
 
 from tests.support.harness import ADA, Harness
-from valetkey.authorization.actions.account.export import ExportOrigin, export
+from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.authentication.session import NewSession, start_session
 from valetkey.authorization.model.user import Uid, User
-from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.operation import call_of
+from valetkey.authorization.operations.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.user_records import AccountSecured, PasswordLink
-from valetkey.authorization.providers.rules.connection import ClaimedIdentity
-from valetkey.authorization.providers.rules.identities import connect, disconnect
+from valetkey.authorization.providers.rules.identities import ClaimedIdentity, connect, disconnect
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM

@@ -25,12 +25,12 @@ from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.account.connected_apps import end_apps
 from valetkey.authorization.actions.admin import api_tokens
 from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
-from valetkey.authorization.actions.admin.events import begin_export
+from valetkey.authorization.actions.admin.audit import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.server import change_brand
-from valetkey.authorization.actions.api_roles import assign, assign_group, withdraw_group
-from valetkey.authorization.actions.api_roles import withdraw as withdraw_role
 from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.groups import assign, assign_group, withdraw_group
+from valetkey.authorization.actions.groups import withdraw as withdraw_role
 from valetkey.authorization.actions.registrations import adopt, invite, withdraw
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import registrar_of
@@ -66,18 +66,15 @@ from valetkey.authorization.model.user import (
     Session,
     User,
 )
-from valetkey.authorization.operations.client_credentials import END_SECRET
-from valetkey.authorization.operations.client_state import UNVERIFY, VERIFY
-from valetkey.authorization.operations.groups.groups import (
+from valetkey.authorization.operations.client_state import END_SECRET, UNVERIFY, VERIFY
+from valetkey.authorization.operations.groups import (
+    ADD_GROUP_MEMBER,
     CHANGE_GROUP,
     CREATE_GROUP,
     DELETE_GROUP,
-)
-from valetkey.authorization.operations.groups.members import (
-    ADD_GROUP_MEMBER,
     REMOVE_GROUP_MEMBER,
 )
-from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.operation import Done
 from valetkey.authorization.operations.user_records import GroupChange, GroupWanted
 from valetkey.authorization.scim.operations import (
     CREATE_SCIM_CREDENTIAL,

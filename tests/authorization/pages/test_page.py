@@ -20,7 +20,7 @@ from valetkey.authorization.layout.render import (
     render,
 )
 from valetkey.authorization.layout.viewer import Menu, Navigation
-from valetkey.authorization.site.consent.consent import ScopeLine
+from valetkey.authorization.site.consent import ScopeLine
 from valetkey.authorization.site.errors.refuse import ProblemPage, RemedyAudience
 from valetkey.kernel.refusal import ErrorCode
 

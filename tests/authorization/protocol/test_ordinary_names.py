@@ -7,7 +7,7 @@ import pytest
 
 from tests.authorization.endpoints.mailed.post import OPEN, asked_to_sign_up, browser, run
 from tests.support.harness import Harness
-from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
+from valetkey.authorization.actions.users import is_choosable, is_reserved
 from valetkey.authorization.protocol.register.self_registration import (
     RESERVED,
     look_alike,

@@ -17,8 +17,7 @@ from tests.cli.running import valetkey
 from tests.documents.pages import Block, blocks
 from tests.documents.shell import Terminal
 from tests.support.wait import CEILING
-from valetkey.authorization.providers.rules.connection import ClaimedIdentity
-from valetkey.authorization.providers.rules.identities import connect
+from valetkey.authorization.providers.rules.identities import ClaimedIdentity, connect
 from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,

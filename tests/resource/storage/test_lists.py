@@ -15,8 +15,8 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes import JsonSchema
-from valetkey.resource.backends import listing
-from valetkey.resource.backends.listing import read_page
+from valetkey.resource.backends import records
+from valetkey.resource.backends.records import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.resource_object import ResourceObject
 from valetkey.resource.storage import objects
@@ -120,7 +120,7 @@ def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With windows so small that some have nothing that fits, in both directions."""
-    monkeypatch.setattr(listing, "EXAMINED", 7)
+    monkeypatch.setattr(records, "EXAMINED", 7)
     owner, long = Owner("user:1"), "x" * COMPARED
     shape = {name: {"type": kind} for name, kind in (("a", "integer"), ("b", "string"))}
     declared = {"type": "object", "properties": {**shape, "n": {"type": "integer"}}}

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from functools import partial
 from typing import TypeVar
 
+from valetkey.authorization.actions.clients import Sectors
 from valetkey.authorization.actions.registrations import SelfRegistrar
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import ANONYMOUS, USUAL_ACTOR

@@ -1,6 +1,11 @@
-"""Create, change, join and leave groups of users. Run inside a transaction."""
+"""Groups of users: create, change, join and leave them; roles of users and groups at APIs."""
 
+from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.event.accounts import (
+    ApiRoleAssigned,
+    ApiRoleWithdrawn,
+    GroupApiRoleAssigned,
+    GroupApiRoleWithdrawn,
     GroupChanged,
     GroupCreated,
     GroupDeleted,
@@ -153,3 +158,51 @@ def remove_member(tx: Transaction, user: User, group: Group, now: Instant) -> bo
         return False
     tx.events.add(GroupMemberRemoved(user.uid, group.name), now)
     return True
+
+
+def assign(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
+    """Assign the role to a user. False if they have it.
+
+    Raises Refused if the API does not declare it.
+    """
+    require_role(api, role)
+    if not tx.api_roles.assign(user.uid, api.id, role):
+        return False
+    tx.events.add(ApiRoleAssigned(user.uid, api.id, role), now)
+    return True
+
+
+def withdraw(tx: Transaction, user: User, api: Api, role: str, now: Instant) -> bool:
+    """Remove the role from a user, declared or not. False unless it was assigned to the user."""
+    if not tx.api_roles.withdraw(user.uid, api.id, role):
+        return False
+    tx.events.add(ApiRoleWithdrawn(user.uid, api.id, role), now)
+    return True
+
+
+def assign_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
+    """Assign the role to a group, its members and its subgroups. False if the group has it.
+
+    Raises Refused if the API does not declare it.
+    """
+    require_role(api, role)
+    if not tx.api_roles.assign_group(group, api.id, role):
+        return False
+    tx.events.add(GroupApiRoleAssigned(group.name, api.id, role), now)
+    return True
+
+
+def withdraw_group(tx: Transaction, group: Group, api: Api, role: str, now: Instant) -> bool:
+    """Remove the role from a group. False if the group does not have it."""
+    if not tx.api_roles.withdraw_group(group, api.id, role):
+        return False
+    tx.events.add(GroupApiRoleWithdrawn(group.name, api.id, role), now)
+    return True
+
+
+def require_role(api: Api, role: str) -> None:
+    """Raise Refused (not found) if the API does not declare the role."""
+    if role not in api.roles:
+        raise Refused.because(
+            ErrorCode.NOT_FOUND, "the API declares no such role", "api.role.unknown"
+        )

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.issued import end_issued_in_team
+from valetkey.authorization.actions.admin.roles import end_issued_in_team
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.model.client import Client, Membership, TeamRole

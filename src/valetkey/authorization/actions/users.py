@@ -1,16 +1,17 @@
-"""Register, change, disable and enable accounts, and end what depends on them."""
+"""Accounts: register, change, disable and enable them; rules for usernames and claims."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
+from types import MappingProxyType
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import reset_factors
-from valetkey.authorization.actions.account.usernames import username_code
-from valetkey.authorization.actions.admin.issued import end_issued
-from valetkey.authorization.actions.admin.roles import leave_an_owner
+from valetkey.authorization.actions.admin.roles import end_issued, leave_an_owner
 from valetkey.authorization.actions.bulk_revocation import end_all_of_user
-from valetkey.authorization.actions.person import claim_faults
 from valetkey.authorization.authentication.factors import forget_devices
 from valetkey.authorization.authentication.session import end_sessions
 from valetkey.authorization.email.notices import Notices
@@ -25,6 +26,8 @@ from valetkey.authorization.model.event.grants import ConsentWithdrawn, GrantRev
 from valetkey.authorization.model.user import (
     LARGEST_UID,
     SMALLEST_UID,
+    TEXT_CLAIMS,
+    Address,
     StandardClaims,
     Uid,
     User,
@@ -33,10 +36,202 @@ from valetkey.authorization.model.user import (
     fold,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.openid_rules import is_link
+from valetkey.authorization.protocol.register.self_registration import (
+    RESERVED,
+    as_letters,
+    name_fault,
+    shape_of,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
+
+_CHOOSABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,38}[A-Za-z0-9]", re.ASCII)
+_ID = re.compile(r"(?:[a-z]{2,8}|vk_[a-z]{2,4})_[a-z0-9_-]{16,}", re.ASCII)
+"""The pattern of the ids and secrets of this server, in lowercase."""
+
+_NUMBER = re.compile(r"[0-9][0-9._-]*", re.ASCII)
+
+_OPERATORS = (
+    *("abuse", "admin", "admins", "anonymous", "api", "apply", "cli", "everybody", "everyone"),
+    *("help", "helpdesk", "hostmaster", "info", "mailer-daemon", "me", "moderator", "nobody"),
+    *("noreply", "null", "oauth", "operator", "operators", "owner", "postmaster", "root", "self"),
+    *("server", "service", "staff", "superuser", "sysadmin", "sysop", "undefined", "unknown"),
+    *("user", "users", "webmaster", "www"),
+)
+"""Words that people or programs could mistake for something else than a user."""
+
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
+    r"|[\U000e0100-\U000e01ef]"
+)
+"""Invisible characters: fillers, variation selectors, the empty Braille cell."""
+
+_MARKUP = frozenset('<>"&`\\')
+"""Characters of markup and quoting, which other systems that get the name may interpret."""
+
+_DIGITS = str.maketrans("0135!|$", "olesils")
+"""Digits and signs that stand for letters: `adm1n`, `r00t`."""
+
+
+def is_choosable(username: str) -> bool:
+    """Return whether it is 3 to 40 letters and digits and does not resemble an id."""
+    return _CHOOSABLE.fullmatch(username) is not None and not _reads_like_an_id(fold(username))
+
+
+def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
+    """Return whether the name could be mistaken for this server, its operator, or one of `more`."""
+    words = (*RESERVED, *_OPERATORS, *more)
+    return _bare(username) in map(_bare, words) or _seen(username) in map(_seen, words)
+
+
+def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
+    """Return what a username has to be instead of this one; "" if this one can be assigned."""
+    code = username_code(username, reserved)
+    return input_fault("username", code).detail if code else ""
+
+
+def username_code(username: str, reserved: Iterable[str] = ()) -> str:
+    """Return the code of why this username cannot be assigned; "" if it can.
+
+    Existing accounts keep their name; only new names are checked.
+    """
+    folded = fold(username)
+    if _reads_like_an_id(folded):
+        return "username.id"
+    if _UNSEEN.search(username):
+        return "username.invisible"
+    if _MARKUP & set(folded):
+        return "username.markup"
+    if is_reserved(username, reserved):
+        return "username.reserved"
+    return name_fault(username, ()).replace("name.", "username.")
+
+
+def _reads_like_an_id(folded: str) -> bool:
+    if _NUMBER.fullmatch(folded):
+        # Numbers of students and staff. The store refuses one that is the uid of another user.
+        return folded.isdigit() and len(folded) >= len(str(SMALLEST_UID))
+    has_letter = any(letter.isalpha() for letter in folded)
+    return not has_letter or bool(set(folded) & set(":@")) or _ID.fullmatch(folded) is not None
+
+
+def _bare(text: str) -> str:
+    # l and i are one letter here: they look alike, and 1 stands for either.
+    plain = as_letters(fold(text), _DIGITS).replace("i", "l")
+    return "".join(letter for letter in plain if letter.isalnum())
+
+
+def _seen(text: str) -> str:
+    return as_letters(shape_of(text), _DIGITS).replace("i", "l")
+
+
+LONGEST = 200
+"""Maximum length of a name, and of each part of an address, in characters."""
+
+LONGEST_ADDRESS = 1_000
+"""Maximum length of a whole address in characters, line breaks included."""
+
+_PHONE_NUMBER = re.compile(r"\+[1-9][0-9]{4,14}", re.ASCII)
+_BIRTHDATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})-([0-9]{2}))?", re.ASCII)
+_LOCALE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,4}", re.ASCII)
+_ZONE = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,2}", re.ASCII)
+_LEAP = 2_000
+"""A leap year, in which birthdays without a year are validated."""
+
+
+def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
+    """Yield every error; an empty claim is absent and never an error."""
+    for name in TEXT_CLAIMS:
+        is_good, code = _RULES.get(name, _TEXT)
+        said: str = getattr(claims, name)
+        if said and not is_good(said):
+            yield input_fault(name, code, most=LONGEST)
+    if claims.phone_number_verified and not claims.phone_number:
+        yield input_fault("phone_number_verified", "claim.unverifiable")
+    for name in Address.__struct_fields__:
+        part: str = getattr(claims.address, name)
+        if name in _SEVERAL_LINES:
+            is_plain = len(part) <= LONGEST_ADDRESS and all(map(_is_plain, part.split("\n")))
+            code, most = "text.lines", LONGEST_ADDRESS
+        else:
+            is_plain, code, most = _is_plain(part), "text.trimmed", LONGEST
+        if part and not is_plain:
+            yield input_fault(f"address/{name}", code, most=most)
+
+
+def _is_plain(text: str) -> bool:
+    # isprintable refuses controls, separators, surrogates and the bidi controls that reorder text.
+    return len(text) <= LONGEST and text.isprintable() and text.strip() == text
+
+
+def _is_birthdate(text: str) -> bool:
+    match = _BIRTHDATE.fullmatch(text)
+    if match is None:
+        return False
+    year = int(match[1])
+    if match[2] is None:
+        return year > 0
+    try:
+        date(year or _LEAP, int(match[2]), int(match[3]))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_zone(text: str) -> bool:
+    if _ZONE.fullmatch(text) is None:
+        return False
+    # Without a time zone database, every name is accepted.
+    return _exists(text) or not _exists("UTC")
+
+
+def _exists(zone: str) -> bool:
+    # One file is read: a list of all of them would cost a hundred times as much.
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+_SEVERAL_LINES = ("formatted", "street_address")
+_Rule = tuple[Callable[[str], bool], str]
+_TEXT: _Rule = (_is_plain, "text.trimmed")
+_URL: _Rule = (is_link, "claim.link")
+PICTURES = "/pictures"
+"""The path below the issuer of pictures that users uploaded."""
+
+# A server on loopback may do without https; its own pictures are there.
+_OWN_PICTURE = re.compile(
+    rf"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{{1,5}})?{PICTURES}/[A-Za-z0-9_-]{{22}}"
+)
+_PICTURE: _Rule = (
+    lambda text: is_link(text) or _OWN_PICTURE.fullmatch(text) is not None,
+    "claim.link",
+)
+
+_RULES: Mapping[str, _Rule] = MappingProxyType(
+    {
+        "profile": _URL,
+        "picture": _PICTURE,
+        "website": _URL,
+        "birthdate": (_is_birthdate, "claim.birthdate"),
+        "zoneinfo": (_is_zone, "claim.zoneinfo"),
+        "locale": (
+            lambda text: _LOCALE.fullmatch(text) is not None,
+            "claim.locale",
+        ),
+        "phone_number": (
+            lambda text: _PHONE_NUMBER.fullmatch(text) is not None,
+            "claim.phone_number",
+        ),
+    }
+)
+"""The rule of each claim that is not a name or another short text."""
+
 
 _LONGEST = 200
 Faults = tuple[MetadataError, ...]

@@ -21,16 +21,19 @@ from valetkey.authorization.model.event.grants import (
     ClientSecretEnded,
     ClientSecretIssued,
 )
-from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
 from valetkey.authorization.operations.client_records import NewSecret, SecretShown, SecretWanted
-from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.client_state import SECRET_LIFETIMES
 from valetkey.authorization.operations.operation import (
     PAGING,
     SORT,
     Button,
     ButtonField,
     Call,
+    Command,
+    Done,
+    Moment,
     Operation,
+    Option,
     QueryParameter,
     Result,
     Run,
@@ -38,9 +41,9 @@ from valetkey.authorization.operations.operation import (
     limit_of,
     on,
     reads,
+    tag_of,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, Moment, tag_of
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.storage.search import ListOrder
 from valetkey.authorization.storage.transaction import Transaction

@@ -34,8 +34,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.api import API_FIELDS, Api
 from valetkey.authorization.model.client import AccessTokenFormat, ClientSecret
 from valetkey.authorization.operations.client_records import NewSecret
-from valetkey.authorization.operations.operation import Services, call_of, value_of
-from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.operations.operation import Services, call_of, tag_of, value_of
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,

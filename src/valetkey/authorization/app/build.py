@@ -34,7 +34,7 @@ from valetkey.authorization.app.parts import (
     make_watch,
 )
 from valetkey.authorization.app.settings import FollowedSettings, with_stored
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
+from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditJob
 from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter

@@ -1,23 +1,24 @@
 """Routes for clients and resource servers."""
 
+from valetkey.authorization.actions.clients import Sectors
 from valetkey.authorization.actions.records import Records
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Server
-from valetkey.authorization.endpoints.client.check_session import (
-    CHECK_SESSION,
-    CheckSessionEndpoint,
-    StartEndpoint,
-    check_session_frame,
-)
 from valetkey.authorization.endpoints.client.introspection import (
     IntrospectionEndpoint,
     RevocationEndpoint,
 )
-from valetkey.authorization.endpoints.client.metadata import KeysEndpoint, MetadataEndpoint
+from valetkey.authorization.endpoints.client.metadata import (
+    CHECK_SESSION,
+    CheckSessionEndpoint,
+    KeysEndpoint,
+    MetadataEndpoint,
+    StartEndpoint,
+    check_session_frame,
+)
 from valetkey.authorization.endpoints.client.registration import (
     ManageEndpoint,
     RegisterEndpoint,

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.actions.account.sign_up import PeopleInvitations
 from valetkey.authorization.actions.admin.roles import Roles
-from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.clients import Registrar, Sectors
 from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.records import keep_registered
 from valetkey.authorization.actions.registrations import SelfRegistrar
-from valetkey.authorization.actions.resource_server import keep_registered
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.email.links import Links
@@ -26,7 +25,7 @@ from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.claims import GROUPS, IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.self_registration import RESERVED, SelfRules
-from valetkey.authorization.storage.revocations import RevocationLog
+from valetkey.authorization.storage.restoration import RevocationLog
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.tokens.claims import TokenClaims

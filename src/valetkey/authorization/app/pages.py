@@ -11,8 +11,8 @@ from valetkey.authorization.actions.account.sign_up import SignUp
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.foundation import Foundation
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors import Factors
+from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import Parts, Site
 from valetkey.authorization.features import CHECKS, FEATURES, OPERATIONS
@@ -24,10 +24,7 @@ from valetkey.authorization.layout.viewer import LanguageEndpoint, configuration
 from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.site.account.activity import Activity
 from valetkey.authorization.site.account.apps import ConnectedAppListPages, ConnectedAppPages
-from valetkey.authorization.site.account.email_address.email_address import (
-    EmailAddressPages,
-    EmailLink,
-)
+from valetkey.authorization.site.account.email_address import EmailAddressPages, EmailLink
 from valetkey.authorization.site.account.overview import AccountOverview
 from valetkey.authorization.site.account.profile import ProfilePages, ProfilePicture
 from valetkey.authorization.site.account.removal import Data, RemoveAccount
@@ -35,11 +32,9 @@ from valetkey.authorization.site.account.security.authenticator import (
     AuthenticatorApp,
     RecoveryCodePages,
 )
-from valetkey.authorization.site.account.security.confirm import Confirm
-from valetkey.authorization.site.account.security.overview import Security
+from valetkey.authorization.site.account.security.confirm import Confirm, RequiredFactor
+from valetkey.authorization.site.account.security.overview import Password, Security
 from valetkey.authorization.site.account.security.passkeys import PasskeyPages
-from valetkey.authorization.site.account.security.password import Password
-from valetkey.authorization.site.account.security.required_factor import RequiredFactor
 from valetkey.authorization.site.account.sessions import SessionPages
 from valetkey.authorization.site.admin.api_roles import ApiRoleForms
 from valetkey.authorization.site.admin.clients.client import ClientPages
@@ -75,21 +70,21 @@ from valetkey.authorization.site.assets import (
     LogoEndpoint,
     PictureEndpoint,
 )
-from valetkey.authorization.site.consent.consent import ConsentPages
+from valetkey.authorization.site.consent import ConsentPages
 from valetkey.authorization.site.documentation import FILES as DOCS_FILES
 from valetkey.authorization.site.documentation import START as DOCS
 from valetkey.authorization.site.documentation import documentation
 from valetkey.authorization.site.errors.refuse import ErrorPages
 from valetkey.authorization.site.home import Home
-from valetkey.authorization.site.mailbox.mailbox import Mailbox
+from valetkey.authorization.site.mailbox import Mailbox
 from valetkey.authorization.site.page import AnyPage, PageServer
-from valetkey.authorization.site.password_reset.password_reset import ResetPassword
+from valetkey.authorization.site.password_reset import ResetPassword
 from valetkey.authorization.site.presentation import Renderer
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.second_factor import SecondFactor
 from valetkey.authorization.site.sign_in.sign_in import SignInPages
-from valetkey.authorization.site.sign_out.sign_out import Logout, SignOutPages
-from valetkey.authorization.site.sign_up.sign_up import CreateAccount
+from valetkey.authorization.site.sign_out import Logout, SignOutPages
+from valetkey.authorization.site.sign_up import CreateAccount
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from valetkey.authorization.app.foundation import Foundation, build_foundation
 from valetkey.authorization.storage.transaction import Followed, Store, Transaction
-from valetkey.config.overrides import Merged, merge
+from valetkey.config.catalogue import Merged, merge
 from valetkey.kernel.replace import replace
 from valetkey.web import log
 

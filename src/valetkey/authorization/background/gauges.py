@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.admin.overview import key_of
+from valetkey.authorization.actions.admin.server import key_of
 from valetkey.authorization.background.maintenance import written_or
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.model.signing_key import KeyState

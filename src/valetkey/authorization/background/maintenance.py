@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.admin.overview import sweep_latency
+from valetkey.authorization.actions.admin.server import sweep_latency
 from valetkey.authorization.actions.bulk_revocation import continue_oldest
 from valetkey.authorization.actions.usage import (
     count_refusals,
@@ -17,7 +17,7 @@ from valetkey.authorization.actions.usage import (
 )
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
-from valetkey.authorization.storage.revocations import RevocationLog, RevocationPage
+from valetkey.authorization.storage.restoration import RevocationLog, RevocationPage
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing

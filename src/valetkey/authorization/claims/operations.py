@@ -25,18 +25,21 @@ from valetkey.authorization.model.api import Api, ClaimLocation
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.accounts import UserChanged
 from valetkey.authorization.model.user import ATTRIBUTE_NAME, MOST_ATTRIBUTES, Attribute, User
-from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
+    Anything,
     Button,
     Call,
+    Command,
+    Done,
     Operation,
+    Option,
     QueryParameter,
     Result,
     on_user,
     reads,
+    tag_of,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Anything, Done, tag_of
 from valetkey.authorization.protocol.claims import OPENID, PASSWORD, claims_of_scope, user_claims
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.protocol.resource import at, grantable

@@ -23,8 +23,7 @@ from valetkey.authorization.device.storage import DeviceCodes
 from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import EndpointParts
 from valetkey.authorization.layout.addresses import APPS, DEVICE
-from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
-from valetkey.authorization.layout.drawing import qr_code
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When, qr_code
 from valetkey.authorization.model.api import Api, required_groups
 from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.event.event import USUAL_ACTOR
@@ -32,7 +31,7 @@ from valetkey.authorization.model.event.grants import ConsentDenied
 from valetkey.authorization.model.grant import CodePayload, Consent
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.protocol.resource import described, grantable, plain
-from valetkey.authorization.site.consent.consent import (
+from valetkey.authorization.site.consent import (
     NO_DECISION,
     ChangeShown,
     ScopeLine,

@@ -20,6 +20,7 @@ from valetkey.authorization.model.user import LARGEST_UID
 from valetkey.authorization.operations.operation import (
     CURSOR,
     ENTROPY,
+    GRANT_TYPE_ENUM,
     PREFIX,
     Call,
     InvalidInput,
@@ -27,8 +28,9 @@ from valetkey.authorization.operations.operation import (
     QueryParameter,
     Result,
     Services,
+    Upload,
+    UploadedFile,
 )
-from valetkey.authorization.operations.records import GRANT_TYPE_ENUM, Upload, UploadedFile
 from valetkey.authorization.operations.table import Table
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.authorization.site.admin.server.api import explained, operation_page

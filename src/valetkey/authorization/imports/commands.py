@@ -14,13 +14,13 @@ from msgspec import Struct
 from valetkey.authorization.authentication.password_formats import read_hash
 from valetkey.authorization.imports.model import ImportRow, ImportState, RowState
 from valetkey.authorization.imports.rules.files import (
+    Json,
     decode,
     explain,
     format_of,
     read_file,
     reasons_of,
 )
-from valetkey.authorization.imports.rules.json_values import Json
 from valetkey.authorization.imports.rules.keycloak import Converted, convert, realm_of
 from valetkey.authorization.imports.rules.users import (
     ImportUpload,

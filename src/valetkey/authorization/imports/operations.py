@@ -25,19 +25,17 @@ from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
-    Operation,
-    QueryParameter,
-    Result,
-    limit_of,
-    reads,
-    writes,
-)
-from valetkey.authorization.operations.records import (
     Done,
     ListMembers,
     Moment,
+    Operation,
+    QueryParameter,
+    Result,
     Upload,
     UploadedFile,
+    limit_of,
+    reads,
+    writes,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused

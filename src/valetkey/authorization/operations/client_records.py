@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from valetkey.authorization.actions.admin.clients import ClientWithUses
+from valetkey.authorization.actions.admin.search import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.client import (
     LISTS,
@@ -17,7 +17,7 @@ from valetkey.authorization.model.client import (
     FieldType,
     ProfileName,
 )
-from valetkey.authorization.operations.records import GRANT_TYPE_ENUM, Moment
+from valetkey.authorization.operations.operation import GRANT_TYPE_ENUM, Moment
 from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from valetkey.authorization.actions.admin import clients
-from valetkey.authorization.actions.admin.clients import Faults
+from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission, require
-from valetkey.authorization.actions.clients import Registrar, changed_labels, metadata_of
-from valetkey.authorization.actions.sectors import affects_sector
+from valetkey.authorization.actions.admin.search import Faults
+from valetkey.authorization.actions.clients import (
+    Registrar,
+    affects_sector,
+    changed_labels,
+    metadata_of,
+)
 from valetkey.authorization.email.notices import AppChange, Notices
 from valetkey.authorization.model.client import (
     DISCOURAGED,
@@ -31,10 +35,10 @@ from valetkey.authorization.operations.client_records import (
     summary,
     wanted_metadata,
 )
-from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
+    Command,
     InvalidInput,
     Operation,
     QueryParameter,
@@ -44,9 +48,9 @@ from valetkey.authorization.operations.operation import (
     on_client,
     place_of,
     reads,
+    tag_of,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.protocol.register.faults import MetadataError
@@ -131,7 +135,7 @@ def list_clients(tx: Transaction, call: Call) -> Result:
         self_registered=_flag(query, "self_registered"),
         legacy=_flag(query, "legacy"),
     )
-    found = clients.search(tx, call.actor, wanted, place_of(query), limit_of(query))
+    found = search.search(tx, call.actor, wanted, place_of(query), limit_of(query))
     after = cursor(found.after)
     return Result(ClientList([summary(line) for line in found.lines], after or None), next=after)
 
@@ -144,7 +148,7 @@ def _flag(query: Mapping[str, str], name: str) -> bool | None:
 
 def read_client(tx: Transaction, call: Call) -> Result:
     """Read one client."""
-    held = clients.find_details(tx, call.actor, call.named("client_id"), call.now)
+    held = search.find_details(tx, call.actor, call.named("client_id"), call.now)
     record = shown(held.client, call.now)
     return Result(read(held, record), etag=tag_of(record))
 

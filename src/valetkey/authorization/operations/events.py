@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from valetkey.authorization.actions.admin import events
+from valetkey.authorization.actions.admin import audit
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.inspection.refusals import refusal_of
 from valetkey.authorization.model.event.administration import EventsExported
@@ -67,7 +67,7 @@ def list_events(tx: Transaction, call: Call) -> Result:
         until=Instant(int(query.get("until", str(_LATEST)))),
     )
     limit = limit_of(query)
-    found = events.page(tx, call.actor, wanted, place_of(query), limit + 1)
+    found = audit.page(tx, call.actor, wanted, place_of(query), limit + 1)
     last = found[limit - 1] if len(found) > limit else None
     after = cursor(TimeCursor(last.at, last.id)) if last else ""
     return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
@@ -101,15 +101,15 @@ async def export_events(call: Call) -> Result:
     )
     store = call.services.store
     await store.write(
-        lambda tx: events.begin_export(tx, call.actor, body.format, call.now),
+        lambda tx: audit.begin_export(tx, call.actor, body.format, call.now),
         done_by=call.actor.done_by,
     )
     headers = (
-        ("content-type", events.FORMATS[body.format]),
+        ("content-type", audit.FORMATS[body.format]),
         ("content-disposition", f'attachment; filename="events.{body.format}"'),
         ("cache-control", "no-store"),
     )
-    body_parts = events.export(store, call.actor, wanted, body.format)
+    body_parts = audit.export(store, call.actor, wanted, body.format)
     return Result(download=Response(200, b"", headers, body_parts))
 
 

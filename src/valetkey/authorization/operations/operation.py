@@ -1,5 +1,8 @@
 """An operation of administration: one row, from which every interface to it derives.
 
+Name, arguments, options, help, confirmation and output derive from the row; a `Command` overrides
+them for compatibility with scripts or for readability.
+
 The route of the admin API with its OpenAPI description, the console's button and confirmation page,
 the command and the reference page read the same row. Its function runs in a transaction that has
 checked the actor's permission.
@@ -8,28 +11,25 @@ checked the actor's permission.
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from valetkey.authorization.actions.account.removal import Removal
-from valetkey.authorization.actions.admin.clients import client_to_change
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.roles import Roles, user_to_change
-from valetkey.authorization.actions.clients import Registrar
+from valetkey.authorization.actions.admin.search import client_to_change
+from valetkey.authorization.actions.clients import Registrar, Sectors
 from valetkey.authorization.actions.presets import PortalPolicy
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Uid, User, uid_of
-from valetkey.authorization.operations.command import Command
-from valetkey.authorization.operations.records import Done, Upload
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
 from valetkey.authorization.storage.search import END, ListOrder, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
@@ -38,12 +38,141 @@ from valetkey.config.settings import Settings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions
+from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Response
+
+
+class Option(Struct, frozen=True):
+    """The option for a field of the input; `address.formatted` is a field of a field.
+
+    Also that for an argument of the path, which is positional without one, and for a parameter of
+    the query.
+
+    `name` is the option, such as `--days`; "" for the field's own name. An `argument` is
+    positional. One `from_file` names a file with the value, - for standard input. A number is
+    entered in `unit` seconds, as is `default`. A `user` is named as everywhere on the command line,
+    and converted to a uid.
+    """
+
+    field: str
+    name: str = ""
+    help: str = ""
+    argument: bool = False
+    unit: int = 1
+    default: int | None = None
+    user: bool = False
+    from_file: bool = False
+
+
+class Command(Struct, frozen=True):
+    """A command that runs an operation. Empty texts are derived from the row.
+
+    `name` includes the group: `client verify`. `summary` is the first line of the help. If two rows
+    have the same name, one is `off`: it runs with `--off`. `path_arguments` are those that the
+    command itself sets. `question` is asked first; without one, the text of a button that is marked
+    as dangerous, unless `confirms` is False. `done` and `unchanged` may name arguments, fields of
+    the input and of the result in braces, as may `note`, which is written to standard error like
+    `remark`, a remark about the settings. `columns` are heading and field of the table of a list,
+    `empty` is printed if it has no rows; of one record, they are the fields that are printed,
+    above its `documents`, which are printed as JSON. `renamed` are members of the JSON output that
+    have another name than in the API. `sets_password` asks for a password, whose hash the call
+    carries, unless the option of the field `instead_of_password` is given. `missing` explains a 404
+    of the operation itself; the exit code is 1 then.
+    """
+
+    name: str = ""
+    summary: str = ""
+    help: str = ""
+    example: str = ""
+    options: Sequence[Option] = ()
+    off: bool = False
+    path_arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    question: str = ""
+    confirms: bool = True
+    done: str = ""
+    unchanged: str = ""
+    columns: Sequence[tuple[str, str]] = ()
+    empty: str = ""
+    documents: Sequence[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    sets_password: bool = False
+    instead_of_password: str = ""
+    missing: str = ""
+    note: str = ""
+    remark: Callable[[Settings], str] | None = None
+
+
+Moment = Annotated[
+    int, msgspec.Meta(description="Seconds since 1970-01-01T00:00:00Z.", ge=0, le=1 << 53)
+]
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+GRANT_TYPE_ENUM = "grant types"
+"""Stands in the schema of an input for the grant types, which are known with the features."""
+
+Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
+Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_length=80)]
+
+
+def change_of(kind: type[msgspec.Struct], name: str, text: str) -> type[msgspec.Struct]:
+    """Return the body of a change of `kind`: absent members stay as they are.
+
+    `text` is its description in the OpenAPI document; see `changes_in`.
+    """
+    members = get_type_hints(kind, include_extras=True).items()
+    return msgspec.defstruct(
+        name,
+        [(member, type_ | UnsetType, UNSET) for member, type_ in members],
+        namespace={"__doc__": text},
+        frozen=True,
+        forbid_unknown_fields=True,
+    )
+
+
+def changes_in(change: msgspec.Struct) -> dict[str, Any]:
+    """Return the members that the body of a change has."""
+    members = msgspec.structs.asdict(change).items()
+    return {name: value for name, value in members if value is not UNSET}
+
+
+class ListMembers(msgspec.Struct, frozen=True):
+    """The members of every list besides its items."""
+
+    next: str | None
+    """The value of `cursor` for the next page; null at the end."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Whether anything changed."""
+
+    changed: bool
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """The body of an operation that takes a file.
+
+    `media` are its media types with the schema of each; `largest` is its maximum size in bytes.
+    """
+
+    media: Mapping[str, Mapping[str, object]]
+    largest: Callable[[Settings], int]
+
+
+class UploadedFile(msgspec.Struct, frozen=True):
+    """A file that was sent: its media type, and its unchecked bytes."""
+
+    media: str
+    content: bytes
+
+
+def tag_of(value: object) -> str:
+    """Return the ETag of a record as shown."""
+    return etag_of(msgspec.json.encode(value))
+
 
 PREFIX = "/admin/api/v1"
 """The path of the admin API."""

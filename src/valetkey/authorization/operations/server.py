@@ -7,27 +7,29 @@ from types import MappingProxyType
 from msgspec import UnsetType
 
 from valetkey.authorization.actions.admin import server
-from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.server import current_brand
+from valetkey.authorization.actions.admin.server import current_brand, overview
 from valetkey.authorization.model.event.administration import (
     BrandChanged,
     SigningKeyRetired,
     SigningKeyWithdrawn,
 )
-from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.events import shown as event_shown
 from valetkey.authorization.operations.operation import (
     Button,
     ButtonField,
     Call,
+    Command,
+    Done,
     Operation,
     Result,
+    Upload,
+    UploadedFile,
     reads,
+    tag_of,
     unchecked_write,
     writes,
 )
-from valetkey.authorization.operations.records import Done, Upload, UploadedFile, tag_of
 from valetkey.authorization.operations.server_records import (
     AmountShown,
     BrandChange,

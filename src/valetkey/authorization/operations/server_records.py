@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from valetkey.authorization.operations.records import Anything, Line, Moment, Name
+from valetkey.authorization.operations.operation import Anything, Line, Moment, Name
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.kernel.jose.algorithm import Algorithm
 

@@ -3,19 +3,15 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
-from valetkey.authorization.operations.api_roles import API_ROLES
-from valetkey.authorization.operations.client_credentials import CREDENTIALS
-from valetkey.authorization.operations.client_state import CLIENT_STATE
+from valetkey.authorization.operations.client_state import CLIENT_STATE, CREDENTIALS
 from valetkey.authorization.operations.clients import CLIENTS
-from valetkey.authorization.operations.groups.groups import GROUPS
-from valetkey.authorization.operations.groups.members import MEMBERS
+from valetkey.authorization.operations.groups import GROUPS, MEMBERS
 from valetkey.authorization.operations.operation import Operation
-from valetkey.authorization.operations.roles import ROLES
+from valetkey.authorization.operations.roles import API_ROLES, ROLES
 from valetkey.authorization.operations.server import SERVER
-from valetkey.authorization.operations.settings.registration import REGISTRATION
-from valetkey.authorization.operations.settings.stored import SETTINGS
+from valetkey.authorization.operations.settings import REGISTRATION, SETTINGS
 from valetkey.authorization.operations.tokens import MAKE_USER_TOKEN, TOKENS
+from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import SET_PASSWORD, USERS
 
 CORE: dict[str, tuple[Operation, ...]] = {

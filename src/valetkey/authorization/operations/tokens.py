@@ -9,20 +9,23 @@ from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, 
 from valetkey.authorization.actions.admin.permissions import Permission, UserActor
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.user import LARGEST_UID, ApiToken, Uid
-from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     PAGING,
     Button,
     Call,
+    Command,
+    Moment,
+    Name,
     Operation,
+    Option,
     Result,
+    Seconds,
     cursor,
     limit_of,
     place_of,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Moment, Name, Seconds
 from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime

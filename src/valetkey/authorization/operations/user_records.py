@@ -21,7 +21,7 @@ from valetkey.authorization.actions.user_input import (
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, Role, User, ascii_email
-from valetkey.authorization.operations.records import Line, Moment, change_of
+from valetkey.authorization.operations.operation import Line, Moment, change_of
 
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
 _Groups = Annotated[

@@ -3,15 +3,15 @@
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.event.accounts import DeveloperAdmitted, DeveloperDismissed
 from valetkey.authorization.model.user import User
-from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Command,
+    Done,
     Operation,
     on,
     on_user,
 )
-from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import (
     UserState,
 )

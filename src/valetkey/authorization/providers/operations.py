@@ -7,18 +7,21 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Command,
+    Done,
+    Moment,
     Operation,
+    Option,
     Result,
     Run,
     on,
     reads,
+    tag_of,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, Moment, tag_of
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.providers.model import (
     ProviderChanged,
@@ -28,7 +31,7 @@ from valetkey.authorization.providers.model import (
     ProviderRemoved,
     StoredProvider,
 )
-from valetkey.authorization.providers.rules.connection import UpstreamState, redirect_uri
+from valetkey.authorization.providers.rules.identities import UpstreamState, redirect_uri
 from valetkey.authorization.providers.rules.registry import (
     LONGEST_SECRET,
     ChosenProvider,

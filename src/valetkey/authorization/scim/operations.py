@@ -5,18 +5,20 @@ from typing import Annotated
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.operations.client_credentials import SECRET_LIFETIMES
-from valetkey.authorization.operations.command import Command, Option
+from valetkey.authorization.operations.client_state import SECRET_LIFETIMES
 from valetkey.authorization.operations.operation import (
     Button,
     ButtonField,
     Call,
+    Command,
+    Moment,
+    Name,
     Operation,
+    Option,
     Result,
     reads,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Moment, Name
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.scim import rules as scim
 from valetkey.authorization.scim.model import (

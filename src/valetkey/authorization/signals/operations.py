@@ -11,19 +11,22 @@ from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.event.grants import ClientRegistered
 from valetkey.authorization.operations.clients import registrar
-from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Command,
+    Done,
+    Moment,
     Operation,
+    Option,
     Result,
     Run,
     Services,
     on,
     reads,
+    tag_of,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, Moment, tag_of
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.person import PICTURES
+from valetkey.authorization.actions.users import PICTURES
 from valetkey.authorization.layout.assets import CACHE_CONTROL, Asset, CurrentBrand, assets
 from valetkey.authorization.storage.transaction import Store
 from valetkey.fetch.image import MEDIA_TYPE

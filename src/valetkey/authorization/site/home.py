@@ -19,7 +19,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
     anyone,
 )
-from valetkey.authorization.site.sign_out.sign_out import csrf_to_sign_out
+from valetkey.authorization.site.sign_out import csrf_to_sign_out
 from valetkey.config.sections.accounts import SignUpMode
 from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, see_other

@@ -39,8 +39,9 @@ from valetkey.authorization.storage.records import (
     RequestOrigin,
     count,
 )
+from valetkey.authorization.storage.restoration import Restoration
 from valetkey.authorization.storage.revision import change_token_state
-from valetkey.authorization.storage.revocations import BulkRevocations, Restoration, Revocations
+from valetkey.authorization.storage.revocations import BulkRevocations, Revocations
 from valetkey.authorization.storage.search import ClientSearch, EventSearch
 from valetkey.authorization.storage.sessions import (
     Administrations,

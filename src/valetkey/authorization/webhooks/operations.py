@@ -5,20 +5,25 @@ from collections.abc import Callable
 import msgspec
 
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.operations.command import Command, Option
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Command,
+    Done,
+    Moment,
     Operation,
+    Option,
     QueryParameter,
     Result,
     Run,
     Services,
+    change_of,
+    changes_in,
     on,
     reads,
+    tag_of,
     unchecked_write,
 )
-from valetkey.authorization.operations.records import Done, Moment, change_of, changes_in, tag_of
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks import rules as webhooks

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions import groups
-from valetkey.authorization.actions.api_roles import assign, assign_group
 from valetkey.authorization.actions.attributes import change_attributes
 from valetkey.authorization.actions.clients import (
     Registrar,
@@ -19,6 +18,7 @@ from valetkey.authorization.actions.clients import (
     metadata_of,
     secret_faults,
 )
+from valetkey.authorization.actions.groups import assign, assign_group
 from valetkey.authorization.actions.user_input import changed_claims
 from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names, fresh_uid
 from valetkey.authorization.applying import (

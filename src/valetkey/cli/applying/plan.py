@@ -15,9 +15,8 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.actions import groups
-from valetkey.authorization.actions.api_roles import withdraw, withdraw_group
-from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.actions.sectors import Sectors
+from valetkey.authorization.actions.clients import Sectors, metadata_of
+from valetkey.authorization.actions.groups import withdraw, withdraw_group
 from valetkey.authorization.applying import (
     Action,
     Declared,

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from valetkey.authorization.actions.admin.server import brand_of
-from valetkey.authorization.operations.records import UploadedFile
+from valetkey.authorization.operations.operation import UploadedFile
 from valetkey.authorization.operations.server import (
     CHANGE_BRAND,
     LARGEST_LOGO,

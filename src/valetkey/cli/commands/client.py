@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from valetkey.authorization.actions.admin.clients import find_details
+from valetkey.authorization.actions.admin.search import find_details
 from valetkey.authorization.actions.presets import PRESETS, ConfigurationFile
 from valetkey.authorization.model.client import Client
-from valetkey.authorization.operations.client_credentials import SECRET
 from valetkey.authorization.operations.client_records import (
     LocalChange,
     LocalRegistration,
     NewSecret,
     SecretWanted,
 )
+from valetkey.authorization.operations.client_state import SECRET
 from valetkey.authorization.operations.clients import CHANGE, REGISTER
 from valetkey.authorization.operations.operation import Operation
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.inspection.check import Level
-from valetkey.authorization.actions.inspection.table import on_machine, over_network
+from valetkey.authorization.actions.inspection.inspector import on_machine, over_network
 from valetkey.authorization.site.documentation import address_of
 from valetkey.cli import options, say
 from valetkey.cli.doctoring import (

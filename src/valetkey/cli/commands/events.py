@@ -14,8 +14,12 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from valetkey.authorization.actions.admin.audit import MOST, VerificationResult, verify
-from valetkey.authorization.actions.admin.events import escape_formula
+from valetkey.authorization.actions.admin.audit import (
+    MOST_FAULTS,
+    VerificationResult,
+    escape_formula,
+    verify,
+)
 from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
 from valetkey.cli import options, say
 from valetkey.cli.options import shown
@@ -156,8 +160,8 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
         return Exit.OK if verdict.is_whole else Exit.FAILED
     for fault in verdict.faults:
         say.line(f"{say.coloured(fault.kind, 'red')}  {fault.what}: {fault.detail}")
-    if len(verdict.faults) >= MOST:
-        say.line(f"Stopped after {MOST} errors.")
+    if len(verdict.faults) >= MOST_FAULTS:
+        say.line(f"Stopped after {MOST_FAULTS} errors.")
     said = f"{verdict.events} events in {verdict.blocks} blocks, {verdict.expired} of them expired"
     say.line(said if head is None else f"{said}; the newest block is of {shown(head.at)}")
     if verdict.waiting is not None:

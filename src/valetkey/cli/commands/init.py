@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from valetkey.authorization.actions.account.usernames import username_fault
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.queues import mail
+from valetkey.authorization.actions.users import username_fault
 from valetkey.authorization.model.user import is_mailable
 from valetkey.cli import say
 from valetkey.cli.commands import database

@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-from valetkey.authorization.actions.resource_server import credential_in_file
+from valetkey.authorization.actions.records import credential_in_file
 from valetkey.authorization.operations.server import LIST_KEYS, ROTATE_KEYS
 from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.cli import options, say

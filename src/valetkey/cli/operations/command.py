@@ -11,12 +11,18 @@ import msgspec
 from msgspec import Struct, field, inspect
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
-from valetkey.authorization.actions.admin.clients import find_details as look_at_client
+from valetkey.authorization.actions.admin.search import find_details as look_at_client
 from valetkey.authorization.authentication.password import hash_password, password_problem
 from valetkey.authorization.features import FEATURES, OPERATIONS
-from valetkey.authorization.operations.command import Command, Option
-from valetkey.authorization.operations.operation import CURSOR, Button, Operation, QueryParameter
-from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.operation import (
+    CURSOR,
+    Button,
+    Command,
+    Done,
+    Operation,
+    Option,
+    QueryParameter,
+)
 from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.cli import options, say

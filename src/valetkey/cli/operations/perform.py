@@ -6,12 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from valetkey.authorization.operations.operation import (
-    CURSOR,
-    InvalidInput,
-    Operation,
-    call_of,
-)
+from valetkey.authorization.operations.operation import CURSOR, InvalidInput, Operation, call_of
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.cli import say
 from valetkey.cli.options import shown

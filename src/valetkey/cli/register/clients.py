@@ -7,7 +7,7 @@ from typing import cast
 import click
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.clients import ClientWithUses
+from valetkey.authorization.actions.admin.search import ClientWithUses
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.model.client import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from valetkey.authorization.actions.inspection.keys import count_opened
-from valetkey.authorization.actions.resource_server import keep_registered
+from valetkey.authorization.actions.records import keep_registered
 from valetkey.authorization.authentication.factors import authenticator_place
 from valetkey.authorization.feature import Reseal
 from valetkey.authorization.features import FEATURES

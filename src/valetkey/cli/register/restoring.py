@@ -24,7 +24,7 @@ from valetkey.authorization.model.event.grants import (
     TeamMemberRemoved,
 )
 from valetkey.authorization.model.user import Uid
-from valetkey.authorization.storage.revocations import LoggedRevocation, RevocationLog
+from valetkey.authorization.storage.restoration import LoggedRevocation, RevocationLog
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.cli import say
 from valetkey.cli.register.store import SCHEMAS, foundation_without_setup, open_database, operator

@@ -1,6 +1,6 @@
-"""Records: the interface of every place that stores objects, and the one in our own database."""
+"""Records: the interface of every place that stores objects, our own database, and its lists."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -12,11 +12,11 @@ from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.secret import Secret, fresh_id
 from valetkey.kernel.shapes import Document
-from valetkey.resource.backends.listing import read_page
 from valetkey.resource.requests.paging import PageRequest
 from valetkey.resource.requests.patches import Patch
 from valetkey.resource.requests.representation import OTHER_BODY, Preconditions
 from valetkey.resource.resource_object import NOTHING, ResourceObject, check_read_only
+from valetkey.resource.storage import objects
 from valetkey.resource.storage.events import (
     Event,
     Events,
@@ -27,17 +27,152 @@ from valetkey.resource.storage.events import (
     done,
 )
 from valetkey.resource.storage.objects import (
+    CREATED,
     ONE,
     REMEMBERED,
     IdempotencyKey,
     IdempotencyKeys,
+    Intersection,
     ListPosition,
     Lists,
     Objects,
     Owner,
     Stored,
+    list_name,
+    written,
 )
 from valetkey.sdk.caller import Caller
+
+EXAMINED = 1_000
+"""Maximum number of objects examined for one page, however few match its filters."""
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes of documents after which a page is full: two hundred objects may have 1 MiB each."""
+
+_MOST_READ = 8 * LARGEST
+_FIRST = 16  # objects read before their size is known
+_ROUNDS = 5
+_Placed = Sequence[tuple[Stored, ListPosition]]
+
+
+class _Page(Struct):
+    """A page being filled, and the number of objects read for it."""
+
+    asked: PageRequest
+    shown: list[Stored] = field(default_factory=list[Stored])
+    examined: int = 0
+    read: int = 0
+    held: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the page is full."""
+        return (
+            len(self.shown) == self.asked.limit or self.held >= LARGEST or self.read >= _MOST_READ
+        )
+
+    @property
+    def wants(self) -> int:
+        """Return how many objects to read at once, to stay near the page's limit of bytes."""
+        # One more than needed shows whether there is another page.
+        wanted = self.asked.limit - len(self.shown) + 1
+        if not self.examined:
+            return min(wanted, _FIRST)
+        return min(wanted, max(_FIRST, LARGEST * self.examined // max(self.read, 1)))
+
+    def take(self, stored: Stored) -> None:
+        """Add the object to the page if it matches the filters."""
+        self.examined += 1
+        self.read += len(stored.document)
+        if _fits(stored, self.asked):
+            self.shown.append(stored)
+            self.held += len(stored.document)
+
+
+def read_page(
+    db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
+) -> tuple[Sequence[Stored], ListPosition | None]:
+    """Return the objects of a page, and the position of the next one; None after the last.
+
+    The first filter selects a list, the second another list of equal order; further filters are
+    compared one by one. With several filters, or with large objects, a page may hold fewer objects
+    than requested and still have a next page.
+    """
+    if len(asked.filters) > 1:
+        return _read_both(db, kind, owner, asked)
+    filling, after = _Page(asked), asked.after
+    while True:
+        size = filling.wants
+        found = _batch(db, kind, owner, asked, after, size)
+        for stored, place in found:
+            if filling.is_full:
+                return filling.shown, after
+            after = place
+            filling.take(stored)
+        if len(found) < size:
+            return filling.shown, None
+        if filling.examined >= EXAMINED:
+            return filling.shown, after
+
+
+def _read_both(
+    db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
+) -> tuple[Sequence[Stored], ListPosition | None]:
+    (one, value), (other, its) = asked.filters[:2]
+    both = Intersection(
+        db,
+        kind.name,
+        owner,
+        (list_name(one, asked.by), list_name(other, asked.by)),
+        (written(value), written(its)),
+    )
+    page, end = (both.page_back, both.end_back) if asked.descending else (both.page, both.end)
+    after = asked.after or (objects.AFTER_ALL if asked.descending else objects.BEFORE_ALL)
+    filling = _Page(asked)
+    for _ in range(_ROUNDS):
+        size, began = filling.wants, after
+        found = page(began, EXAMINED, size)
+        for stored, place in found:
+            if filling.is_full:
+                return filling.shown, after
+            after = place
+            # Compared again: further filters, and the part of long texts beyond their first bytes.
+            filling.take(stored)
+        if len(found) < size:
+            return filling.shown, end(began, EXAMINED)
+    return filling.shown, after
+
+
+def _batch(
+    db: Connection,
+    kind: ResourceObject,
+    owner: Owner,
+    asked: PageRequest,
+    after: ListPosition | None,
+    size: int,
+) -> _Placed:
+    if asked.by == CREATED and not asked.filters:
+        own = Objects(db, kind.name, owner)
+        if asked.descending:
+            found = own.page_back(after or objects.LAST_CREATED, size)
+        else:
+            found = own.page(after or objects.FIRST_CREATED, size)
+        return [(stored, ListPosition(stored.created_at, stored.id)) for stored in found]
+    filtered, value = asked.filters[0] if asked.filters else ("", "")
+    name = list_name(filtered, asked.by)
+    under = written(value) if filtered else ""
+    listed = Lists(db, kind.name, owner)
+    if asked.descending:
+        return listed.page_back(name, under, after or objects.AFTER_ALL, size)
+    return listed.page(name, under, after or objects.BEFORE_ALL, size)
+
+
+def _fits(stored: Stored, asked: PageRequest) -> bool:
+    if not asked.filters:
+        return True
+    fields = msgspec.json.decode(stored.document, type=dict[str, object])
+    return all(fields.get(name) == value for name, value in asked.filters)
+
 
 NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "you have no such object", "object.not_found")
 """One response for objects that never existed, were deleted, or belong to another owner."""

@@ -9,8 +9,7 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.authorization.endpoints.mailed.post import asked_to_sign_up, browser, run
 from tests.authorization.endpoints.scim.directory import USER, Directory, tell
 from tests.support.harness import Harness
-from valetkey.authorization.actions.account.usernames import username_code
-from valetkey.authorization.actions.users import UserRecord
+from valetkey.authorization.actions.users import UserRecord, username_code
 from valetkey.authorization.model.user import User
 
 _NAMES = ("<b>", "a<script>", "tom&jerry", 'qu"ote', "back`tick", "back\\slash", "\uff1cb\uff1e")

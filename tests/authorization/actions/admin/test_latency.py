@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import NOON, Harness, run
-from valetkey.authorization.actions.admin.overview import (
+from valetkey.authorization.actions.admin.server import (
     KEPT,
     LONGER,
     hour_of,

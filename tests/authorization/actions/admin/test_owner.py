@@ -17,7 +17,7 @@ from valetkey.authorization.actions.admin.owner import (
 )
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import Role, Session, Uid, User
-from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.operation import Done
 from valetkey.authorization.operations.roles import GIVE_ROLE
 from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.authorization.portal.operations import ADMIT_DEVELOPER, DISMISS_DEVELOPER

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.harness import NOON, Harness, run
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import Role, Uid, User
-from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.operation import Done
 from valetkey.authorization.operations.roles import GIVE_ROLE
 from valetkey.authorization.operations.user_records import RoleWanted
 from valetkey.authorization.storage.transaction import Transaction

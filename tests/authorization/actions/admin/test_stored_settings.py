@@ -11,7 +11,7 @@ from tests.support.harness import Harness, run
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.operations.operation import InvalidInput
-from valetkey.authorization.operations.settings.stored import (
+from valetkey.authorization.operations.settings import (
     CHANGE_SETTING,
     READ_SETTING,
     READ_SETTINGS,

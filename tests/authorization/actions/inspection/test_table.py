@@ -7,8 +7,8 @@ from tests.authorization.actions.admin.test_owner import there
 from tests.support.conditions import CHECKS, CONDITIONS
 from tests.support.harness import ADA, NOON, Harness, run
 from valetkey.authorization.actions.inspection.check import Condition, Level, Site
+from valetkey.authorization.actions.inspection.inspector import in_database
 from valetkey.authorization.actions.inspection.queues import mail
-from valetkey.authorization.actions.inspection.table import in_database
 from valetkey.authorization.model.user import Role
 
 ROOT = Path(__file__).parents[4]

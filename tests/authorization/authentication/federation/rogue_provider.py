@@ -11,10 +11,7 @@ from joserfc import jwt as jose
 from joserfc.jwk import ECKey, OctKey
 
 from tests.support.pages import Page, Pages
-from valetkey.authorization.providers.rules.connection import (
-    ProviderConnection,
-    UpstreamState,
-)
+from valetkey.authorization.providers.rules.identities import ProviderConnection, UpstreamState
 from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.runtime import SYSTEM

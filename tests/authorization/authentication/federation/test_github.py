@@ -8,12 +8,12 @@ from ipaddress import ip_network
 import pytest
 
 from tests.support.pages import Page, Pages, pages
-from valetkey.authorization.providers.rules.connection import (
+from valetkey.authorization.providers.rules.identities import (
     ClaimedIdentity,
     ProviderConnection,
     UpstreamState,
 )
-from valetkey.authorization.providers.rules.github import GitHubProvider
+from valetkey.authorization.providers.rules.openid import GitHubProvider
 from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.refusal import Refused

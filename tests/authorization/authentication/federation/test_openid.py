@@ -27,7 +27,7 @@ from tests.authorization.authentication.federation.rogue_provider import (
 from tests.support.pages import Page, Pages, pages
 from valetkey.authorization.protocol.authorization_request import challenge_of
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.providers.rules.connection import (
+from valetkey.authorization.providers.rules.identities import (
     ClaimedIdentity,
     ProviderConnection,
     UpstreamState,

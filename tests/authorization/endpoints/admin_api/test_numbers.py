@@ -9,8 +9,8 @@ from tests.authorization.endpoints.admin.things.desk import WORD, administrator,
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
-from valetkey.authorization.actions.admin.overview import overview
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.admin.server import overview
 from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.portal.rules.monitoring import users_of_app

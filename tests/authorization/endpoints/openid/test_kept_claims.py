@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tests.authorization.endpoints.admin_api.programs import Caller, caller
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions.account.export import ExportOrigin, export
+from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.features import hooks
 from valetkey.authorization.model.api import Claims
 from valetkey.authorization.model.user import User
-from valetkey.authorization.providers.rules.connection import ClaimedIdentity
 from valetkey.authorization.providers.rules.identities import (
+    ClaimedIdentity,
     connect,
     disconnect,
     user_of_identity,

@@ -9,8 +9,7 @@ from tests.support.cases import case
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.model.user import Address, StandardClaims
-from valetkey.authorization.operations.groups.groups import CREATE_GROUP
-from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER
+from valetkey.authorization.operations.groups import ADD_GROUP_MEMBER, CREATE_GROUP
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.claims import CLAIMS_OF
 from valetkey.authorization.storage.transaction import Transaction

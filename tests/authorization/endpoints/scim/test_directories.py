@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.scim.directory import Directory, directory, tell
 from tests.support.harness import ADA
-from valetkey.authorization.actions.account.export import ExportOrigin, export
+from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.client import OpenIdRegistration

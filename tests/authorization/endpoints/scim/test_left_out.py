@@ -11,7 +11,7 @@ import pytest
 from tests.authorization.endpoints.scim.directory import USER, Directory, tell
 from tests.support.harness import ADA
 from valetkey.authorization.actions.inspection.check import Level, Site
-from valetkey.authorization.actions.inspection.table import in_database
+from valetkey.authorization.actions.inspection.inspector import in_database
 from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.features import CHECKS
 from valetkey.authorization.model.user import Attribute, Group, Role, Uid

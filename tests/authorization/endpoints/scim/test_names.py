@@ -10,7 +10,7 @@ import pytest
 from tests.authorization.endpoints.scim.directory import GROUP, USER, Directory, tell
 from tests.support.harness import ADA
 from valetkey.authorization.model.user import Uid, User
-from valetkey.authorization.operations.groups.groups import CREATE_GROUP
+from valetkey.authorization.operations.groups import CREATE_GROUP
 from valetkey.authorization.operations.user_records import GroupWanted
 
 TOMBSTONE = "0123456789abcdef0123456789ABCDEF"

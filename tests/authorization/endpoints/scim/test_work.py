@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 
 from tests.authorization.endpoints.scim.directory import Directory, tell
 from valetkey.authorization.scim.endpoints import resources
-from valetkey.authorization.scim.endpoints.filter import matches, parse_filter
+from valetkey.authorization.scim.endpoints.filter import (
+    PATCH_COMPARISONS,
+    apply,
+    matches,
+    parse_filter,
+    read_changes,
+)
 from valetkey.authorization.scim.endpoints.message import Answer, Caller, ScimRequest
-from valetkey.authorization.scim.endpoints.patch import COMPARISONS, apply, read_changes
 from valetkey.authorization.scim.endpoints.schema import GROUP, USER, LeftOut, Resource
 from valetkey.kernel.refusal import Refused
 
@@ -121,7 +126,7 @@ def test_filter_costs_what_its_size_does(comparisons: int) -> None:
 
 def test_comparisons_of_one_request_are_bounded() -> None:
     per_path = 20
-    body = _removals(COMPARISONS // per_path + 1, per_path, 1)
+    body = _removals(PATCH_COMPARISONS // per_path + 1, per_path, 1)
     for schema in (USER, GROUP):
         if schema is GROUP:
             for each in body["Operations"]:  # type: ignore[index]

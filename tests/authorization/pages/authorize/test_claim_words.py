@@ -1,7 +1,7 @@
 """Every claim that can be asked for by itself has its words."""
 
 from valetkey.authorization.protocol.claims import PERSONAL_CLAIMS
-from valetkey.authorization.site.consent.consent import CLAIM_WORDS
+from valetkey.authorization.site.consent import CLAIM_WORDS
 
 
 def test_there_are_words_for_each_and_they_go_on_with_the_sentence() -> None:

@@ -23,9 +23,9 @@ from valetkey.authorization.site.account.apps import (
     Used,
 )
 from valetkey.authorization.site.account.security.confirm import ConfirmFactorPage
-from valetkey.authorization.site.account.security.password import PasswordPage
+from valetkey.authorization.site.account.security.overview import PasswordPage
 from valetkey.authorization.site.account.sessions import SessionsPage
-from valetkey.authorization.site.paging import Heading, Paging
+from valetkey.authorization.site.page import Heading, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

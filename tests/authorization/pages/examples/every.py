@@ -21,7 +21,7 @@ from valetkey.authorization.device.pages import (
 )
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.consent.consent import (
+from valetkey.authorization.site.consent import (
     ChangedPart,
     ChangeShown,
     ClaimLine,
@@ -37,7 +37,7 @@ from valetkey.authorization.site.errors.refuse import (
 )
 from valetkey.authorization.site.home import HomePage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
-from valetkey.authorization.site.sign_out.sign_out import SignedOutPage, SignOutPage
+from valetkey.authorization.site.sign_out import SignedOutPage, SignOutPage
 from valetkey.kernel.refusal import ErrorCode
 
 ADA = CurrentUser("ada", "Ada Lovelace", "ada@example.com")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.operations.settings.stored import SettingShown
+from valetkey.authorization.operations.settings import SettingShown
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.providers.pages import console
 from valetkey.authorization.providers.pages.account import (
@@ -25,8 +25,7 @@ from valetkey.authorization.site.admin.server.settings import (
     SettingGroup,
 )
 from valetkey.authorization.site.sign_in.sign_in import SignInLink, SignInPage
-from valetkey.config.catalogue import catalogue, explain
-from valetkey.config.overrides import as_text
+from valetkey.config.catalogue import as_text, catalogue, explain
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -7,8 +7,7 @@ from valetkey.authorization.actions.admin.permissions import permissions_of
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.user import Role
-from valetkey.authorization.operations.groups.groups import DELETE_GROUP
-from valetkey.authorization.operations.groups.members import REMOVE_GROUP_MEMBER
+from valetkey.authorization.operations.groups import DELETE_GROUP, REMOVE_GROUP_MEMBER
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Impact, Offer
 from valetkey.authorization.site.admin.groups.groups import LIST, SELECTED_GROUPS
 from valetkey.authorization.site.admin.object_page import (
@@ -32,7 +31,7 @@ from valetkey.authorization.site.admin.objects import (
     text,
     words,
 )
-from valetkey.authorization.site.paging import Figure, Paging
+from valetkey.authorization.site.page import Figure, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.developer import HEAD, head
-from valetkey.authorization.layout.contexts import AskingApp, When
-from valetkey.authorization.layout.drawing import Chart, ranges
+from valetkey.authorization.layout.contexts import AskingApp, Chart, When, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.portal.pages.monitoring import (
     ApiTokens,
@@ -27,7 +26,7 @@ from valetkey.authorization.portal.rules.monitoring import Finding, FindingKind,
 from valetkey.authorization.protocol.resource import ScopeText
 from valetkey.authorization.site.app_team import AppHead
 from valetkey.authorization.site.errors.refuse import TEXTS
-from valetkey.authorization.site.paging import Paging
+from valetkey.authorization.site.page import Paging
 from valetkey.kernel.moment import Instant, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode
 from valetkey.kernel.replace import replace

@@ -6,28 +6,20 @@ from tests.authorization.pages.examples.account import ago
 from valetkey.authorization.email.message import Paragraph
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.account.email_address.email_address import (
+from valetkey.authorization.site.account.email_address import (
     EmailDonePage,
     EmailLinkPage,
     EmailPage,
 )
-from valetkey.authorization.site.emailed_link.emailed_link import (
+from valetkey.authorization.site.emailed_link import (
     CheckEmailPage,
     InvalidLinkPage,
     LinkSubject,
     Resend,
 )
-from valetkey.authorization.site.mailbox.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
-from valetkey.authorization.site.password_reset.password_reset import (
-    ResetDonePage,
-    ResetPage,
-    ResetRequestPage,
-)
-from valetkey.authorization.site.sign_up.sign_up import (
-    FinishSignUpPage,
-    SignUpClosedPage,
-    SignUpPage,
-)
+from valetkey.authorization.site.mailbox import ListedEmail, MailboxEmailPage, MailboxPage
+from valetkey.authorization.site.password_reset import ResetDonePage, ResetPage, ResetRequestPage
+from valetkey.authorization.site.sign_up import FinishSignUpPage, SignUpClosedPage, SignUpPage
 from valetkey.kernel.replace import replace
 
 _NEW, _IN = "/account/new", "/oauth/sign-in"

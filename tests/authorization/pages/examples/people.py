@@ -10,14 +10,13 @@ from valetkey.authorization.actions.inspection.accounts import ONE_OWNER, UNPROT
 from valetkey.authorization.actions.inspection.check import Condition, Level
 from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
 from valetkey.authorization.actions.inspection.queues import MAIL_OFF
-from valetkey.authorization.layout.contexts import CurrentUser
-from valetkey.authorization.layout.drawing import Chart, ranges
+from valetkey.authorization.layout.contexts import Chart, CurrentUser, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.event.accounts import RoleChanged, SessionStarted
 from valetkey.authorization.model.event.grants import ConsentGiven
 from valetkey.authorization.model.user import Role
-from valetkey.authorization.operations.accounts.user_access import USER_ACCESS
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
+from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact
 from valetkey.authorization.site.admin.events.lines import ActorShown, EventRow
@@ -35,7 +34,7 @@ from valetkey.authorization.site.admin.users.owner import (
 )
 from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
 from valetkey.authorization.site.admin.users.users import LIST, UserLine
-from valetkey.authorization.site.paging import Figure, Paging
+from valetkey.authorization.site.page import Figure, Paging
 from valetkey.kernel.replace import replace
 
 _USER = "/admin/users/4419283746512"

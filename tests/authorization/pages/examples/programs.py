@@ -25,7 +25,7 @@ from valetkey.authorization.site.admin.server.tokens import (
     TokensPage,
     token_made_page,
 )
-from valetkey.authorization.site.paging import Figure, Paging
+from valetkey.authorization.site.page import Figure, Paging
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
-from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
-from valetkey.authorization.layout.drawing import qr_code
+from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, qr_code
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.providers.pages.account import LinkedAccountsSection
 from valetkey.authorization.site.account.security.authenticator import (
@@ -17,6 +16,7 @@ from valetkey.authorization.site.account.security.confirm import (
     ConfirmFactorPage,
     Removed,
     RemovePage,
+    RequiredFactorPage,
 )
 from valetkey.authorization.site.account.security.overview import (
     DeviceLine,
@@ -28,7 +28,6 @@ from valetkey.authorization.site.account.security.passkeys import (
     NewPasskeyPage,
     PasskeyPage,
 )
-from valetkey.authorization.site.account.security.required_factor import RequiredFactorPage
 from valetkey.authorization.site.sign_in.second_factor import SecondFactorPage
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.kernel.replace import replace

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.authorization.pages.reading import Reading
-from valetkey.authorization.layout.drawing import Chart, chosen_range, ranges
+from valetkey.authorization.layout.contexts import Chart, chosen_range, ranges
 from valetkey.authorization.layout.language import ENGLISH, GERMAN
 from valetkey.authorization.layout.render import environment_of
 

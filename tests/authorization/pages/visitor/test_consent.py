@@ -6,7 +6,7 @@ from tests.authorization.pages.examples.every import HOSTILE, PRINTER, consent, 
 from tests.authorization.pages.reading import Element, Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.site.consent.consent import ChangedPart, ChangeShown, ConsentPage
+from valetkey.authorization.site.consent import ChangedPart, ChangeShown, ConsentPage
 from valetkey.kernel.replace import replace
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.features import EVENTS
 from valetkey.authorization.model.event.accounts import RecoveryCodeUsed
-from valetkey.authorization.storage.revocations import LoggedRevocation, Restoration, RevocationLog
+from valetkey.authorization.storage.restoration import LoggedRevocation, Restoration, RevocationLog
 from valetkey.kernel.moment import Instant
 
 

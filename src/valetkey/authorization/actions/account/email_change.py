@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.password_reset import issue_reset
 from valetkey.authorization.actions.account.sign_up import already_there
-from valetkey.authorization.actions.admin.issued import end_issued
+from valetkey.authorization.actions.admin.roles import end_issued
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.authentication.factors import forget_devices
 from valetkey.authorization.authentication.session import SignedIn

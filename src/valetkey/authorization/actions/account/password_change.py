@@ -7,9 +7,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.password import (
     SHORTEST,
+    PasswordSignIn,
     hash_prepared,
     is_well_known,
     prepare,

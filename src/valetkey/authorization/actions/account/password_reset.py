@@ -14,8 +14,7 @@ from valetkey.authorization.actions.account.password_change import (
 )
 from valetkey.authorization.actions.admin.permissions import Permission, hold_both, permissions_of
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.password import hash_prepared, prepare
+from valetkey.authorization.authentication.password import PasswordSignIn, hash_prepared, prepare
 from valetkey.authorization.email.links import LIFETIMES, RESET, Links, ValidLink
 from valetkey.authorization.email.notices import MailOutbox, email_to
 from valetkey.authorization.model.email import Email, EmailKind

@@ -5,7 +5,6 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
 from valetkey.authorization.actions.attributes import (
     attribute_faults,
     attributes_of,
@@ -13,8 +12,13 @@ from valetkey.authorization.actions.attributes import (
     shown_value,
     typed_value,
 )
-from valetkey.authorization.actions.person import PICTURES
-from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.actions.users import (
+    PICTURES,
+    Accounts,
+    UserRecord,
+    is_choosable,
+    is_reserved,
+)
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.model.user import TEXT_CLAIMS, Address, Attribute, StandardClaims, User
 from valetkey.authorization.storage.transaction import Transaction

@@ -1,4 +1,4 @@
-"""Sign-up: an account is created once its email address is verified.
+"""Sign-up, by oneself or invited: an account is created once its email address is verified.
 
 Whether an address has an account is revealed only to the reader of its emails. Whether a username
 is taken is public: usernames are shown to other users (docs/decisions/0012-links-in-emails.md).
@@ -15,13 +15,17 @@ from valetkey.authorization.actions.account.password_change import (
     NewPasswordFault,
     new_password_fault,
 )
-from valetkey.authorization.actions.account.usernames import is_choosable, is_reserved
-from valetkey.authorization.actions.users import Accounts, UserRecord
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
-from valetkey.authorization.authentication.password import hash_prepared, prepare, verify
+from valetkey.authorization.actions.users import Accounts, UserRecord, is_choosable, is_reserved
+from valetkey.authorization.authentication.password import (
+    PasswordSignIn,
+    hash_prepared,
+    prepare,
+    verify,
+)
 from valetkey.authorization.email.links import (
     FORGOTTEN,
     LIFETIMES,
+    SIGN_UP,
     SIGN_UP_CONFIRM,
     Links,
     ValidLink,
@@ -29,13 +33,21 @@ from valetkey.authorization.email.links import (
 from valetkey.authorization.email.notices import MailOutbox, email_to
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.email import Email, EmailKind
+from valetkey.authorization.model.event.accounts import UserInvited
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.grant import VoucherKind
-from valetkey.authorization.model.user import LONGEST, StandardClaims, User, fold, is_mailable
+from valetkey.authorization.model.user import (
+    LONGEST,
+    StandardClaims,
+    User,
+    ascii_email,
+    fold,
+    is_mailable,
+)
 from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.accounts import SignUpMode
-from valetkey.kernel.moment import Instant, hours, later
+from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.web.client_address import network_of
@@ -392,3 +404,40 @@ def already_there(owner: User, links: Links) -> Email:
 def _record(username: str, email: str, name: str, language: str) -> UserRecord:
     claims = replace(StandardClaims.NOTHING, locale=language)
     return UserRecord(username, email, name, claims=claims)
+
+
+INVITATION_LIFETIME = LIFETIMES[VoucherKind.INVITATION]
+"""How long an invitation can be used."""
+
+
+class PeopleInvitations(Struct, frozen=True):
+    """Creates and finds invitations. Its methods run inside a transaction."""
+
+    links: Links
+    outbox: MailOutbox
+
+    def invite(self, tx: Transaction, email: str, link: Secret, language: str, now: Instant) -> str:
+        """Invite an email address.
+
+        Return the address of the invitation page; an email is sent if mail is on.
+
+        `link` is from `links.fresh`. Returns "" if the address has an account already. The address
+        must satisfy `is_mailable`.
+        """
+        email = ascii_email(email)
+        if tx.users.find_by_name(email) is not None:
+            return ""
+        until = later(now, INVITATION_LIFETIME)
+        says = {"email": email}
+        self.links.issue(tx, VoucherKind.INVITATION, link, says, until, subject=fold(email))
+        url = self.links.address(SIGN_UP, link)
+        values = {"link": url, "days": str(INVITATION_LIFETIME // days(1))}
+        message = Email(EmailKind.INVITATION, email, language, values, good_until=until)
+        self.outbox.enqueue(tx, message, now)
+        tx.events.add(UserInvited(), now)
+        return url
+
+    def find(self, tx: Transaction, text: str, now: Instant) -> str:
+        """Return the email address that was invited; "" if the link is invalid."""
+        found = self.links.find(tx, VoucherKind.INVITATION, text, now)
+        return "" if found is None else found.data["email"]

@@ -1,11 +1,16 @@
-"""Verify the hash chain of the audit log."""
+"""The audit log for administrators: search, export, and verify its hash chain."""
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
+import msgspec
 from msgspec import Struct, field
 
+from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.model.event.administration import EventsExported
 from valetkey.authorization.model.event.chain import (
     Block,
     ChainedEvent,
@@ -15,10 +20,12 @@ from valetkey.authorization.model.event.chain import (
     event_hash,
     follows,
 )
+from valetkey.authorization.storage.records import NOWHERE, EventRecord
+from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 
-MOST = 1_000
+MOST_FAULTS = 1_000
 """Maximum number of faults that are reported; verification stops there."""
 
 _BLOCKS = 20
@@ -72,12 +79,12 @@ async def verify(
     walk = _Verification(public, await store.scan(partial(_expired, public)))
     while pages := await store.scan(partial(walk.read, walk.verdict.head)):
         walk.verify_blocks(pages)
-        if len(walk.missing) + len(walk.verdict.faults) >= MOST:
+        if len(walk.missing) + len(walk.verdict.faults) >= MOST_FAULTS:
             break
     # Read again: more events may have expired since the first read.
     walk.end(await store.scan(partial(_expired, public)))
     position: tuple[Instant, str] | None = (Instant(-1), "")
-    while position is not None and len(walk.verdict.faults) < MOST:
+    while position is not None and len(walk.verdict.faults) < MOST_FAULTS:
         position = await store.scan(partial(walk.read_unlisted, *position))
     walk.compare(checkpoints, await store.scan(partial(_blocks_at, checkpoints)))
     walk.verdict.waiting = await store.scan(lambda tx: tx.audit_chain.oldest_waiting())
@@ -193,7 +200,7 @@ class _Verification(Struct):
                 self._fault(FaultKind.CUT, str(known.block), "the chain ended behind this block")
 
     def _fault(self, kind: FaultKind, what: str, detail: str) -> None:
-        if len(self.verdict.faults) < MOST:
+        if len(self.verdict.faults) < MOST_FAULTS:
             self.verdict.faults.append(Fault(kind, what, detail))
 
 
@@ -204,10 +211,118 @@ def _fault_of(block: Block, public: str) -> str:
 
 
 def _expired(public: str, tx: Transaction) -> _Expired:
-    newest = (tx.audit_chain.find(number) for number in tx.audit_chain.newest_by_retention(MOST))
+    newest = (
+        tx.audit_chain.find(number) for number in tx.audit_chain.newest_by_retention(MOST_FAULTS)
+    )
     genuine = [block for block in newest if block is not None and not _fault_of(block, public)]
     return _Expired([(Retention.decode(block.keep), block.at) for block in genuine])
 
 
 def _blocks_at(checkpoints: Sequence[Checkpoint], tx: Transaction) -> Sequence[Block | None]:
     return [tx.audit_chain.find(each.block) for each in checkpoints]
+
+
+FORMATS = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
+"""The formats of a copy, with their media types."""
+
+MOST_EVENTS = 100_000
+"""Maximum number of events in one copy."""
+
+_PIECE = 500
+_HEAD = (
+    "id",
+    "at",
+    "name",
+    "client_id",
+    "uid",
+    "grant_id",
+    "done_by",
+    "data",
+    "ip_address",
+    "browser",
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def page(
+    tx: Transaction, actor: Actor, wanted: EventFilter, before: TimeCursor, limit: int
+) -> Sequence[EventRecord]:
+    """Return at most `limit` events, newest first. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    return tx.event_search.page(wanted, before, limit)
+
+
+def begin_export(tx: Transaction, actor: Actor, format: str, now: Instant) -> None:
+    """Record in the log that a copy is taken. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    tx.events.add(EventsExported(format), now)
+
+
+async def export(
+    store: Store, actor: Actor, wanted: EventFilter, format: str
+) -> AsyncGenerator[bytes]:
+    """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
+    if format == "csv":
+        yield _csv([_HEAD])
+    place, left = END, MOST_EVENTS
+    while left > 0:
+        before, limit = place, min(_PIECE, left)
+        found = await store.scan(
+            # Checked for each piece: the actor may lose the role meanwhile.
+            lambda tx, before=before, limit=limit: page(tx, actor, wanted, before, limit)  # type: ignore[misc]
+        )
+        if found:
+            yield _csv([_row(each) for each in found]) if format == "csv" else _ndjson(found)
+            place = TimeCursor(found[-1].at, found[-1].id)
+        left -= len(found)
+        if len(found) < limit:
+            return
+
+
+def _row(event: EventRecord) -> Sequence[str]:
+    origin = event.origin or NOWHERE
+    told = (
+        event.id,
+        event.at,
+        event.name,
+        event.client_id,
+        event.uid,
+        event.grant_id,
+        event.done_by,
+        event.data,
+        origin.address,
+        origin.shown_browser,
+    )
+    return ["" if each is None else escape_formula(str(each)) for each in told]
+
+
+def escape_formula(text: str) -> str:
+    """Return the text, after an apostrophe if a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+    written = io.StringIO(newline="")
+    csv.writer(written, lineterminator="\r\n").writerows(rows)
+    return written.getvalue().encode()
+
+
+def _ndjson(found: Sequence[EventRecord]) -> bytes:
+    return b"".join(msgspec.json.encode(as_json(each)) + b"\n" for each in found)
+
+
+def as_json(event: EventRecord) -> dict[str, object]:
+    """Return the event as it appears in NDJSON and in the admin API."""
+    origin = event.origin or NOWHERE
+    return {
+        "id": event.id,
+        "at": event.at,
+        "name": event.name,
+        "client_id": event.client_id,
+        "uid": event.uid,
+        "grant_id": event.grant_id,
+        "done_by": event.done_by,
+        "data": msgspec.json.decode(event.data, type=dict[str, object]),
+        "ip_address": origin.address,
+        "browser": origin.shown_browser,
+    }

@@ -1,4 +1,4 @@
-"""Findings for the console: evaluated within a time limit, and cached for ten seconds."""
+"""The table of checks, evaluated within a time limit for the console and `valetkey doctor`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,21 +7,55 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import Roles
+from valetkey.authorization.actions.inspection import accounts, databases, keys, machine, queues
 from valetkey.authorization.actions.inspection.check import (
+    Check,
     Condition,
     DatabaseCheck,
     Finding,
     Level,
+    MachineCheck,
+    NetworkCheck,
     Site,
 )
-from valetkey.authorization.actions.inspection.table import in_database, on_machine, over_network
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
 from valetkey.web import log
+
+CHECKS: tuple[Check, ...] = (
+    *machine.MACHINE_CHECKS,
+    *machine.CERTIFICATE_CHECKS,
+    *databases.CHECKS,
+    *keys.CHECKS,
+    *accounts.CHECKS,
+    *queues.CHECKS,
+)
+"""Every check that the console makes. `valetkey doctor` makes these and those of a shell."""
+
+
+def in_database(
+    tx: Transaction, site: Site, of_features: Sequence[DatabaseCheck] = ()
+) -> Sequence[Finding]:
+    """Perform the checks of the authorization server's database."""
+    checks = [check for check in CHECKS if isinstance(check, DatabaseCheck)]
+    return [each for check in (*checks, *of_features) for each in check.run(tx, site)]
+
+
+def on_machine(settings: Settings, now: Instant) -> Sequence[Finding]:
+    """Perform the checks of this machine; they read files, so call this in a thread."""
+    checks = [check for check in CHECKS if isinstance(check, MachineCheck)]
+    return [each for check in checks for each in check.run(settings, now)]
+
+
+async def over_network(settings: Settings) -> Sequence[Finding]:
+    """Perform the checks that ask other servers, one after the other."""
+    checks = [check for check in CHECKS if isinstance(check, NetworkCheck)]
+    return [await check.run(settings) for check in checks]
+
 
 WITHIN = 2.0
 """Seconds that a page waits for the checks."""

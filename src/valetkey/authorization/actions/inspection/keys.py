@@ -10,7 +10,7 @@ from valetkey.authorization.actions.inspection.check import (
     Site,
     day,
 )
-from valetkey.authorization.actions.resource_server import credential_in_file
+from valetkey.authorization.actions.records import credential_in_file
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord

@@ -28,9 +28,9 @@ from valetkey.authorization.operations.operation import (
     Operation,
     Services,
     call_of,
+    tag_of,
     value_of,
 )
-from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.protocol.register.faults import input_fault, reason_of
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,

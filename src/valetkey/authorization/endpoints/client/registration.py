@@ -5,7 +5,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.clients import Sectors, metadata_of
 from valetkey.authorization.actions.registrations import (
     REGISTRATION_WINDOW,
     FreshRegistration,
@@ -14,7 +14,6 @@ from valetkey.authorization.actions.registrations import (
     invitation_fingerprint,
     refuse_token,
 )
-from valetkey.authorization.actions.sectors import Sectors
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import ANONYMOUS, by_client

@@ -17,7 +17,7 @@ from itertools import islice
 
 from msgspec import Struct, UnsetType
 
-from valetkey.authorization.actions.admin.events import escape_formula
+from valetkey.authorization.actions.admin.audit import escape_formula
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     Permission,

@@ -10,8 +10,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.teams import find_own
 from valetkey.authorization.actions.usage import DAYS_KEPT, LAG, Day, usage_of
-from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
+from valetkey.authorization.layout.contexts import Chart, RangeChoice, When, chosen_range, ranges
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.portal.pages.requests import FIXING_PAGES, unknown_place
 from valetkey.authorization.portal.rules.monitoring import (
@@ -25,8 +24,18 @@ from valetkey.authorization.portal.rules.monitoring import (
 )
 from valetkey.authorization.protocol.resource import ScopeText, described
 from valetkey.authorization.site.app_team import APP, MONITORING, AppHead, AppRequest, member_of_app
-from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show, not_found
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
+from valetkey.authorization.site.page import (
+    ONE_PAGE,
+    Act,
+    AnyPage,
+    Outcome,
+    Page,
+    Paging,
+    SeeOther,
+    Show,
+    not_found,
+    pages_beside,
+)
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.usage import day_of, day_text, start_of
 from valetkey.authorization.tokens.id_token import Subjects

@@ -29,17 +29,19 @@ from valetkey.authorization.portal.rules.monitoring import (
 from valetkey.authorization.site.app_team import APP, MONITORING, AppHead, AppRequest, member_of_app
 from valetkey.authorization.site.errors.refuse import TEXTS, ErrorText
 from valetkey.authorization.site.page import (
+    ONE_PAGE,
     Act,
     AnyPage,
     Outcome,
     Page,
+    Paging,
     SeeOther,
     Show,
     SignedInRequest,
     not_found,
+    pages_beside,
     signed_in,
 )
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.usage import StoredSample
 from valetkey.database.decisions import Decision

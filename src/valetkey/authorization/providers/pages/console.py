@@ -12,9 +12,9 @@ from valetkey.authorization.operations.operation import (
     Operation,
     Services,
     call_of,
+    tag_of,
     value_of,
 )
-from valetkey.authorization.operations.records import tag_of
 from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
@@ -30,7 +30,7 @@ from valetkey.authorization.providers.operations import (
     ProviderTested,
     ProviderWanted,
 )
-from valetkey.authorization.providers.rules.connection import redirect_uri
+from valetkey.authorization.providers.rules.identities import redirect_uri
 from valetkey.authorization.providers.rules.registry import MOST_COUNTED
 from valetkey.authorization.providers.settings import ISSUERS, ProviderKind
 from valetkey.authorization.providers.storage import LinkedAccounts, StoredProviders

@@ -21,23 +21,21 @@ from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.authorization_request import Prompt
 from valetkey.authorization.protocol.csrf import check_csrf_token
-from valetkey.authorization.providers.rules.connection import (
-    FEDERATED,
-    WITH,
-    ClaimedIdentity,
-    Provider,
-    redirect_uri,
-    unusable,
-)
 from valetkey.authorization.providers.rules.identities import (
+    FEDERATED,
     LIFETIME,
+    WITH,
     AlreadyLinked,
+    ClaimedIdentity,
     FederatedAccounts,
+    Provider,
     UnlinkedIdentity,
     UpstreamPurpose,
     UpstreamSignIn,
     UpstreamSignIns,
     connect,
+    redirect_uri,
+    unusable,
     user_of_identity,
 )
 from valetkey.authorization.providers.rules.registry import Providers

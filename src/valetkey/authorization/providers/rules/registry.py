@@ -17,13 +17,12 @@ from valetkey.authorization.providers.model import (
     StoredProvider,
     secret_place,
 )
-from valetkey.authorization.providers.rules.connection import (
+from valetkey.authorization.providers.rules.identities import (
     Provider,
     ProviderConnection,
     SignAssertion,
 )
-from valetkey.authorization.providers.rules.github import GitHubProvider
-from valetkey.authorization.providers.rules.openid import OpenIdProvider
+from valetkey.authorization.providers.rules.openid import GitHubProvider, OpenIdProvider
 from valetkey.authorization.providers.settings import (
     CLAIM,
     ID,

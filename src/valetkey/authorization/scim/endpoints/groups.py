@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.model.user import Group, Uid, uid_of
-from valetkey.authorization.operations.groups.groups import (
+from valetkey.authorization.operations.groups import (
     CREATE_GROUP,
     DELETE_GROUP,
     create_group,
@@ -17,15 +17,17 @@ from valetkey.authorization.operations.groups.groups import (
 from valetkey.authorization.operations.operation import call_of
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.scim.endpoints.filter import (
+    Change,
     Compare,
     Filter,
     Or,
+    apply,
     candidates,
     comparisons,
     matches,
+    read_changes,
 )
 from valetkey.authorization.scim.endpoints.message import Caller, ScimRequest, View, with_meta
-from valetkey.authorization.scim.endpoints.patch import Change, apply, read_changes
 from valetkey.authorization.scim.endpoints.schema import (
     LeftOut,
     Resource,

@@ -12,8 +12,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import user_to_change
 from valetkey.authorization.actions.attributes import change_attributes, merged_attributes
-from valetkey.authorization.actions.person import claim_faults
-from valetkey.authorization.actions.users import Faults, UserRecord
+from valetkey.authorization.actions.users import Faults, UserRecord, claim_faults
 from valetkey.authorization.model.user import (
     Address,
     StandardClaims,
@@ -23,9 +22,14 @@ from valetkey.authorization.model.user import (
     shown_email,
     uid_of,
 )
-from valetkey.authorization.scim.endpoints.filter import Compare, Filter, matches
+from valetkey.authorization.scim.endpoints.filter import (
+    Compare,
+    Filter,
+    apply,
+    matches,
+    read_changes,
+)
 from valetkey.authorization.scim.endpoints.message import Caller, ScimRequest, View, with_meta
-from valetkey.authorization.scim.endpoints.patch import apply, read_changes
 from valetkey.authorization.scim.endpoints.schema import (
     EXTENSION,
     LeftOut,

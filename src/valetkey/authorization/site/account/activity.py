@@ -15,14 +15,16 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.event.event import is_other_actor
 from valetkey.authorization.model.user import Session, Uid
 from valetkey.authorization.site.page import (
+    ONE_PAGE,
     AnyPage,
     Outcome,
     Page,
+    Paging,
     Show,
     SignedInRequest,
+    pages_beside,
     signed_in,
 )
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, pages_beside
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant

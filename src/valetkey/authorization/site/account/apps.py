@@ -23,7 +23,7 @@ from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.grant import Grant
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.resource import ScopeText, described
-from valetkey.authorization.site.consent.consent import CLAIM_WORDS
+from valetkey.authorization.site.consent import CLAIM_WORDS
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,

@@ -22,8 +22,7 @@ from valetkey.authorization.actions.account.profile import (
     profile_version,
 )
 from valetkey.authorization.actions.attributes import shown_attributes
-from valetkey.authorization.actions.person import PICTURES
-from valetkey.authorization.actions.users import Accounts
+from valetkey.authorization.actions.users import PICTURES, Accounts
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.layout.addresses import ADDRESSES, SIGN_IN
 from valetkey.authorization.layout.assets import CurrentBrand

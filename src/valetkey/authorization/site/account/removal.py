@@ -5,8 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
-from valetkey.authorization.actions.account.export import ExportOrigin, export
-from valetkey.authorization.actions.account.removal import Removal
+from valetkey.authorization.actions.account.removal import ExportOrigin, Removal, export
 from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.session import find_still_signed_in
 from valetkey.authorization.layout.addresses import ADDRESSES, SIGN_IN

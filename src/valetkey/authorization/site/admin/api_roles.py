@@ -7,18 +7,18 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.model.user import uid_of
-from valetkey.authorization.operations.api_roles import (
-    ASSIGN_GROUP_ROLE,
-    ASSIGN_ROLE,
-    WITHDRAW_GROUP_ROLE,
-    WITHDRAW_ROLE,
-)
 from valetkey.authorization.operations.operation import (
     ObjectLink,
     Operation,
     Services,
     call_of,
     linked,
+)
+from valetkey.authorization.operations.roles import (
+    ASSIGN_GROUP_ROLE,
+    ASSIGN_ROLE,
+    WITHDRAW_GROUP_ROLE,
+    WITHDRAW_ROLE,
 )
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,

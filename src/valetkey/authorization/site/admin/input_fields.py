@@ -9,9 +9,7 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
 
-from valetkey.authorization.operations.operation import (
-    InvalidInput,
-)
+from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.faults import (
     REASONS,
     MetadataError,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.events.lines import EventRow
 from valetkey.authorization.site.admin.objects import Line, Part
-from valetkey.authorization.site.paging import ONE_PAGE, Paging
+from valetkey.authorization.site.page import ONE_PAGE, Paging
 
 
 class Fact(Struct, frozen=True):

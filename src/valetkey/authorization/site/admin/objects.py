@@ -10,7 +10,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.site.admin.administrator import AdminRequest
 from valetkey.authorization.site.admin.saved_filters import SavedPart, saved_part
 from valetkey.authorization.site.admin.selected import Selection
-from valetkey.authorization.site.paging import (
+from valetkey.authorization.site.page import (
     ONE_PAGE,
     TIME,
     Heading,

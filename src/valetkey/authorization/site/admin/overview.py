@@ -5,18 +5,17 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.overview import DAYS, Amount, overview
+from valetkey.authorization.actions.admin.server import DAYS, Amount, overview
 from valetkey.authorization.actions.inspection.check import Finding, Level
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.usage import DAYS_KEPT
-from valetkey.authorization.layout.drawing import Chart, RangeChoice, chosen_range, ranges
+from valetkey.authorization.layout.contexts import Chart, RangeChoice, chosen_range, ranges
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,
     AdminRequest,
     administrator,
 )
-from valetkey.authorization.site.page import Outcome, Page, Show
-from valetkey.authorization.site.paging import Figure
+from valetkey.authorization.site.page import Figure, Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.storage.usage import day_text
 from valetkey.kernel.words import translatable

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.factors import VerificationFailed
+from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp

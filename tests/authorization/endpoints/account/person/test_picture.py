@@ -12,7 +12,7 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.actions.account.export import ExportOrigin, export
+from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.bulk_revocation import empty_account
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import user_claims

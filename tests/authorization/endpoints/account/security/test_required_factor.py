@@ -20,8 +20,8 @@ from tests.support.visitors import ALICE, BOB, PKCE, WEB, run
 from valetkey.authorization.authentication.session import PROOF_LASTS
 from valetkey.authorization.model.grant import Consent
 from valetkey.authorization.model.user import FactorKind, Role
-from valetkey.authorization.operations.accounts.user_access import SECURE, WAIVE_FACTOR
-from valetkey.authorization.operations.records import Done
+from valetkey.authorization.operations.operation import Done
+from valetkey.authorization.operations.user_access import SECURE, WAIVE_FACTOR
 from valetkey.authorization.operations.user_records import (
     AccountSecured,
     PasswordLink,

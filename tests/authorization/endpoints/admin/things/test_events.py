@@ -12,7 +12,7 @@ from tests.authorization.endpoints.admin.things.desk import administrator, page
 from tests.authorization.endpoints.developer.developers import text_of
 from tests.support.harness import Harness, run
 from tests.support.plain_browser import Browser
-from valetkey.authorization.actions.admin.events import escape_formula
+from valetkey.authorization.actions.admin.audit import escape_formula
 from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.accounts import (
@@ -24,7 +24,7 @@ from valetkey.authorization.model.event.accounts import (
 from valetkey.authorization.model.event.event import by_cli, by_token
 from valetkey.authorization.model.event.grants import ClientDisabled, ClientRegistered
 from valetkey.authorization.model.user import Role, Uid, User
-from valetkey.authorization.site.paging import pages_beside
+from valetkey.authorization.site.page import pages_beside
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.web.body import Form, read_query

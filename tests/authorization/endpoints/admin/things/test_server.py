@@ -10,7 +10,7 @@ from tests.support.plain_browser import Answer, Browser
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.accounts import MailDispatched, MailGivenUp
 from valetkey.authorization.model.user import Role
-from valetkey.authorization.operations.settings.stored import CHANGE_SETTING, SettingWanted
+from valetkey.authorization.operations.settings import CHANGE_SETTING, SettingWanted
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.mail import MailSettings, MailTransport
 

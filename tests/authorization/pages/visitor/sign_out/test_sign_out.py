@@ -7,7 +7,7 @@ from tests.authorization.pages.reading import Reading
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import render
 from valetkey.authorization.protocol.logout import NotRedirected
-from valetkey.authorization.site.sign_out.sign_out import SignedOutPage
+from valetkey.authorization.site.sign_out import SignedOutPage
 
 
 def _read(name: str) -> Reading:

@@ -15,19 +15,16 @@ from valetkey.authorization.authentication.browsers import Browsers
 from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.email.notices import Notices, SignInMethod
 from valetkey.authorization.layout.addresses import ADDRESSES, HOME, SECURITY
-from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.layout.drawing import qr_code
+from valetkey.authorization.layout.contexts import When, qr_code
 from valetkey.authorization.model.user import Authenticator
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
     Removed,
     RemovePage,
-    require_still_signed_in,
-)
-from valetkey.authorization.site.account.security.required_factor import (
     address_after,
     back_of,
+    require_still_signed_in,
     target_of,
 )
 from valetkey.authorization.site.page import (

@@ -24,9 +24,10 @@ from valetkey.authorization.site.account.security.confirm import (
     RecentProof,
     Removed,
     RemovePage,
+    back_of,
     require_still_signed_in,
+    target_of,
 )
-from valetkey.authorization.site.account.security.required_factor import back_of, target_of
 from valetkey.authorization.site.page import (
     Act,
     Outcome,

@@ -5,10 +5,9 @@ from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import clients
-from valetkey.authorization.actions.admin.clients import ClientWithUses, no_such_client
+from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.admin.search import LATEST
+from valetkey.authorization.actions.admin.search import LATEST, ClientWithUses, no_such_client
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
@@ -149,7 +148,7 @@ class ClientPages(Struct, frozen=True):
         client_id, actor, now = named(request), request.actor, request.now
 
         def read_state(tx: Transaction) -> _ClientState:
-            held = clients.find_details(tx, actor, client_id, now)
+            held = search.find_details(tx, actor, client_id, now)
             users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
             events = tx.event_search.page(EventFilter(client_id=client_id), LATEST, _EVENTS)
             had = held.client.openid.required_groups
@@ -271,7 +270,7 @@ class ClientPages(Struct, frozen=True):
         client_id, actor, now = named(request), request.actor, request.now
 
         def read_state(tx: Transaction) -> tuple[ClientWithUses, dict[int, str]]:
-            held = clients.find_details(tx, actor, client_id, now)
+            held = search.find_details(tx, actor, client_id, now)
             users = [(one.uid, tx.users.find(one.uid)) for one in held.team]
             return held, {uid: user.username for uid, user in users if user is not None}
 

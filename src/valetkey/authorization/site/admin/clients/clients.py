@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import clients
+from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.presets import AppRules
 from valetkey.authorization.layout.addresses import ADDRESSES
@@ -107,7 +107,7 @@ class ClientListPages(Struct, frozen=True):
         place, order = place_in(asked.after or None), ListOrder(asked.order)
         found, count, saved = await self.store.scan(
             lambda tx: (
-                clients.search(tx, actor, wanted, place, SHOWN, order),
+                search.search(tx, actor, wanted, place, SHOWN, order),
                 tx.client_search.count(wanted, MOST_COUNTED + 1),
                 LIST.saved(tx, request, asked),
             )

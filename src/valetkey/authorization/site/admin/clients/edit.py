@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import clients
+from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.clients import metadata_of
@@ -24,8 +24,7 @@ from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.client_records import ClientChange, ClientMade, shown
 from valetkey.authorization.operations.client_state import ADD_OWNER
 from valetkey.authorization.operations.clients import CHANGE
-from valetkey.authorization.operations.operation import Services, call_of
-from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.operations.operation import Services, call_of, tag_of
 from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.authorization.protocol.register.client_rules import portal_options
 from valetkey.authorization.site.admin.administrator import (
@@ -213,7 +212,7 @@ class ClientForms(Struct, frozen=True):
         if client_id == RESOURCE_SERVER:
             raise page_not_found()
         held = await self.services.store.scan(
-            lambda tx: clients.find_details(tx, actor, client_id, now)
+            lambda tx: search.find_details(tx, actor, client_id, now)
         )
         client = held.client
         metadata = metadata_of(client)

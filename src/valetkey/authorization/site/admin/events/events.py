@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from valetkey.authorization.actions.admin import events
-from valetkey.authorization.actions.admin.events import FORMATS, MOST
+from valetkey.authorization.actions.admin import audit
+from valetkey.authorization.actions.admin.audit import FORMATS, MOST_EVENTS
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.inspection.refusals import reads_like_reference, refusal_of
 from valetkey.authorization.layout.addresses import ADDRESSES
@@ -37,8 +37,17 @@ from valetkey.authorization.site.admin.saved_filters import (
     SavedPart,
     saved_part,
 )
-from valetkey.authorization.site.page import Act, Download, Outcome, Page, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.page import (
+    ONE_PAGE,
+    Act,
+    Download,
+    Outcome,
+    Page,
+    Paging,
+    Show,
+    at_most,
+    pages_beside,
+)
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
@@ -186,8 +195,8 @@ class EventPages(Struct, frozen=True):
             if reads_like_reference(query.person):
                 return _refused(tx, request, query.person)
             wanted, faults = _filter(tx, query, self.services.kinds)
-            found = events.page(tx, actor, wanted, before, SHOWN + 1)
-            count = len(events.page(tx, actor, wanted, END, MOST_COUNTED + 1))
+            found = audit.page(tx, actor, wanted, before, SHOWN + 1)
+            count = len(audit.page(tx, actor, wanted, END, MOST_COUNTED + 1))
             saved = saved_part(tx, request, "events", {} if faults else said)
             return _Found(found, count, names_in(tx, found), faults, saved)
 
@@ -212,7 +221,7 @@ class EventPages(Struct, frozen=True):
         """Show the confirmation page of an export."""
         query = _query(request.query)
         said = {name: value for name, value in asdict(query).items() if value}
-        page = ExportPage(EXPORT, with_query(EVENTS, said), query, MOST)
+        page = ExportPage(EXPORT, with_query(EVENTS, said), query, MOST_EVENTS)
         return Show(page)
 
     async def export(self, request: AdminRequest) -> Outcome:

@@ -5,15 +5,18 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.clients import search
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.actions.admin.search import resolve_users
+from valetkey.authorization.actions.admin.search import resolve_users, search
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Group, GroupMember, Uid, User, uid_of
 from valetkey.authorization.operations.client_state import ADD_GROUP
-from valetkey.authorization.operations.groups.groups import DELETE_GROUP, no_such_group
-from valetkey.authorization.operations.groups.members import ADD_GROUP_MEMBER, REMOVE_GROUP_MEMBER
+from valetkey.authorization.operations.groups import (
+    ADD_GROUP_MEMBER,
+    DELETE_GROUP,
+    REMOVE_GROUP_MEMBER,
+    no_such_group,
+)
 from valetkey.authorization.operations.operation import (
     ObjectLink,
     Services,
@@ -62,8 +65,7 @@ from valetkey.authorization.site.admin.objects import (
 )
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act as PageAct
-from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
-from valetkey.authorization.site.paging import at_most, pages_beside
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show, at_most, pages_beside
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.search import ClientFilter, ListOrder
 from valetkey.authorization.storage.transaction import Transaction

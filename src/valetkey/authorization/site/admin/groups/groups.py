@@ -8,15 +8,14 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.operations.groups.groups import (
+from valetkey.authorization.operations.groups import (
     CHANGE_GROUP,
     CREATE_GROUP,
     LIST_GROUPS,
     ONE,
     READ_GROUP,
 )
-from valetkey.authorization.operations.operation import Services, call_of, value_of
-from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.operations.operation import Services, call_of, tag_of, value_of
 from valetkey.authorization.operations.user_records import (
     GroupList,
     GroupShown,

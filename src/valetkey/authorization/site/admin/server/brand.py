@@ -21,8 +21,12 @@ from valetkey.authorization.layout.brand import TEXT_CONTRAST, Brand, accent_sha
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext, render
 from valetkey.authorization.layout.viewer import Viewer, language_of
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of
-from valetkey.authorization.operations.records import UploadedFile
+from valetkey.authorization.operations.operation import (
+    InvalidInput,
+    Services,
+    UploadedFile,
+    call_of,
+)
 from valetkey.authorization.operations.server import (
     CHANGE_BRAND,
     LARGEST_LOGO,
@@ -33,7 +37,7 @@ from valetkey.authorization.operations.server_records import BrandChange
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.admin.administrator import AdminRequest, administrator
 from valetkey.authorization.site.admin.server.settings import BRAND, SETTINGS
-from valetkey.authorization.site.consent.consent import ConsentPage, ScopeLine
+from valetkey.authorization.site.consent import ConsentPage, ScopeLine
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.config import rules

@@ -9,14 +9,9 @@ from valetkey.authorization.actions.admin import registration
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.operations.operation import (
-    InvalidInput,
-    Services,
-    call_of,
-    value_of,
-)
+from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
 from valetkey.authorization.operations.server_records import InvitationMade, InvitationWanted
-from valetkey.authorization.operations.settings.registration import INVITE, WITHDRAW_INVITATION
+from valetkey.authorization.operations.settings import INVITE, WITHDRAW_INVITATION
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,

@@ -12,10 +12,10 @@ from valetkey.authorization.operations.operation import (
     InvalidInput,
     Services,
     call_of,
+    tag_of,
     value_of,
 )
-from valetkey.authorization.operations.records import tag_of
-from valetkey.authorization.operations.settings.stored import (
+from valetkey.authorization.operations.settings import (
     CHANGE_SETTING,
     ONE,
     READ_SETTING,
@@ -31,8 +31,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.events.lines import EventRow
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
-from valetkey.config.catalogue import Effect, Setting, catalogue, effect_of
-from valetkey.config.overrides import as_text
+from valetkey.config.catalogue import Effect, Setting, as_text, catalogue, effect_of
 from valetkey.config.rules import Kind
 from valetkey.kernel.moment import parse_lifetime
 from valetkey.kernel.preconditions import FAILED, preconditions

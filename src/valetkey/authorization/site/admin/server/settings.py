@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import events, server
+from valetkey.authorization.actions.admin import audit, server
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
@@ -14,18 +14,10 @@ from valetkey.authorization.layout.language import translations
 from valetkey.authorization.layout.viewer import language_of
 from valetkey.authorization.model.email import label_of
 from valetkey.authorization.model.event.administration import SettingChanged
-from valetkey.authorization.operations.operation import (
-    Services,
-    call_of,
-    value_of,
-)
+from valetkey.authorization.operations.operation import Services, call_of, value_of
 from valetkey.authorization.operations.server import TEST_MAIL
 from valetkey.authorization.operations.server_records import TestSent
-from valetkey.authorization.operations.settings.stored import (
-    READ_SETTINGS,
-    SettingShown,
-    SettingsShown,
-)
+from valetkey.authorization.operations.settings import READ_SETTINGS, SettingShown, SettingsShown
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
@@ -193,7 +185,7 @@ class SettingsPages(Struct, frozen=True):
 
         def read(tx: Transaction) -> tuple[EventRow, ...]:
             wanted = EventFilter(name=SettingChanged.name)
-            found = events.page(tx, request.actor, wanted, END, _CHANGES)
+            found = audit.page(tx, request.actor, wanted, END, _CHANGES)
             kinds = {SettingChanged.name: SettingChanged}
             return rows_of(found, names_in(tx, found), request.now, kinds)
 

@@ -35,8 +35,16 @@ from valetkey.authorization.site.admin.confirm import (
     done_at,
 )
 from valetkey.authorization.site.admin.users.users import user_address
-from valetkey.authorization.site.page import Act, Outcome, Page, Show
-from valetkey.authorization.site.paging import ONE_PAGE, Paging, at_most, pages_beside
+from valetkey.authorization.site.page import (
+    ONE_PAGE,
+    Act,
+    Outcome,
+    Page,
+    Paging,
+    Show,
+    at_most,
+    pages_beside,
+)
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NEW_TOKEN,

@@ -7,9 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import is_gone
 from valetkey.authorization.model.user import Role, User, uid_of
-from valetkey.authorization.operations.accounts.new_users import LINK_WORDS, MAKE_USER
-from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.operations.records import tag_of
+from valetkey.authorization.operations.operation import Services, tag_of
 from valetkey.authorization.operations.roles import ROLE_WORDS
 from valetkey.authorization.operations.user_records import (
     PasswordLink,
@@ -17,7 +15,7 @@ from valetkey.authorization.operations.user_records import (
     UserMade,
     shown,
 )
-from valetkey.authorization.operations.users import CHANGE_USER
+from valetkey.authorization.operations.users import CHANGE_USER, LINK_WORDS, MAKE_USER
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,

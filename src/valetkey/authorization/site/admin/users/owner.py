@@ -13,9 +13,13 @@ from valetkey.authorization.actions.admin.owner import (
     register_bearer,
 )
 from valetkey.authorization.actions.users import Accounts, UserRecord
-from valetkey.authorization.authentication.authenticate import PasswordSignIn
 from valetkey.authorization.authentication.browsers import Browsers
-from valetkey.authorization.authentication.password import SHORTEST, hash_prepared, prepare
+from valetkey.authorization.authentication.password import (
+    SHORTEST,
+    PasswordSignIn,
+    hash_prepared,
+    prepare,
+)
 from valetkey.authorization.authentication.session import NewSession, SignedIn, start_session
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.contexts import CurrentUser

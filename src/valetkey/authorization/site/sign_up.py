@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.invitations import PeopleInvitations
 from valetkey.authorization.actions.account.sign_up import (
     Confirmation,
     ConfirmationSent,
     Enter,
+    PeopleInvitations,
     SignUp,
     SignUpErrors,
     SignUpFault,
@@ -25,7 +25,7 @@ from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.viewer import language_of
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import Amr
-from valetkey.authorization.site.emailed_link.emailed_link import (
+from valetkey.authorization.site.emailed_link import (
     BAD_REQUEST,
     GONE,
     TOO_MANY,
@@ -35,7 +35,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     Resend,
     link_in,
 )
-from valetkey.authorization.site.mailbox.mailbox import mailbox_of
+from valetkey.authorization.site.mailbox import mailbox_of
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,

@@ -6,16 +6,10 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailAddresses, EmailFault
 from valetkey.authorization.authentication.browsers import Cookies
-from valetkey.authorization.email.links import (
-    EMAIL,
-    EMAIL_CONFIRM,
-    EMAIL_UNDO,
-    EMAIL_VERIFY,
-    RESET,
-)
+from valetkey.authorization.email.links import EMAIL, EMAIL_CONFIRM, EMAIL_UNDO, EMAIL_VERIFY, RESET
 from valetkey.authorization.layout.addresses import HOME, SECURITY
 from valetkey.authorization.model.grant import VoucherKind
-from valetkey.authorization.site.emailed_link.emailed_link import (
+from valetkey.authorization.site.emailed_link import (
     BAD_REQUEST,
     GONE,
     TOO_MANY,

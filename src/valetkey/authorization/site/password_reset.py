@@ -12,7 +12,7 @@ from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.viewer import language_of
 from valetkey.authorization.model.user import User
-from valetkey.authorization.site.emailed_link.emailed_link import (
+from valetkey.authorization.site.emailed_link import (
     BAD_REQUEST,
     GONE,
     TOO_MANY,
@@ -22,7 +22,7 @@ from valetkey.authorization.site.emailed_link.emailed_link import (
     Resend,
     link_in,
 )
-from valetkey.authorization.site.mailbox.mailbox import mailbox_of
+from valetkey.authorization.site.mailbox import mailbox_of
 from valetkey.authorization.site.page import (
     Act,
     AnyPage,

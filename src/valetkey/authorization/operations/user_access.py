@@ -4,8 +4,8 @@ from msgspec import UnsetType
 
 from valetkey.authorization.actions.account.connected_apps import end_app as end_access
 from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
-from valetkey.authorization.actions.account.export import ExportOrigin, export
 from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
+from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.bulk_revocation import end_consents_of_user
 from valetkey.authorization.actions.users import end_everything, sign_out_everywhere
@@ -24,12 +24,12 @@ from valetkey.authorization.model.event.accounts import (
 )
 from valetkey.authorization.model.event.grants import GrantRevoked
 from valetkey.authorization.model.user import User, ascii_email
-from valetkey.authorization.operations.accounts.new_users import LINK_WORDS, issue_link
-from valetkey.authorization.operations.command import Command
 from valetkey.authorization.operations.operation import (
     Button,
     ButtonField,
     Call,
+    Command,
+    Done,
     File,
     InvalidInput,
     Operation,
@@ -37,7 +37,6 @@ from valetkey.authorization.operations.operation import (
     on,
     on_user,
 )
-from valetkey.authorization.operations.records import Done
 from valetkey.authorization.operations.user_records import (
     AccountSecured,
     PasswordLinkIssued,
@@ -46,6 +45,7 @@ from valetkey.authorization.operations.user_records import (
     UserState,
     changed_record,
 )
+from valetkey.authorization.operations.users import LINK_WORDS, issue_link
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes

@@ -1,1 +1,0 @@
-"""Operations on the access of accounts, and imports of users."""

@@ -1,1 +1,0 @@
-"""Operations on groups of users and their members."""

@@ -1,1 +1,0 @@
-"""Operations on the settings of the server."""

@@ -1,1 +1,0 @@
-"""The email address of an account: show, verify, change, and undo a change."""

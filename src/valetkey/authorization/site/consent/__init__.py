@@ -1,1 +1,0 @@
-"""The consent page: ask a user whether an app may have the requested access."""

@@ -1,1 +1,0 @@
-"""Pages shared by all emailed links: check your email, and the link is invalid."""

@@ -1,1 +1,0 @@
-"""The mailbox of a demo: emails that are shown instead of sent."""

@@ -1,1 +1,0 @@
-"""Password reset by a link sent to the address of the account."""

@@ -1,1 +1,0 @@
-"""Sign out of this browser, and notify the apps of the session."""

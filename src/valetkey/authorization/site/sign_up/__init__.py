@@ -1,1 +1,0 @@
-"""Create an account, confirmed by a link sent to its address."""
