@@ -16,7 +16,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 
-_AUTHENTICATE = "client_authentication.authenticate"
+_AUTHENTICATE = "client_authentication"
 _PACKAGE = "valetkey.authorization."
 
 
@@ -94,7 +94,7 @@ def test_every_yes_asked_first_whether_everything_behind_it_lives(
                 (own.text("access_token"), "client", "change"),
                 (code.text("access_token"), "account", "read"),
             ):
-                await went(await it.ask(token, name, verb), "endpoints.resource_server.identity")
+                await went(await it.ask(token, name, verb), "endpoints.resource_server")
 
     run(tmp_path, story)
 

@@ -107,6 +107,9 @@ class Html(HTMLParser):
             self.links.append(said["href"])
         elif tag in {"img", "script"} and "src" in said:
             self.links.append(said["src"])
+        elif tag == "form" and "data-method" in said:
+            # Hidden until a script sends it, to the operation that it names.
+            return
         elif tag == "form":
             self._open = (said.get("action", ""), said.get("method", "get").upper())
             self._fields, self._boxes, self._typed, self._buttons = [], [], set(), []

@@ -222,7 +222,9 @@ def free_addresses() -> tuple[str, str]:
 
 def kill_together(process: subprocess.Popen[str]) -> None:
     """Kill a supervisor and its children, as a power cut would, and wait until all are gone."""
-    # The supervisor first: it would start others.
+    # It must not start others while its children are listed.
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: _state(process.pid) in {"T", "Z"})
     together = (process.pid, *_children(process.pid))
     for pid in together:
         with contextlib.suppress(ProcessLookupError):
@@ -232,10 +234,16 @@ def kill_together(process: subprocess.Popen[str]) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(each) for listed in lists for each in listed.read_text().split()]
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _is_gone(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        # Its other threads may still end; its sockets are open for as long as one does.
+        return _state(pid) == "Z" and len([*Path(f"/proc/{pid}/task").iterdir()]) == 1
     return True

@@ -85,7 +85,7 @@ def test_dangerous_operations_stand_together_at_the_end_of_the_page(tmp_path: Pa
         browser = await administrator(it)
         body = (await page(browser, "/admin/clients/web")).body
         before, zone = body.split('class="danger-zone"')
-        assert 'id="secret"' in before
+        assert '"/admin/clients/web/secret"' in before
         for slug in ("disable", "delete"):
             assert f'id="{slug}"' in zone
             assert f'id="{slug}"' not in before

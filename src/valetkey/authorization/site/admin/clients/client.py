@@ -252,7 +252,7 @@ class ClientPages(Struct, frozen=True):
             uid = uid_of(form.get("uid") or "")
             if uid is None or all(one.uid != uid for one in held.team):
                 raise page_not_found()
-            facts += [names.get(uid, ""), f"uid {uid}"]
+            facts += [names.get(uid, ""), f"user ID {uid}"]
         elif carries is not None:
             wanted = form.get(carries[0]) or ""
             if all(each.id != wanted for each in client.live_secrets(request.now)):

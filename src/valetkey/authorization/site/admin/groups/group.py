@@ -193,7 +193,7 @@ class GroupPages(Struct, frozen=True):
         if confirmed.operation is REMOVE_GROUP_MEMBER:
             if user is None:
                 raise page_not_found()
-            facts = (user.name or user.username, user.username, f"uid {user.uid}")
+            facts = (user.name or user.username, user.username, f"user ID {user.uid}")
         return Subject(group_address(group.name), group.name, facts, ends)
 
     async def give_app(self, request: AdminRequest) -> Outcome:

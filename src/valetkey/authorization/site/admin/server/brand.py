@@ -1,5 +1,6 @@
 """/admin/settings/brand: name, color, logos and links, with a preview of what users see."""
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -48,6 +49,7 @@ from valetkey.kernel.words import translatable
 from valetkey.web.exchange import Interrupt, html_response
 
 PREVIEW = f"{BRAND}/preview/{{page}}"
+_SCRIPT = re.compile(r"<script\b[^>]*></script>")
 LOGO = f"{BRAND}/logo"
 REMOVE_LOGO = f"{LOGO}/remove"
 
@@ -248,6 +250,8 @@ def previewed(
     html = html.replace(own.style.path, theirs.style.path)
     html = html.replace(own.icon.path, theirs.icon.path)
     colours = colours_of(accent)
+    # Neither runs in a sandboxed frame, and the browser would report each attempt.
+    html = _SCRIPT.sub("", html).replace(" autofocus", "")
     html = html.replace("</head>", f"<style>{colours}</style></head>", 1)
     digest = b64encode(sha256(colours.encode()).digest()).decode()
     policy = (

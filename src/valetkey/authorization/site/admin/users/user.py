@@ -239,7 +239,7 @@ class UserPages(Struct, frozen=True):
                 raise page_not_found()
             require(tx, actor, confirmed.operation.permission, user)
             apps = connected_apps(tx, uid, now)
-            facts = [f"uid {uid}", user.username, user.email]
+            facts = [f"user ID {uid}", user.username, user.email]
             if confirmed.button.carries is not None:
                 wanted = form.get(confirmed.button.carries[0]) or ""
                 app = next((each for each in apps if each.client.id == wanted), None)
