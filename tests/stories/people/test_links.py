@@ -80,7 +80,7 @@ BY_PROGRAMS = {
     ("/logos/{name}", "GET"): "an app whose logo was fetched from elsewhere: test_logos",
     ("/pictures/{name}", "GET"): "the profile of a user who uploaded a picture: test_picture",
     ("/account/profile/picture/remove", "POST"): "the same profile: test_picture",
-    ("/admin/settings/brand/logo/remove", "POST"): "the same for a brand: test_brand",
+    ("/admin/settings/brand/logo/remove", "POST"): "the same for a brand: test_console",
     ("/admin/settings/brand/preview/{page}", "GET"): "the brand's page shows it in a frame",
     ("/admin/settings/{setting}/{act}", "GET"): "a setting that was changed: test_server",
     ("/device/{user_code}/qr.svg", "GET"): "a device shows it",
