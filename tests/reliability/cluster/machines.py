@@ -397,6 +397,10 @@ class Cluster:
         for machine in self.machines:
             machine.signal(signal.SIGCONT)
             machine.kill("patroni", "haproxy", "etcd")
+        # What was just being started has no file with its number yet.
+        for pid in _processes_in(self.folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _connect(self) -> None:
         """Make a bridge, and for each machine a namespace with an interface on it."""
@@ -440,6 +444,16 @@ def _mounted(folder: Path, size: str, user: str | None) -> Generator[None]:
         yield
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _processes_in(folder: Path) -> Sequence[int]:
+    """Return the processes whose commands name this folder."""
+    found: list[int] = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if os.fsencode(folder) in file.read_bytes():
+                found.append(int(file.parent.name))
+    return found
 
 
 def _ip(*arguments: str) -> None:
