@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.authorization.authentication.federation.rogue_provider import (
     at_hash,
     claims,
     line,
+    named,
     raw,
     signed,
 )
@@ -82,11 +82,6 @@ def test_real_server_identifies_the_user(tmp_path: Path) -> None:
         username="ada", auth_time=claimed.auth_time,
     )  # fmt: skip
     assert claimed.auth_time is not None
-
-
-def _named(value: object) -> str:
-    """Return the name of a case: the same in workers that start in different seconds."""
-    return re.sub(r"\d{10}(?:\.\d+)?", "time", str(value))[:60]
 
 
 @pytest.fixture
@@ -179,7 +174,7 @@ def test_anything_else_is_not(rogue: Pages, more: dict[str, object], why: str) -
         {"email_verified": "true", "is_private_email": "false"},
         {"at_hash": 7},
     ],
-    ids=_named,
+    ids=named,
 )
 def test_a_good_token_may_say_more(rogue: Pages, more: dict[str, object]) -> None:
     assert read(rogue, raw(claims(rogue, **more), {})).subject == "248289761001"
@@ -228,7 +223,7 @@ def test_header_parameters_that_are_not_understood_are_ignored(
         ({"odd": "\0"}, "federation.jwt.header"),
         ({"odd": "\ud800"}, "federation.jwt.header"),
     ],
-    ids=_named,
+    ids=named,
 )
 def test_what_the_header_must_say_is_checked(
     rogue: Pages, more: dict[str, object], why: str
@@ -304,7 +299,7 @@ def test_algorithms_of_jwa_are_verified(rogue: Pages, alg: str) -> None:
         ([("one", "old"), ("two", "new")], "one", "federation.jwt.signature"),
         ([], "one", "federation.jwt.key"),
     ],
-    ids=_named,
+    ids=named,
 )
 def test_key_is_chosen_by_kid_and_algorithm(
     rogue: Pages, published: list[tuple[str | None, str]], kid: str | None, why: str
@@ -610,7 +605,7 @@ def test_reauthentication_is_requested_upstream(rogue: Pages) -> None:
         ({"auth_time": NOW - 3600, "iat": NOW - 3600}, False),
         ({"auth_time": NOW + 3600}, False),
     ],
-    ids=_named,
+    ids=named,
 )
 def test_mf_05_stale_upstream_login_is_refused(
     rogue: Pages, more: dict[str, object], *, proves: bool
@@ -661,7 +656,7 @@ def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:
         ({"code_challenge_methods_supported": ["plain"]}, "plain"),
         ({"code_challenge_methods_supported": []}, None),
     ],
-    ids=_named,
+    ids=named,
 )
 def test_pkce_is_used_as_announced(
     rogue: Pages, announced: dict[str, object], method: str | None
