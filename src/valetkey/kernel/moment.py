@@ -15,7 +15,8 @@ AHEAD = Lifetime(60)
 """How far the clock of another server, or our own before it was corrected, may be ahead."""
 
 _LIFETIME = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
-_UNIT = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""The seconds of each unit in which durations are written."""
 
 
 def seconds(count: int) -> Lifetime:
@@ -49,7 +50,7 @@ def parse_lifetime(text: str) -> Lifetime:
     if match is None:
         message = "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"
         raise OperatorError(message)
-    return Lifetime(int(match[1]) * _UNIT[match[2]])
+    return Lifetime(int(match[1]) * UNITS[match[2]])
 
 
 def is_live(issued_at: Instant, expires_at: Instant, now: Instant) -> bool:

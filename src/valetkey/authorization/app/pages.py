@@ -44,6 +44,7 @@ from valetkey.authorization.site.admin.clients.clients import (
     NewClient,
 )
 from valetkey.authorization.site.admin.clients.edit import ClientForms
+from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.events.events import EventPages
 from valetkey.authorization.site.admin.groups.group import GroupPages
 from valetkey.authorization.site.admin.groups.groups import SELECTED_GROUPS, GroupForm, Groups
@@ -268,7 +269,7 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
         *UserForms(services).pages(),
         *ApiRoleForms(services).pages(),
         *SelectedPages(services, SELECTED_USERS).pages(),
-        *UserPages(services, OPERATIONS, links).pages(),
+        *UserPages(services, Buttons.below("/users/{uid}", of=OPERATIONS), links).pages(),
         *Groups(services).pages(),
         *GroupForm(services).pages(),
         *GroupPages(services, links).pages(),

@@ -18,6 +18,8 @@ from valetkey.authorization.protocol.register.faults import (
     reason_of,
 )
 from valetkey.authorization.site.app_form.form import Sentence, sentence
+from valetkey.config.rules import show_lifetime
+from valetkey.kernel.moment import UNITS, Lifetime
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.body import DEPTH, Form, read_json
@@ -33,7 +35,6 @@ Faults = tuple[MetadataError, ...]
 Choices = tuple[tuple[str, str], ...]
 
 _ON = "yes"
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _MOST_DIGITS = 9
 _LONGEST = 65_536
 _JSON_FAULTS = {
@@ -144,8 +145,8 @@ def _submitted(form: Form, name: str) -> str:
     number = text.strip()
     if unit is None or not number:
         return text
-    if unit in _SECONDS and len(number) <= _MOST_DIGITS and number.isascii() and number.isdigit():
-        return str(int(number) * _SECONDS[unit])
+    if unit in UNITS and len(number) <= _MOST_DIGITS and number.isascii() and number.isdigit():
+        return str(int(number) * UNITS[unit])
     return f"{number} {unit}"
 
 
@@ -153,10 +154,9 @@ def _in_unit(text: str) -> tuple[str, str]:
     """Return seconds in the largest unit that divides them; other text as it was typed."""
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         number, _, unit = text.rpartition(" ")
-        return (number, unit) if unit in _SECONDS else (text, "m")
-    seconds = int(text)
-    unit = next((it for it in ("d", "h", "m") if seconds and seconds % _SECONDS[it] == 0), "s")
-    return str(seconds // _SECONDS[unit]), unit
+        return (number, unit) if unit in UNITS else (text, "m")
+    shown = show_lifetime(Lifetime(seconds)) if (seconds := int(text)) else "0s"
+    return shown[:-1], shown[-1]
 
 
 def as_text(value: object) -> str:

@@ -33,7 +33,7 @@ from valetkey.authorization.site.admin.events.lines import EventRow
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.config.catalogue import Effect, Setting, as_text, catalogue, effect_of
 from valetkey.config.rules import Kind
-from valetkey.kernel.moment import parse_lifetime
+from valetkey.kernel.moment import UNITS, parse_lifetime
 from valetkey.kernel.preconditions import FAILED, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -48,7 +48,6 @@ BUTTONS = Buttons.below(ONE)
 _BAD_REQUEST = 400
 _LONGEST = 2_000
 _MOST_ENTRIES = 200
-_UNITS = ("s", "m", "h", "d")
 
 
 class ItemShown(Struct, frozen=True):
@@ -260,7 +259,7 @@ def form_page(
     unit = "m"
     if rule.kind is Kind.DURATION:
         # What was not understood is shown again as it was typed.
-        number = value[:-1] if value[-1:] in {*_UNITS} else value
+        number = value[:-1] if value[-1:] in UNITS else value
         typed, unit = (number,), value[-1:] if number != value else "m"
     elif rule.kind is Kind.LIST:
         typed = tuple(each.strip() for each in value.split(",") if each.strip())
@@ -301,7 +300,7 @@ def _typed(setting: Setting, form: Form) -> str:
     else:
         text = entries[0] if entries else ""
         unit = form.get("unit") or ""
-        if setting.rule.kind is Kind.DURATION and unit in _UNITS:
+        if setting.rule.kind is Kind.DURATION and unit in UNITS:
             text += unit
     return text[:_LONGEST]
 

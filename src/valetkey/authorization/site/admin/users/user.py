@@ -14,7 +14,7 @@ from valetkey.authorization.actions.attributes import shown_attributes
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.user import Attribute, Role, Session, Uid, User, uid_of
-from valetkey.authorization.operations.operation import ObjectLink, Operation, Services
+from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.user_records import PasswordLinkIssued, UserState
 from valetkey.authorization.operations.users import DELETE_USER
@@ -98,13 +98,9 @@ class UserPages(Struct, frozen=True):
     """Show one user, and run operations on the account."""
 
     services: Services
-    operations: Sequence[Operation]
-    """Those of the core and of features."""
+    buttons: Buttons
+    """Those of the operations of the core and of features on a user."""
     links: Sequence[ObjectLink] = ()
-
-    @property
-    def _buttons(self) -> Buttons:
-        return Buttons.below("/users/{uid}", of=self.operations)
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return one user, and the confirmation before an operation."""
@@ -112,7 +108,7 @@ class UserPages(Struct, frozen=True):
             Page(USER, administrator(), self.show),
             confirmation(
                 ACT,
-                self._buttons,
+                self.buttons,
                 self.services,
                 self._subject,
                 self._finish,
@@ -124,7 +120,7 @@ class UserPages(Struct, frozen=True):
         """Show the user. "Done" is shown only if the operation's event was written."""
         uid, actor, now = _uid(request), request.actor, request.now
         said = request.query.get("done") or ""
-        done = self._buttons.by_slug.get(said)
+        done = self.buttons.by_slug.get(said)
         idle = self.services.settings.sessions.idle
 
         def read_state(tx: Transaction) -> tuple[UserState, _Extras, str]:
@@ -156,8 +152,8 @@ class UserPages(Struct, frozen=True):
         details, user, now = state.details, state.user, request.now
         may_edit = request.permissions.allow(Permission.USERS)
         may_assign = request.permissions.allow(Permission.USERS, user)
-        place, buttons = user_address(user.uid), self._buttons
-        ends = buttons.may("end-app", request.permissions, user)
+        place = user_address(user.uid)
+        ends = self.buttons.may("end-app", request.permissions, user)
         links = [
             ("edit", translatable("Edit profile"), f"{place}/edit" if may_assign else ""),
             ("attributes", translatable("Edit attributes"), f"{place}/attributes")
@@ -196,7 +192,7 @@ class UserPages(Struct, frozen=True):
             links=tuple(link for link in links if link[2]),
             ways=tuple(
                 each
-                for each in buttons.offers(state, request.permissions, place, user)
+                for each in self.buttons.offers(state, request.permissions, place, user)
                 if each.slug != "groups"  # beside the list of groups
             ),
             related=(
