@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
+from tests.reliability.outcome import percentile
 from tests.stories.processes.serving import CALLBACK, CHALLENGE, PASSWORD, SECRET, VERIFIER
 from tests.support.wait import CEILING
 from valetkey.testing.browser import UserAgent
@@ -186,5 +187,4 @@ def between_flows(apps: Sequence[App]) -> Generator[None]:
 
 def late(values: Sequence[float]) -> float:
     """The 99th percentile in milliseconds; 0 of none."""
-    ordered = sorted(values)
-    return 1_000 * ordered[int(len(ordered) * 0.99)] if ordered else 0.0
+    return 1_000 * percentile(values, 0.99)

@@ -1,5 +1,6 @@
 """What an experiment found, as one row of a table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -11,3 +12,8 @@ class Outcome:
     promise: str
     counts: str
     held: bool
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share of them lies; 0 of none."""
+    return sorted(values)[int(len(values) * share)] if values else 0.0

@@ -14,7 +14,7 @@ import requests
 
 from bench.ports import free_port
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
-from tests.reliability.outcome import Outcome
+from tests.reliability.outcome import Outcome, percentile
 from tests.reliability.relay import relaying
 from tests.stories.processes.races import administrator
 from tests.stories.processes.serving import PASSWORD, SECRET
@@ -130,7 +130,7 @@ def _revocation(folder: Path, times: int, *, cut: bool) -> Outcome:
         assert bool(relay.withheld) is cut
     count = len(took) // 3
     took.sort()
-    late = took[min(len(took) - 1, int(len(took) * 0.99))]
+    late = percentile(took, 0.99)
     usual = _LONGEST if cut else _USUAL
     held = took[-1] <= _LONGEST and late <= usual if times >= _ENOUGH else took[-1] < _GIVEN_UP
     counts = (

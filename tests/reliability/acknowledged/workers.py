@@ -19,7 +19,7 @@ from tests.reliability.acknowledged.journal import (
     wait_for_recovery,
 )
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
-from tests.reliability.outcome import Outcome
+from tests.reliability.outcome import Outcome, percentile
 from tests.support import postgres
 from tests.support.wait import CEILING, wait_until
 
@@ -60,15 +60,14 @@ def _kills(folder: Path, times: int, chance: random.Random, engine: str) -> Outc
                 wait_for_recovery(these)
                 wait_for_actions(these, 1)
             verdict.judge(these)
-    back.sort()
-    late = back[min(len(back) - 1, int(len(back) * 0.99))]
+    late = percentile(back, 0.99)
     # A few kills have no percentile, and the tests share the machine with others.
     longest = _LONGEST if times >= _PERCENTILE else CEILING
     total = verdict.answers.total()
     in_flight, cut, others = _cut_off(these, deaths)
     wrong = set(verdict.answers) - FINE
     counts = (
-        f"{times} kills, back after {back[len(back) // 2]:.2f} s (median), {late:.2f} s (p99); "
+        f"{times} kills, back after {percentile(back, 0.5):.2f} s (median), {late:.2f} s (p99); "
         f"{verdict}; {total} requests, {cut} cut off of {in_flight} in flight at a kill, {others} "
         f"others"
         f"{f'; others: {sorted(wrong)}' if wrong else ''}"

@@ -4,7 +4,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from tests.reliability.cluster.faults import FAULTS, Fault
 from tests.reliability.cluster.machines import Cluster, cluster
 from tests.reliability.history import Findings, History, Kind, check
 from tests.reliability.nodes import DRAIN
-from tests.reliability.outcome import Outcome
+from tests.reliability.outcome import Outcome, percentile
 from tests.stories.processes.serving import REGISTER
 from tests.support.wait import wait_until
 from valetkey.testing.browser import UserAgent
@@ -114,9 +113,27 @@ def _experiment(name: str) -> Callable[[Path, int, random.Random], Outcome]:
 
 
 def _run(fault: Fault, times: int) -> Outcome:
+    verdict, found, pauses = _rounds(fault, times, synchronous=True)
+    wrong = set(verdict.answers) - _FINE - _LOST
+    late = percentile(pauses, 0.95)
+    limit = _LONGEST_LOST if fault.loses_machine else _LONGEST
+    held = verdict.is_good and found.is_good and late < limit and not wrong
+    return Outcome(
+        f"E41 three machines, {fault.title}",
+        "nothing acknowledged is lost, no code works twice, no token works 5 s after its "
+        f"revocation, service within {limit:.0f} s at p95",
+        _counts(times, verdict, found, pauses) + (f"; others: {sorted(wrong)}" if wrong else ""),
+        held,
+    )
+
+
+def _rounds(
+    fault: Fault, times: int, *, synchronous: bool
+) -> tuple[Verdict, Findings, Sequence[float]]:
+    """Do it to a new cluster under load; return what was found, and the longest pauses."""
     verdict, history = Verdict(), History()
     pauses: list[float] = []
-    with cluster(namespaces=fault.namespaces, disk=fault.disk) as made:
+    with cluster(namespaces=fault.namespaces, synchronous=synchronous, disk=fault.disk) as made:
         these = _begin(made, history)
         for number in range(times):
             with acting(these, pause=_PAUSE):
@@ -128,19 +145,7 @@ def _run(fault: Fault, times: int) -> Outcome:
             wait_until(made.is_whole, "the cluster does not become whole", every=0.2)
             verdict.judge(these)
         _look_at_all(these, history)
-    found = check(history.operations)
-    wrong = set(verdict.answers) - _FINE - _LOST
-    late = sorted(pauses)[min(len(pauses) - 1, int(len(pauses) * 0.95))]
-    limit = _LONGEST_LOST if fault.loses_machine else _LONGEST
-    held = verdict.is_good and found.is_good and late < limit and not wrong
-    return Outcome(
-        f"E41 three machines, {fault.title}",
-        "nothing acknowledged is lost, no code works twice, no token works 5 s after its "
-        f"revocation, service within {limit:.0f} s at p95",
-        _counts(times, verdict, found, pauses, late)
-        + (f"; others: {sorted(wrong)}" if wrong else ""),
-        held,
-    )
+    return verdict, check(history.operations), pauses
 
 
 def _begin(made: Cluster, history: History) -> Sequence[Client]:
@@ -170,15 +175,12 @@ def _longest_pause(these: Sequence[Client], began: float) -> float:
 def _look_at_all(these: Sequence[Client], history: History) -> None:
     """Ask once more for every token, after all that happened."""
     witness = next(each for each in these if isinstance(each, Witness))
-    tokens = {each.token for each in history.operations if each.token}
-    with ThreadPoolExecutor(1) as threads:
-        list(threads.map(witness.look, tokens))
+    for token in {each.token for each in history.operations if each.token}:
+        witness.look(token)
 
 
-def _counts(
-    times: int, verdict: Verdict, found: Findings, pauses: Sequence[float], late: float
-) -> str:
-    middle = sorted(pauses)[len(pauses) // 2]
+def _counts(times: int, verdict: Verdict, found: Findings, pauses: Sequence[float]) -> str:
+    middle, late = percentile(pauses, 0.5), percentile(pauses, 0.95)
     answers: Counter[str] = verdict.answers
     refused = sum(answers[status] for status in _REFUSED)
     lost = sum(answers[name] for name in _LOST)
@@ -190,24 +192,12 @@ def _counts(
 
 def cluster_asynchronous(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Kill -9 of PostgreSQL with commits that wait for no standby: what is lost."""
-    verdict, total = Verdict(), Findings()
-    with cluster(namespaces=False, synchronous=False) as made:
-        history = History()
-        these = _begin(made, history)
-        for number in range(times):
-            with acting(these, pause=_PAUSE):
-                wait_for_actions(these, _BEFORE)
-                FAULTS["kill"].run(made, number)
-                wait_for_actions(these, _BEFORE)
-            wait_until(made.is_whole, "the cluster does not become whole", every=0.2)
-            verdict.judge(these)
-        _look_at_all(these, history)
-        total = check(history.operations)
+    verdict, found, _ = _rounds(FAULTS["kill"], times, synchronous=False)
     return Outcome(
         "E41 three machines, kill -9 of PostgreSQL, asynchronous",
         "the count of what is lost if commits wait for no standby",
-        f"{times} times; {verdict}; {total}",
-        total.checked > 0,
+        f"{times} times; {verdict}; {found}",
+        found.checked > 0,
     )
 
 

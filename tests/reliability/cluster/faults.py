@@ -117,6 +117,7 @@ def _exchange(cluster: Cluster, number: int) -> None:
         folder = machine.folder / f"programs{number}"
         shutil.copytree(source, folder)
         machine.programs = folder
+        cluster.write(machine)
         machine.end("patroni")
         cluster.start_patroni(machine)
         wait_until(cluster.is_whole, "a standby does not come back", every=0.2)
@@ -150,16 +151,12 @@ def _serves(cluster: Cluster) -> bool:
 
 def _replaced(cluster: Cluster, old: Machine) -> None:
     """Wait until another machine is the primary."""
-    wait_until(lambda: _other(cluster, old), "no other machine becomes primary", every=0.2)
-
-
-def _other(cluster: Cluster, old: Machine) -> bool:
-    for machine in cluster.machines:
-        if machine is not old:
-            told = machine.patroni("/patroni")
-            if told.get("role") == "primary" and told.get("state") == "running":
-                return True
-    return False
+    others = [machine for machine in cluster.machines if machine is not old]
+    wait_until(
+        lambda: any(machine.is_primary() for machine in others),
+        "no other machine becomes primary",
+        every=0.2,
+    )
 
 
 def _node(cluster: Cluster, machine: Machine) -> Node | None:

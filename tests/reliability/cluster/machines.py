@@ -20,6 +20,7 @@ import yaml
 
 from bench.ports import free_port
 from tests.architecture.tree import ROOT
+from tests.reliability.faults.full_disk import mounted_at
 from tests.reliability.nodes import Node
 from tests.support import postgres
 from tests.support.wait import wait_until
@@ -114,9 +115,10 @@ class Machine:
             return answer
         return {}
 
-    def connect(self, network: Mapping[str, str], *, up: bool) -> None:
-        """Connect the machine to the others, or cut it off from them."""
-        _ip("link", "set", network[self.name], "up" if up else "down")
+    def is_primary(self) -> bool:
+        """Return whether it says that it is the primary."""
+        told = self.patroni("/patroni")
+        return told.get("role") == "primary" and told.get("state") == "running"
 
 
 class Cluster:
@@ -148,12 +150,16 @@ class Cluster:
     def _machine(self, number: int) -> Machine:
         folder = self.folder / f"machine{number}"
         (folder / "disk").mkdir(parents=True)
-        for place in (folder, folder / "disk"):
-            if self.user is not None:
-                shutil.chown(place, self.user)
+        self._give(folder)
+        self._give(folder / "disk")
         if self.namespaces:
             return Machine(number, f"10.77.0.{number}", folder, f"{self._unique}-{number}")
         return Machine(number, f"127.0.77.{number}", folder, "")
+
+    def _give(self, folder: Path) -> None:
+        """Make the folder that of the user of PostgreSQL."""
+        if self.user is not None:
+            shutil.chown(folder, self.user)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -163,7 +169,8 @@ class Cluster:
                 stack.callback(self._disconnect)
                 self._connect()
             for machine in self.machines if self._disk else ():
-                stack.enter_context(_mounted(machine.disk, self._disk, self.user))
+                stack.enter_context(mounted_at(machine.disk, self._disk))
+                self._give(machine.disk)
             stack.callback(self._stop)
             for machine in self.machines:
                 self.start_machine(machine)
@@ -174,7 +181,8 @@ class Cluster:
             yield
 
     def start_machine(self, machine: Machine) -> None:
-        """Start etcd, Patroni and the way to the primary."""
+        """Start etcd, Patroni and the way to the primary, with the files of the guide."""
+        self.write(machine)
         self.start_etcd(machine)
         self.start_patroni(machine)
         machine.start(program("haproxy"), "-f", "haproxy.cfg", "-db")
@@ -184,18 +192,13 @@ class Cluster:
         machine.start(program("etcd"), "--config-file", "etcd.yml", user=self.user)
 
     def start_patroni(self, machine: Machine) -> None:
-        """Start Patroni, which starts PostgreSQL, with the programs of the machine."""
-        self._write(machine)
+        """Start Patroni, which starts PostgreSQL."""
         patroni = str(Path(sys.executable).with_name("patroni"))
         machine.start(patroni, "patroni.yml", user=self.user)
 
     def primary(self) -> Machine | None:
         """Return the machine that says that it is the primary."""
-        for machine in self.machines:
-            told = machine.patroni("/patroni")
-            if told.get("role") == "primary" and told.get("state") == "running":
-                return machine
-        return None
+        return next((machine for machine in self.machines if machine.is_primary()), None)
 
     def the_primary(self) -> Machine:
         """Wait for a primary."""
@@ -209,18 +212,10 @@ class Cluster:
         if primary is None:
             return False
         members = primary.patroni("/cluster").get("members", [])
-        states = sorted((member["role"], member["state"]) for member in members)
-        roles = [role for role, _ in states]
-        good = all(state in {"running", "streaming"} for _, state in states)
-        return (
-            good
-            and roles
-            in (
-                ["leader", "quorum_standby", "quorum_standby"],
-                ["leader", "replica", "sync_standby"],
-                ["leader", "replica", "replica"],
-            )
-            and (roles[1] != "replica" or not self.synchronous or roles[2] == "sync_standby")
+        standby = "quorum_standby" if self.synchronous else "replica"
+        roles = sorted(member["role"] for member in members)
+        return roles == ["leader", standby, standby] and all(
+            member["state"] in {"running", "streaming"} for member in members
         )
 
     def tell(self, machine: Machine, path: str, body: Mapping[str, object], verb: str) -> int:
@@ -240,24 +235,24 @@ class Cluster:
 
     def cut(self, machine: Machine) -> None:
         """Cut the machine off from all others, its node included."""
-        machine.connect(self._links, up=False)
+        _ip("link", "set", self._links[machine.name], "down")
 
     def join(self, machine: Machine) -> None:
         """Connect it again."""
-        machine.connect(self._links, up=True)
+        _ip("link", "set", self._links[machine.name], "up")
 
-    def administrator(self, machine: Machine, database: str = "postgres") -> psycopg.Connection:
+    def administrator(self, machine: Machine) -> psycopg.Connection:
         """Connect to the PostgreSQL of a machine."""
         return psycopg.connect(
             host=machine.address,
             user="postgres",
             password=_OWNER,
-            dbname=database,
+            dbname="postgres",
             autocommit=True,
             connect_timeout=5,
         )
 
-    def _write(self, machine: Machine) -> None:
+    def write(self, machine: Machine) -> None:
         """Write the files of the guide for this machine."""
         etcd = yaml.safe_load(self._addressed("etcd.yml"))
         first = self.machines[0].address
@@ -334,7 +329,7 @@ class Cluster:
             for name in ("authorization", "resource"):
                 raw.execute(f'CREATE DATABASE "{name}" OWNER valetkey'.encode())
 
-    def database_url(self, machine: Machine, name: str) -> str:
+    def _database_url(self, machine: Machine, name: str) -> str:
         """Return how the node of a machine reaches a database of the primary."""
         return f"postgresql://valetkey:{_PASSWORD}@{self._way(machine)}:5000/{name}"
 
@@ -344,10 +339,10 @@ class Cluster:
             node.here.mkdir()
             (node.here / "valetkey.toml").write_text(
                 f'[authorization]\nurl = "{self.url}"\nlisten = "{self._listen(machine, 8400)}"\n'
-                f'database = "{self.database_url(machine, "authorization")}"\n'
+                f'database = "{self._database_url(machine, "authorization")}"\n'
                 f'keyring = "valetkey.keyring"\n'
                 f'[resource]\nurl = "{self.api}"\nlisten = "{self._listen(machine, 8401)}"\n'
-                f'database = "{self.database_url(machine, "resource")}"\n'
+                f'database = "{self._database_url(machine, "resource")}"\n'
                 f'credential = "resource-server.credential"\n'
                 f"revocations_max_age = 5\n"
                 f'[tokens]\nsigning_algorithms = ["ES256"]\n[log]\nlevel = "warning"\n'
@@ -432,18 +427,6 @@ def program(name: str) -> str:
         package = {"etcd": "etcd-server"}.get(name, name)
         raise RuntimeError(f"{name} is missing: apt-get install {package}")
     return found
-
-
-@contextmanager
-def _mounted(folder: Path, size: str, user: str | None) -> Generator[None]:
-    """Mount a disk in memory."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
-    try:
-        if user is not None:
-            shutil.chown(folder, user)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def _processes_in(folder: Path) -> Sequence[int]:

@@ -130,13 +130,22 @@ def full_log_disk(folder: Path, times: int, chance: random.Random) -> Outcome:
 @contextmanager
 def mounted(size: str) -> Generator[Path]:
     """Mount a disk of this size in a folder that the user of PostgreSQL can read."""
-    with tempfile.TemporaryDirectory(prefix="vk-disk-", dir="/tmp") as name:
-        options = f"size={size},mode=755"
-        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", name], check=True)
-        try:
-            yield Path(name)
-        finally:
-            subprocess.run(["umount", "--lazy", name], check=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="vk-disk-", dir="/tmp") as name,
+        mounted_at(Path(name), size),
+    ):
+        yield Path(name)
+
+
+@contextmanager
+def mounted_at(folder: Path, size: str) -> Generator[None]:
+    """Mount a disk of this size at a folder."""
+    options = f"size={size},mode=755"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def fill(disk: Path) -> Path:

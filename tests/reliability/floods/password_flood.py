@@ -12,7 +12,6 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.reliability.floods.anonymous_growth import used
 from tests.reliability.floods.flood import address, request
 from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
-from tests.reliability.outcome import Outcome
+from tests.reliability.outcome import Outcome, percentile
 from tests.stories.processes.serving import PASSWORD, SECRET, Serving
 
 _SIGN_INS = 500
@@ -90,9 +89,9 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
                 windows[target] += load.took[first:]
         site = Serving(f"http://{address}", "", node.process)
         signed_in = site.ask(grant_type="password", username="ada", password=PASSWORD).ok
-    usual, *control, late = map(_late, windows.values())
+    usual, *control, late = (percentile(each, 0.99) for each in windows.values())
     beside = control[0] if control else usual
-    refused = _late(found.refused)
+    refused = percentile(found.refused, 0.99)
     grown = memory.most - before
     strange = load.failed - load.answers["503"]
     few = load.answers["503"] <= _REFUSED * load.total
@@ -106,7 +105,7 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
     )
     counts = (
         f"{times} windows with the flood: {found.answers['400']} sign-ins hashed and refused, "
-        f"{found.answers['503']} answered 503 after {_late(found.refused, 0.5) * 1000:.0f} ms "
+        f"{found.answers['503']} answered 503 after {percentile(found.refused, 0.5) * 1000:.0f} ms "
         f"(median), {refused * 1000:.0f} ms (p99); "
         f"{load.total} tokens after {late * 1000:.0f} ms (p99), {beside * 1000:.0f} ms while "
         f"another server gets the flood, {usual * 1000:.0f} ms without, {load.answers['503']} of "
@@ -141,11 +140,6 @@ class _Memory:
     def _measure(self) -> None:
         while not self._over.wait(0.1):
             self.most = max(self.most, used(self._node.workers()))
-
-
-def _late(seconds: Sequence[float], share: float = 0.99) -> float:
-    """Return the 99th percentile, or another one; 0 of nothing."""
-    return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * share))] if seconds else 0.0
 
 
 def flood(host: str, seconds: float, seed: int) -> _Found:
