@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
+from tests.cli.serving.test_tls import certify
 from valetkey.config.agreement import is_loopback, missing_files
 from valetkey.config.load import OperatorErrors, load
 from valetkey.config.paths import certificate_files, credential_path, keyring_path
@@ -119,6 +121,32 @@ def test_a_certificate_that_cannot_be_read_is_found_before_the_start(tmp_path: P
     )
 
 
+def test_a_certificate_without_its_key_is_found_before_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "valetkey.toml"
+    file.write_text(PUBLIC + 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n', encoding="utf-8")
+    settings = load(file, {})
+    certify(tmp_path)
+    assert not list(missing_files(settings, ("authorization",)))
+    key = (tmp_path / "k.pem").read_bytes()
+    certify(tmp_path)
+    own = serialization.load_pem_private_key((tmp_path / "k.pem").read_bytes(), None)
+    locked = own.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    for text, why in (
+        (key, "does not match the key"),
+        (b"not PEM", "cannot be read"),
+        (locked, "cannot be read"),
+    ):
+        (tmp_path / "k.pem").write_bytes(text)
+        (found,) = missing_files(settings, ("authorization",))
+        assert found.path == "authorization.tls_certificate"
+        assert why in found.wrong
+        assert "without a password" in found.right
+
+
 def test_certificates_that_clients_servers_show_are_looked_for(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text('[fetch]\nca_file = "ca.pem"\n', encoding="utf-8")
@@ -127,6 +155,10 @@ def test_certificates_that_clients_servers_show_are_looked_for(tmp_path: Path) -
     assert found.path == "fetch.ca_file"
     assert "fetch.ca_file" in {each.path for each in missing_files(settings, ("resource",))}
     (tmp_path / "ca.pem").touch()
+    (found,) = missing_files(settings, ("authorization", "resource"))
+    assert "holds no certificates" in found.wrong
+    certify(tmp_path)
+    (tmp_path / "c.pem").rename(tmp_path / "ca.pem")
     assert not list(missing_files(settings, ("authorization", "resource")))
 
 

@@ -8,7 +8,7 @@ commands and servers that tests start apply the migrations themselves, as do tes
 import asyncio
 import fcntl
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
@@ -97,7 +97,8 @@ def _fill_if_empty(path: Path, package: str) -> None:
     with closing(apsw.Connection(str(path))) as raw, closing(apsw.Connection(":memory:")) as made:
         if not raw.execute("SELECT 1 FROM sqlite_master").fetchall():
             made.deserialize("main", _migrated(package))
-            with raw.backup("main", made, "main") as copy:
+            # Another process may be writing, whose migration is then the one that counts.
+            with suppress(apsw.BusyError), raw.backup("main", made, "main") as copy:
                 copy.step()
 
 

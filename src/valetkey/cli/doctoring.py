@@ -43,13 +43,11 @@ from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Se
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import applied, find, migrate
 from valetkey.database.watch import check_writable
-from valetkey.fetch.outbound import trust
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import to_base64url
 from valetkey.resource.objects.declared import read_directory
-from valetkey.web.listen import tls_context
 
 _BOTH = ("authorization", "resource")
 
@@ -64,8 +62,7 @@ def problems_of(settings: Settings) -> Iterator[Problem]:
 
 def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
     """Return the errors in files that the authorization server reads, at start or for tokens."""
-    folder, server = settings.source.directory, settings.authorization
-    tls, ca_file = (server.tls_certificate, server.tls_key), settings.fetch.ca_file
+    folder = settings.source.directory
     claims_file = settings.tokens.claims_file
     readers: tuple[tuple[str, bool, Callable[[], object]], ...] = (
         ("grant_types", True, lambda: check_grant_types(settings)),
@@ -73,12 +70,6 @@ def _read_as_serve_does(settings: Settings) -> Iterator[Problem]:
         ("privacy.geo_database", bool(settings.privacy.geo_database), lambda: _geo(settings)),
         ("brand.theme", bool(settings.brand.theme), lambda: brand_of(settings)),
         ("tokens.claims_file", bool(claims_file), lambda: _parse(folder / claims_file)),
-        (
-            "authorization.tls_certificate",
-            all(tls) and all((folder / name).is_file() for name in tls),
-            lambda: tls_context(folder / tls[0], folder / tls[1]),
-        ),
-        ("fetch.ca_file", (folder / (ca_file or ".")).is_file(), lambda: trust(folder / ca_file)),
     )
     for setting, is_there, read in readers:
         try:

@@ -1,5 +1,6 @@
-"""Contradictions between settings, and files that are missing."""
+"""Contradictions between settings, and files that are missing or of no use."""
 
+import ssl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -41,23 +42,29 @@ def disagreements(settings: Settings) -> Iterator[Problem]:
 
 
 def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]:
-    """Yield a problem for every file that the named servers need and this process cannot read."""
+    """Yield a problem for every file that the named servers need and this process cannot use."""
     for name, server in servers(settings):
         if name not in names:
             continue
-        for key, written in (
-            ("tls_certificate", server.tls_certificate),
-            ("tls_key", server.tls_key),
-        ):
-            if written:
-                yield from _unreadable(f"{name}.{key}", settings.source.directory / written)
+        files = {
+            f"{name}.{key}": settings.source.directory / written
+            for key, written in (
+                ("tls_certificate", server.tls_certificate),
+                ("tls_key", server.tls_key),
+            )
+            if written
+        }
+        unreadable = [each for path, file in files.items() for each in _unreadable(path, file)]
+        yield from unreadable
+        if not unreadable and len(files) > 1:
+            yield from _not_a_pair(f"{name}.tls_certificate", *files.values())
     for key, trusted in (
         ("tls.acme_ca_file", settings.tls.acme_ca_file),
         ("fetch.ca_file", settings.fetch.ca_file),
         ("mail.ca_file", settings.mail.ca_file if "authorization" in names else ""),
     ):
         if trusted:
-            yield from _unreadable(key, settings.source.directory / trusted)
+            yield from _no_authority(key, settings.source.directory / trusted)
     if "authorization" in names and settings.mail.password_file:
         file = settings.source.directory / settings.mail.password_file
         yield from _unreadable("mail.password_file", file, "a file that can be read")
@@ -279,3 +286,30 @@ def _unreadable(
     except OSError as reason:
         why = (reason.strerror or "unreadable").lower()
         yield Problem(path, f"{file}: {why}", f"write the path of {right}")
+
+
+def _no_authority(path: str, file: Path) -> Iterator[Problem]:
+    unreadable = list(_unreadable(path, file))
+    yield from unreadable
+    if not unreadable:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+        except (OSError, ssl.SSLError):
+            yield Problem(path, f"{file} holds no certificates", "write the path of a PEM file")
+
+
+def _not_a_pair(path: str, certificate: Path, key: Path) -> Iterator[Problem]:
+    # Found before a server starts: both read the authorization server's certificate, and which of
+    # them reported it first would be a matter of chance.
+    try:
+        # Without a password OpenSSL would ask for it at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ssl.SSLError, ValueError) as reason:
+        why = "it does not match the key" if _is_of_another(reason) else "it cannot be read"
+        wrong = f"{certificate} with {key}: {why}"
+        right = "write a certificate in PEM and its key in PEM, without a password"
+        yield Problem(path, wrong, right)
+
+
+def _is_of_another(reason: Exception) -> bool:
+    return isinstance(reason, ssl.SSLError) and reason.reason == "KEY_VALUES_MISMATCH"

@@ -124,7 +124,8 @@ def test_a_certificate_that_does_not_serve_is_named(tmp_path: Path) -> None:
     file.write_text(text.replace("[authorization]\n", f"[authorization]\n{files}"), "utf-8")
     ran = valetkey("serve", here=tmp_path)
     assert ran.code == 2
-    assert "authorization: tls_certificate" in ran.err
+    assert "authorization.tls_certificate" in ran.err
+    assert "NO_CERTIFICATE" not in ran.err
     examined = valetkey("doctor", here=tmp_path)
     assert examined.code == 1
     assert "error    authorization certificate: The certificate" in examined.out
