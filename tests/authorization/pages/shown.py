@@ -12,6 +12,7 @@ from valetkey.authorization.app.pages import account_pages, admin_pages
 from valetkey.authorization.device.pages import DevicePages
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.layout.language import ENGLISH, Language
 from valetkey.authorization.layout.render import (
     PageContext,
@@ -85,6 +86,7 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
     return Viewer(
         language=language,
         here="/",
+        user=None if area == "visitor" else CurrentUser("ada", "Ada Lovelace", "ada@example.com"),
         develops=area in {"developer", "admin"},
         administers=area == "admin",
     )

@@ -248,6 +248,41 @@ def test_the_menu_of_the_console_has_headings_and_opens_by_the_keyboard_on_a_pho
     assert tab.evaluate("document.activeElement.textContent.trim()") == "Overview"
 
 
+def test_the_menu_of_the_viewer_works_by_keyboard_without_a_script_on_a_phone(
+    browser: Browser,
+) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    tab = context.new_page()
+    tab.route("**/*", answering(BRAND))
+    ways = {"sessions": 2, "app": 3, "admin_users": 4}
+    shown = {}
+    for name in ways:
+        tab.goto(f"{SERVER}/{name}")
+        # The first stop is the link that skips the navigation.
+        tab.keyboard.press("Tab")
+        tab.keyboard.press("Tab")
+        menu = tab.get_by_role("navigation", name="Areas")
+        links = menu.get_by_role("link")
+        assert not menu.is_visible()
+        tab.keyboard.press("Enter")
+        assert menu.locator("p").inner_text() == "Ada Lovelace\nada@example.com"
+        shown[name] = links.count()
+        assert menu.locator("[aria-current]").count() == 1
+        assert links.last.inner_text() == "Sign out"
+        tab.keyboard.press("Escape")
+        assert not menu.is_visible()
+        tab.get_by_role("button", name="Ada Lovelace").click()
+        box = menu.bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        tab.mouse.click(20, 800)
+        assert not menu.is_visible()
+    context.close()
+
+    assert shown == ways
+
+
 def test_permissions_can_be_filtered(tab: Page) -> None:
     tab.goto(f"{SERVER}/new_app")
     shown = tab.locator("#permissions > :visible")

@@ -111,7 +111,8 @@ class PageDependencies(Struct, frozen=True):
         """Render pages in the current brand."""
         foundation, secure = self.foundation, self.server.cookies.secure
         configuration = configuration_of(foundation.settings)
-        return Renderer(self.server.brands, foundation.portal, secure, configuration)
+        server = self.server
+        return Renderer(server.brands, foundation.portal, secure, server.issuer, configuration)
 
     @property
     def factors(self) -> Factors:

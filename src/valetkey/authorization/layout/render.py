@@ -400,6 +400,12 @@ def initial(name: str) -> str:
     return next((letter.upper()[0] for letter in name if letter.isalnum()), "·")
 
 
+def initials(name: str) -> str:
+    """Return the placeholder of a user without a picture: of the first and the last word."""
+    words = [word for word in name.split() if any(map(str.isalnum, word))] or [""]
+    return "".join(map(initial, dict.fromkeys((words[0], words[-1]))))
+
+
 def sentence(text: str) -> str:
     """Return the description of an error as a sentence: with a capital letter and a full stop.
 
@@ -461,6 +467,7 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.policies["ext.i18n.trimmed"] = True
     environment.code_generator_class = page_compiler(said.gettext)
     environment.filters["initial"] = initial
+    environment.filters["initials"] = initials
     environment.filters["exact"] = exact
     environment.filters["shown_email"] = shown_email
     environment.filters["sentence"] = sentence

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from valetkey.authorization.layout.addresses import safe_return_path
 from valetkey.authorization.layout.assets import CurrentBrand
+from valetkey.authorization.layout.contexts import CurrentUser
 from valetkey.authorization.layout.language import (
     ENGLISH,
     LANGUAGES,
@@ -169,6 +170,10 @@ class Viewer(Struct, frozen=True):
     languages: tuple[Language, ...] = LANGUAGES
     #: The URL of the page, to return to it in another language; "" for none.
     here: str = ""
+    #: The signed-in user; None on pages for visitors.
+    user: CurrentUser | None = None
+    #: The path of the picture that they uploaded; "" for none.
+    picture: str = ""
     #: Whether they may register apps.
     develops: bool = False
     #: Whether they have a role in running this server.
@@ -225,16 +230,19 @@ def viewer_of(
     languages: Sequence[Language] = LANGUAGES,
     configuration: Configuration = UNNAMED,
     develops: bool = False,
+    picture: str = "",
 ) -> Viewer:
     """Return the visitor in one of `languages`; `user` is the signed-in user, if any.
 
-    `develops`: they may register apps.
+    `develops`: they may register apps. `picture` is the path of theirs, "" for none.
     """
     administers = user is not None and user.role is not None
     return Viewer(
         language=language_of(request, user, languages),
         languages=tuple(languages),
         here=here(request),
+        user=None if user is None else CurrentUser(user.username, user.name, user.email),
+        picture=picture,
         develops=develops,
         administers=administers,
         zone="" if user is None else user.claims.zoneinfo,

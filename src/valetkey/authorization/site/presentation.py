@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.users import PICTURES
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser
@@ -35,12 +36,13 @@ from valetkey.web.exchange import Pairs, Request, Response, html_response
 class Renderer(Struct, frozen=True):
     """Render pages in the brand and the visitor's language.
 
-    `secure` is True on https; it sets the Secure attribute of cookies.
+    `secure` is True on https; it sets the Secure attribute of cookies. `issuer` is this server.
     """
 
     brands: CurrentBrand
     portal: PortalPolicy
     secure: bool
+    issuer: str
     configuration: Configuration = UNNAMED
 
     def page(
@@ -73,12 +75,18 @@ class Renderer(Struct, frozen=True):
             languages=languages,
             configuration=self.configuration,
             develops=user is not None and self.portal.shows(user),
+            picture="" if user is None else self._picture(user),
         )
         body = render(
             page, brand=self.brands.current, viewer=viewer, navigation=navigation, csrf=csrf
         )
         wish = requested_language(request, languages, secure=self.secure)
         return html_response(body, status, policy, (*content_language(viewer), *wish, *headers))
+
+    def _picture(self, user: User) -> str:
+        # Pages load images of this server only; a claim may name a picture elsewhere.
+        path = user.claims.picture.removeprefix(self.issuer)
+        return path if path.startswith(f"{PICTURES}/") else ""
 
 
 def logo_of(client: Client) -> str:

@@ -78,6 +78,7 @@ def test_picture_is_reencoded_shown_and_exported(tmp_path: Path, database_url: s
         page = await browser.get(PATH)
         assert f'src="{path}"' in page.body
         assert knows(page, "Remove picture")
+        assert f'src="{path}"' in (await browser.get("/account/sessions")).body
         user = await alice(it)
         assert user_claims(user, {"picture"}) == {"picture": f"https://auth.example{path}"}
 
@@ -129,6 +130,8 @@ def test_a_new_picture_another_address_or_a_removal_ends_the_old_one(
         saved = await browser.post(PATH, {**typed, **elsewhere})
         assert saved.location == f"{PATH}?saved=1", saved.body
         assert (await browser.get(third)).status == 404
+        # Pages load images of this server only.
+        assert "elsewhere.example" not in (await browser.get("/account/sessions")).body
         # There is no uploaded picture any more: what was typed stays.
         await browser.post(REMOVE, {"csrf": typed["csrf"]})
         assert (await alice(it)).claims.picture == elsewhere["picture"]
