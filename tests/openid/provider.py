@@ -10,6 +10,7 @@ import requests
 
 from tests.openid.relying_party import PASSWORD, REDIRECT_URI, SECONDS, RelyingParty
 from valetkey.authorization.features import GRANT_RULES
+from valetkey.authorization.model.client import Editor
 from valetkey.authorization.model.user import Address, StandardClaims
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import (
@@ -104,7 +105,7 @@ def provider(directory: Path, database_url: str = "", **more: object) -> Generat
         registration=RegistrationSettings(
             mode=RegistrationMode.OPEN,
             grant_types=tuple(
-                name for name, rules in GRANT_RULES.items() if rules.for_self_registration
+                name for name, rules in GRANT_RULES.items() if Editor.CLIENT in rules.editors
             ),
             registrations_per_hour=100_000,
         ),

@@ -12,7 +12,7 @@ from tests.authorization.endpoints.registration.registering import JSON, PLAIN, 
 from tests.support.asgi import Answer
 from tests.support.harness import CALLBACK, harness
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.model.client import OpenIdRegistration
+from valetkey.authorization.model.client import Editor, OpenIdRegistration
 from valetkey.config.settings import (
     RegistrationMode,
     RegistrationSettings,
@@ -22,7 +22,9 @@ from valetkey.kernel.jose.key import KeySet, SigningKey
 
 _EVERYTHING = RegistrationSettings(
     mode=RegistrationMode.OPEN,
-    grant_types=tuple(name for name, rules in GRANT_RULES.items() if rules.for_self_registration),
+    grant_types=tuple(
+        name for name, rules in GRANT_RULES.items() if Editor.CLIENT in rules.editors
+    ),
     scopes=("notes:read",),
     registrations_per_hour=1_000_000,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.inspection.check import DatabaseCheck
-from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.applying import DeclaredKind
 from valetkey.authorization.background.gauges import Gauges
@@ -192,15 +192,15 @@ class Feature(Struct, frozen=True):
     """Links to its pages on the console's pages of the core's objects."""
     users_links: tuple[ListLink, ...] = ()
     """Links to its pages above the list of users."""
-    portal: "Callable[[Services], tuple[AnyPage, ...]]" = _nothing
-    """Its pages about an app, for the app's team; shown in the developer portal."""
-    area: "Callable[[Site, tuple[AnyPage, ...]], tuple[AnyPage, ...]]" = _nothing
+    app_pages: "Callable[[Services, str], tuple[AnyPage, ...]]" = _nothing
+    """Its pages about an app, for the app's team, in this template of the area that shows them."""
+    area: "Callable[[Site, Callable[[str], tuple[AnyPage, ...]]], tuple[AnyPage, ...]]" = _nothing
     """Pages of an area of its own, in the order of its navigation.
 
-    The second argument are the pages that all features have for teams of apps.
+    The second argument makes the `app_pages` of all features, in this template of the area.
     """
-    portal_policy: Callable[[Settings], PortalPolicy | None] = _absent
-    """What the core asks about the developer portal, from the one that is it."""
+    developers: Callable[[Settings], DeveloperPolicy | None] = _absent
+    """Which users register apps, from the one that has the pages for it."""
     own_callback: "Callable[[Services], OwnCallback | None]" = _absent
     """Redirect URIs on this server that it accepts in authorization requests of one session."""
     scopes: Mapping[str, str] = MappingProxyType({})

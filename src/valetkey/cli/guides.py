@@ -68,7 +68,7 @@ GUIDES = (
     Guide(f"{_APPS}/presets", ("client presets",)),
     Guide(f"{_APPS}/read-a-refusal", ("explain",)),
     Guide(f"{_APPS}/let-apps-register-themselves", ("registration",), ("registration",)),
-    Guide(f"{_APPS}/let-developers-register", ("registration developer",), ("portal",)),
+    Guide(f"{_APPS}/let-developers-register", ("registration developer",)),
     Guide(f"{_APIS}/several-apis", ("api",)),
     Guide(f"{_APIS}/declare-an-object", (), ("resource.objects",)),
     Guide(f"{_APIS}/run-without-the-api", (), ("resource.enabled", "resource.scopes")),

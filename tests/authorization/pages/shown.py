@@ -44,7 +44,7 @@ class _Unused:
 _UNUSED = cast("Any", _Unused())
 AREAS: Mapping[str, Sequence[AnyPage]] = {
     "account": account_pages(_UNUSED),
-    "developer": portal_pages(_UNUSED, WEBHOOKS.portal(_UNUSED)),
+    "developer": portal_pages(_UNUSED, lambda frame: WEBHOOKS.app_pages(_UNUSED, frame)),
     "admin": admin_pages(_UNUSED, _UNUSED),
 }
 

@@ -102,14 +102,11 @@ DOCUMENT = "document"
 OWN_CHANNELS = frozenset({"registration", "api", DOCUMENT})
 """The channels through which clients change themselves."""
 
-UNSEEN_CHANNELS = OWN_CHANNELS | {"portal"}
-"""The channels without review: their clients cannot have the name of a verified client."""
-
 OPERATORS_CHANNELS = frozenset({"admin", "cli", "start"})
-"""The channels of operators, who may mark a client as verified."""
+"""The channels of operators, who may mark a client as verified; all others are not reviewed."""
 
-# They do not fetch the sector identifier document, which has to list new redirect URIs.
-_CHANNELS_WITHOUT_SECTORS = frozenset({"api", "portal"})
+# Others do not fetch the sector identifier document, which has to list new redirect URIs.
+_CHANNELS_WITH_SECTORS = OPERATORS_CHANNELS | {"registration", DOCUMENT}
 
 MOST_SECRETS = 2
 """Maximum number of live secrets of a client: the current one and its successor."""
@@ -181,7 +178,7 @@ class Registrar(Struct, frozen=True):
         """
         if faults := self.rules_for(tx, metadata, client.scope).faults(metadata):
             return faults
-        if self.channel in _CHANNELS_WITHOUT_SECTORS and affects_sector(metadata, client):
+        if self.channel not in _CHANNELS_WITH_SECTORS and affects_sector(metadata, client):
             detail = "those that its sector lists; administrators can add others"
             return (MetadataError("redirect_uris", detail),)
         wanted = replace(
@@ -244,7 +241,7 @@ class Registrar(Struct, frozen=True):
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
         """Return why an unverified client may not have this name; `but` is the client itself."""
-        if self.channel not in UNSEEN_CHANNELS or not look_alike(
+        if self.channel in OPERATORS_CHANNELS or not look_alike(
             name, tx.clients.verified_names(but)
         ):
             return ()

@@ -24,7 +24,7 @@ from valetkey.authorization.model.client import (
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
-from valetkey.authorization.protocol.register.client_rules import FormOption, portal_options
+from valetkey.authorization.protocol.register.client_rules import FormOption, form_options
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import fresh_id
@@ -57,16 +57,18 @@ class RegistrationDenial(StrEnum):
     FULL = "full"
 
 
-class PortalPolicy(Struct, frozen=True):
-    """What the core asks about the developer portal: `registrants` may register apps in it.
+class DeveloperPolicy(Struct, frozen=True):
+    """Which users register apps: `registrants` is `everyone`, `verified`, `invited` or `nobody`.
 
-    That is "" without a portal. `default_profile` is what the form of an app proposes.
+    It is "" where users have no pages to do so. `setting` is the name of the setting that says it,
+    and `default_profile` is what the form of an app proposes.
     """
 
     registrants: str = ""
+    setting: str = ""
     default_profile: str = ProfileName.MODERN.value
-    shows: Callable[[User], bool] = lambda _: False
-    """Whether this user sees the portal."""
+    has_area: Callable[[User], bool] = lambda _: False
+    """Whether the header shows this user the developers' area."""
 
     @property
     def needs_invitation(self) -> bool:
@@ -99,7 +101,7 @@ class AppRules(Struct, frozen=True):
     @property
     def options(self) -> Mapping[str, FormOption]:
         """Return the grant types that the form of an app can choose, with their check boxes."""
-        return portal_options(self.registrar.rules.grant_types)
+        return form_options(self.registrar.rules.grant_types)
 
     def edited(
         self, before: ClientMetadata, values: Mapping[str, object], grants: Collection[str]

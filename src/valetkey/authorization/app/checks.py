@@ -1,7 +1,7 @@
 """Checks of settings that need what this server knows: its grant types and its own scopes."""
 
 from valetkey.authorization.features import FEATURES, GRANT_RULES, SCOPES
-from valetkey.authorization.model.client import CLIENT_SCOPE
+from valetkey.authorization.model.client import CLIENT_SCOPE, Editor
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import OperatorError
@@ -9,7 +9,7 @@ from valetkey.kernel.refusal import OperatorError
 
 def check_grant_types(settings: Settings) -> None:
     """Raise OperatorError if the settings allow an unknown or a forbidden grant type."""
-    registrable = [name for name, rules in GRANT_RULES.items() if rules.for_self_registration]
+    registrable = [name for name, rules in GRANT_RULES.items() if Editor.CLIENT in rules.editors]
     section = settings.registration
     for name in section.grant_types:
         # A default may name the grant type of a feature that was taken out.

@@ -9,7 +9,7 @@ from valetkey.authorization.actions.account.removal import Removal
 from valetkey.authorization.actions.account.sign_up import PeopleInvitations
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.actions.clients import Registrar, Sectors
-from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.records import keep_registered
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.users import Accounts
@@ -191,10 +191,10 @@ class Foundation(Struct, frozen=True):
         return tuple(name for name in self.requested_from_users if name not in SCOPES)
 
     @property
-    def portal(self) -> PortalPolicy:
-        """Return what the core asks about the developer portal."""
-        policies = (each.portal_policy(self.settings) for each in FEATURES)
-        return next((policy for policy in policies if policy), PortalPolicy())
+    def developers(self) -> DeveloperPolicy:
+        """Return which users register apps."""
+        policies = (each.developers(self.settings) for each in FEATURES)
+        return next((policy for policy in policies if policy), DeveloperPolicy())
 
     @property
     def services(self) -> Services:
@@ -220,7 +220,7 @@ class Foundation(Struct, frozen=True):
             self.check,
             KINDS,
             self.requestable,
-            self.portal,
+            self.developers,
         )
 
     def accounts(self) -> Accounts:

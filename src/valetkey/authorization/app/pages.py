@@ -112,7 +112,7 @@ class PageDependencies(Struct, frozen=True):
         foundation, secure = self.foundation, self.server.cookies.secure
         configuration = configuration_of(foundation.settings)
         server = self.server
-        return Renderer(server.brands, foundation.portal, secure, server.issuer, configuration)
+        return Renderer(server.brands, foundation.developers, secure, server.issuer, configuration)
 
     @property
     def factors(self) -> Factors:
@@ -253,8 +253,11 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
 
 def areas(site: PageDependencies) -> tuple[tuple[AnyPage, ...], ...]:
     """Return the pages of each area of a feature, in the order of its navigation."""
-    of_features = site.of_features
-    of_apps = tuple(page for each in FEATURES for page in each.portal(site.foundation.services))
+    of_features, services = site.of_features, site.foundation.services
+
+    def of_apps(frame: str) -> tuple[AnyPage, ...]:
+        return tuple(page for each in FEATURES for page in each.app_pages(services, frame))
+
     return tuple(pages for each in FEATURES if (pages := each.area(of_features, of_apps)))
 
 

@@ -1,7 +1,8 @@
 """The implicit grant: its tokens come from the authorization endpoint (RFC 6749 section 4.2)."""
 
+from valetkey.authorization.model.client import EVERYONE, Editor
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 
 NAME = "implicit"
 
-RULES = GrantTypeRules(needs_redirect_uri=True, for_portal=False)
+RULES = GrantTypeRules(needs_redirect_uri=True, editors=EVERYONE & ~Editor.DEVELOPER)

@@ -9,7 +9,7 @@ another server does not authenticate the client; see `identity_assertion`.
 from valetkey.authorization.grant_types import identity_assertion
 from valetkey.authorization.grant_types.client_credentials import issue_own
 from valetkey.authorization.grant_types.grant_type import Authenticate, GrantType, TokenRequest
-from valetkey.authorization.model.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.client import STAFF, AuthenticationMethod, GrantTypeName
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.identity_assertion import is_identity_assertion, not_accepted
@@ -48,5 +48,5 @@ GRANT_TYPE = GrantType(
     GrantTypeName.JWT_BEARER.value,
     redeem,
     prepare,
-    GrantTypeRules(needs_secret=True, for_self_registration=False, for_portal=False),
+    GrantTypeRules(needs_secret=True, editors=STAFF),
 )

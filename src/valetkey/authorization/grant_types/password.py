@@ -16,6 +16,7 @@ from valetkey.authorization.grant_types.refresh_token import (
     not_admitted,
 )
 from valetkey.authorization.model.api import generations
+from valetkey.authorization.model.client import STAFF
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
@@ -117,7 +118,6 @@ GRANT_TYPE = GrantType(
     GrantTypeRules(
         needs_secret=True,
         issues_refresh_tokens=True,
-        for_self_registration=False,
-        for_portal=False,
+        editors=STAFF,
     ),
 )

@@ -17,7 +17,7 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.grant_types.refresh_token import apis_of, not_admitted
 from valetkey.authorization.model.api import Api
-from valetkey.authorization.model.client import GrantTypeName
+from valetkey.authorization.model.client import STAFF, GrantTypeName
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS, OPENID
@@ -223,5 +223,5 @@ GRANT_TYPE = GrantType(
     GrantTypeName.TOKEN_EXCHANGE.value,
     redeem,
     prepare,
-    GrantTypeRules(needs_secret=True, for_self_registration=False, for_portal=False),
+    GrantTypeRules(needs_secret=True, editors=STAFF),
 )

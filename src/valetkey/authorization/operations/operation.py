@@ -22,7 +22,7 @@ from valetkey.authorization.actions.admin.permissions import Actor, Permission, 
 from valetkey.authorization.actions.admin.roles import Roles, user_to_change
 from valetkey.authorization.actions.admin.search import client_to_change
 from valetkey.authorization.actions.clients import Registrar, Sectors
-from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.email.links import Links
 from valetkey.authorization.email.notices import MailOutbox
@@ -238,7 +238,7 @@ class Services(Struct, frozen=True):
     check: Callable[[Settings], None]
     kinds: Mapping[str, type[Event]]
     requestable: tuple[str, ...]
-    portal: PortalPolicy
+    developers: DeveloperPolicy
 
 
 class Call(Struct, frozen=True):

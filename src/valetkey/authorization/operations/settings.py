@@ -299,7 +299,7 @@ SETTINGS = (READ_SETTINGS, READ_SETTING, CHANGE_SETTING, RESET_SETTING)
 
 def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
     """Read who may register apps."""
-    policy, people = call.services.settings.registration, call.services.portal.registrants
+    policy, people = call.services.settings.registration, call.services.developers.registrants
     return RegistrationShown(policy.mode.value, people or "nobody", policy.unused_lifetime)
 
 

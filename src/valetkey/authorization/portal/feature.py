@@ -1,9 +1,10 @@
 """The developer portal as a feature: what the server takes from it."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.feature import Feature, Site
 from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.operation import Services
@@ -23,17 +24,16 @@ if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
 
 
-def _area(site: Site, of_apps: "tuple[AnyPage, ...]") -> "tuple[AnyPage, ...]":
+def _area(site: Site, of_apps: "Callable[[str], tuple[AnyPage, ...]]") -> "tuple[AnyPage, ...]":
     from valetkey.authorization.portal.pages import portal_pages  # noqa: PLC0415 - see `feature`
 
     return portal_pages(site, of_apps)
 
 
-def _policy(settings: Settings) -> PortalPolicy:
+def _policy(settings: Settings) -> DeveloperPolicy:
     section = settings.section(PortalSettings)
-    return PortalPolicy(
-        section.who.value, section.default_profile.value, partial(is_developer, section)
-    )
+    is_shown = partial(is_developer, section)
+    return DeveloperPolicy(section.who.value, "portal.who", section.default_profile.value, is_shown)
 
 
 def is_developer(portal: PortalSettings, user: User) -> bool:
@@ -53,7 +53,7 @@ FEATURE = Feature(
     "portal",
     core_operations={"people": OPERATIONS},
     area=_area,
-    portal_policy=_policy,
+    developers=_policy,
     own_callback=_own_callback,
     check_settings=check_grant_types,
     check_scopes=check_scopes,

@@ -30,6 +30,7 @@ class PortalSettings:
     """The developer portal."""
 
     GROUP: ClassVar = Group.APPS
+    GUIDE: ClassVar = "how-to/apps/let-developers-register"
 
     who: Annotated[
         Registrants,

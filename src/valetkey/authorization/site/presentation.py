@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.presets import PortalPolicy
+from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import PICTURES
 from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.assets import CurrentBrand
@@ -40,7 +40,7 @@ class Renderer(Struct, frozen=True):
     """
 
     brands: CurrentBrand
-    portal: PortalPolicy
+    developers: DeveloperPolicy
     secure: bool
     issuer: str
     configuration: Configuration = UNNAMED
@@ -74,7 +74,7 @@ class Renderer(Struct, frozen=True):
             user,
             languages=languages,
             configuration=self.configuration,
-            develops=user is not None and self.portal.shows(user),
+            develops=user is not None and self.developers.has_area(user),
             picture="" if user is None else self._picture(user),
         )
         body = render(

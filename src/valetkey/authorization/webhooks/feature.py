@@ -23,10 +23,10 @@ def _console(services: Services) -> "tuple[AnyPage, ...]":
     return console_pages(services)
 
 
-def _portal(services: Services) -> "tuple[AnyPage, ...]":
-    from valetkey.authorization.webhooks.pages import portal_pages  # noqa: PLC0415 - see `feature`
+def _of_apps(services: Services, frame: str) -> "tuple[AnyPage, ...]":
+    from valetkey.authorization.webhooks.pages import app_pages  # noqa: PLC0415 - see `feature`
 
-    return portal_pages(services)
+    return app_pages(services, frame)
 
 
 _COMMANDS = CommandGroup(
@@ -54,7 +54,7 @@ FEATURE = Feature(
     hooks=lambda _: Hooks((SubscribedEvents(),), (delete_of_client,)),
     console=_console,
     console_after=("/admin/events",),
-    portal=_portal,
+    app_pages=_of_apps,
     jobs=jobs,
     sweeps=(sweep,),
     gauges=(GAUGES,),

@@ -1,4 +1,4 @@
-"""Pages about webhooks in the console and in the portal: list, log, forms, operations."""
+"""Pages about webhooks in the console and for teams of apps: list, log, forms, operations."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
@@ -120,7 +120,7 @@ BUTTONS = Buttons.below("/webhooks/{webhook_id}", of=WEBHOOKS)
 
 
 class Area(Struct, Generic[R], frozen=True):
-    """The differences between console and portal.
+    """The differences between the console and the area of apps' teams.
 
     `acts` is what an operation on a webhook requires. The operations check the `actor` again;
     `powers` decide what a page offers.
@@ -181,19 +181,22 @@ CONSOLE: Area[AdminRequest] = Area(
     section=SERVER,
 )
 
-PORTAL: Area[AppRequest] = Area(
-    f"{APP}/webhooks",
-    "portal/pages/frame.html",
-    member_of_app,
-    _owner,
-    _owner,
-    _APP_WORDS,
-    MOST_WEBHOOKS_OF_APP,
-    lambda request: TeamMember(request.user.uid, request.client.id),
-    lambda request: _OF_OWNER if request.app.membership.owns else NOTHING,
-    lambda request: request.head,
-    CONFIGURATION,
-)
+
+def of_team(frame: str) -> Area[AppRequest]:
+    """Return the pages of an app's team, in this template of their area."""
+    return Area(
+        f"{APP}/webhooks",
+        frame,
+        member_of_app,
+        _owner,
+        _owner,
+        _APP_WORDS,
+        MOST_WEBHOOKS_OF_APP,
+        lambda request: TeamMember(request.user.uid, request.client.id),
+        lambda request: _OF_OWNER if request.app.membership.owns else NOTHING,
+        lambda request: request.head,
+        CONFIGURATION,
+    )
 
 
 class WebhookRow(Struct, frozen=True):
@@ -495,6 +498,6 @@ def console_pages(services: Services) -> tuple[AnyPage, ...]:
     return WebhookPages(services, CONSOLE).pages()
 
 
-def portal_pages(services: Services) -> tuple[AnyPage, ...]:
-    """Return the pages about the webhooks of an app."""
-    return WebhookPages(services, PORTAL).pages()
+def app_pages(services: Services, frame: str) -> tuple[AnyPage, ...]:
+    """Return the pages about the webhooks of an app, in this template of their area."""
+    return WebhookPages(services, of_team(frame)).pages()

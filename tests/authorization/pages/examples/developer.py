@@ -31,7 +31,7 @@ from valetkey.authorization.portal.pages.settings import (
 from valetkey.authorization.portal.rules.apps import Overlap
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
-from valetkey.authorization.protocol.register.client_rules import portal_options
+from valetkey.authorization.protocol.register.client_rules import form_options
 from valetkey.authorization.protocol.register.faults import SENTENCES
 from valetkey.authorization.site.app_form.form import AppForm, GrantBox, ScopeBox, Sentence, UriRow
 from valetkey.authorization.site.app_form.registration import (
@@ -48,6 +48,7 @@ NOW = Instant(1_800_000_000)
 ISSUER = "https://auth.example"
 SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 CONSOLE, ADMIN = "/admin/clients/new", "admin/frame.html"
+FRAME = "portal/pages/frame.html"
 KINDS = ("server", "browser", "device", "machine")
 MANY_SCOPES = tuple(
     ScopeBox(name, sentence, chosen=name == "openid")
@@ -66,7 +67,7 @@ GRANTS = tuple(
         chosen=name == GrantTypeName.REFRESH_TOKEN,
         confidential=GRANT_RULES[name].needs_secret,
     )
-    for name, option in portal_options(GRANT_RULES).items()
+    for name, option in form_options(GRANT_RULES).items()
     if name not in {GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.DEVICE_CODE}
 )
 FORM = AppForm(
@@ -155,12 +156,12 @@ def head(app: AskingApp, client_id: str = "app 1&x=2") -> AppHead:
 
 def registered(app: AppHead, secret: str) -> RegisteredPage:
     """The page after registration."""
-    return RegisteredPage(app.name, app.client_id, ISSUER, secret, app.at(), app=app)
+    return RegisteredPage(FRAME, app.name, app.client_id, ISSUER, secret, app.at(), app=app)
 
 
 def new(form: AppForm) -> NewAppPage:
     """The page with this form."""
-    return NewAppPage("/developer/new", "app_1", "mark", form)
+    return NewAppPage(FRAME, "/developer/new", "app_1", "mark", form)
 
 
 def empty(kind: AppKind, *rows: UriRow) -> AppForm:
@@ -249,9 +250,9 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "app_hostile": replace(
             OVERVIEW, app=head(hostile), description=hostile.name, redirect_uris=(hostile.name,)
         ),
-        "choose_kind": ChooseKindPage(KINDS, CHOICE),
+        "choose_kind": ChooseKindPage(FRAME, KINDS, CHOICE),
         **{
-            f"choose_kind_{name}": ChooseKindPage(KINDS, CHOICE, denial, 20)
+            f"choose_kind_{name}": ChooseKindPage(FRAME, KINDS, CHOICE, denial, 20)
             for name, denial in (
                 ("disabled", "closed"),
                 ("unverified", "unverified"),
@@ -259,7 +260,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
                 ("full", "full"),
             )
         },
-        "choose_kind_console": ChooseKindPage(KINDS, CHOICE, action=CONSOLE, frame=ADMIN),
+        "choose_kind_console": ChooseKindPage(ADMIN, KINDS, CHOICE, action=CONSOLE),
         "new_app": new(empty(AppKind.SERVER, UriRow(), UriRow())),
         "new_app_browser": new(of_kind(AppKind.BROWSER)),
         "new_app_device": new(replace(of_kind(AppKind.DEVICE), checked=True)),

@@ -163,6 +163,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         action="/admin/registration",
         mode="token",
         people="verified",
+        people_setting="portal.who",
         unused_days=30,
         apps_url="/admin/clients?origin=self",
         invitations=(

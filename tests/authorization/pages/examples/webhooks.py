@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tests.authorization.pages.examples.account import ago
-from tests.authorization.pages.examples.developer import HEAD
+from tests.authorization.pages.examples.developer import FRAME, HEAD
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.protocol.register.faults import MetadataError
@@ -14,15 +14,16 @@ from valetkey.authorization.webhooks.model import WebhookWanted
 from valetkey.authorization.webhooks.pages import (
     BUTTONS,
     CONSOLE,
-    PORTAL,
     AttemptLine,
     WebhookPage,
     WebhookRow,
     WebhooksPage,
+    of_team,
     secret_page,
 )
 from valetkey.kernel.replace import replace
 
+_OF_TEAM = of_team(FRAME)
 _ONE = "/admin/webhooks/wh_1"
 _ROW = WebhookRow(
     "https://crm.example.com/hooks/users",
@@ -95,10 +96,10 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         waiting=48_210,
         done="",
     )
-    of_app = PORTAL.path.replace("{client_id}", HEAD.client_id)
+    of_app = _OF_TEAM.path.replace("{client_id}", HEAD.client_id)
     portal = replace(
         failing,
-        frame=PORTAL.frame,
+        frame=_OF_TEAM.frame,
         app=HEAD,
         back=of_app,
         row=replace(_ROW, state="fault", events=("consent.withdrawn",)),
@@ -122,13 +123,13 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "admin_webhook_gone": replace(failing, because="gone", attempts=(), ways=(), edit_url=""),
         "admin_webhook_secret": secret,
         "developer_webhooks": replace(
-            page, frame=PORTAL.frame, app=HEAD, new_url=f"{of_app}/new", listed=rows[:1]
+            page, frame=_OF_TEAM.frame, app=HEAD, new_url=f"{of_app}/new", listed=rows[:1]
         ),
-        "developer_webhooks_none": replace(empty, frame=PORTAL.frame, app=HEAD, deleted=False),
+        "developer_webhooks_none": replace(empty, frame=_OF_TEAM.frame, app=HEAD, deleted=False),
         "developer_webhook_disabled": portal,
         "developer_webhook_full": replace(portal, because="full"),
         "developer_webhook_operator": replace(portal, because="operator"),
-        "developer_webhook_secret": replace(secret, frame=PORTAL.frame, app=HEAD, after=()),
+        "developer_webhook_secret": replace(secret, frame=_OF_TEAM.frame, app=HEAD, after=()),
         "developer_webhook_form": _form(of_app),
     }
 
@@ -140,7 +141,7 @@ def _form(place: str) -> InputFormPage:
         "Webhooks",
         "New webhook",
         "Create webhook",
-        input_fields(WebhookWanted, PORTAL.words, {}, (MetadataError("url", "https"),)),
-        frame=PORTAL.frame,
+        input_fields(WebhookWanted, _OF_TEAM.words, {}, (MetadataError("url", "https"),)),
+        frame=_OF_TEAM.frame,
         app=HEAD,
     )

@@ -1,5 +1,7 @@
 """Pages of the developer portal."""
 
+from collections.abc import Callable
+
 from valetkey.authorization.actions.teams import Teams
 from valetkey.authorization.feature import Site
 from valetkey.authorization.portal.pages.apps import (
@@ -18,10 +20,10 @@ from valetkey.authorization.portal.rules.quickstart import Quickstarts
 from valetkey.authorization.site.page import AnyPage
 
 
-def portal_pages(site: Site, of_apps: tuple[AnyPage, ...]) -> tuple[AnyPage, ...]:
+def portal_pages(site: Site, of_apps: Callable[[str], tuple[AnyPage, ...]]) -> tuple[AnyPage, ...]:
     """Return the pages of the portal, in the order of the navigation.
 
-    `of_apps` are those of other features about an app.
+    `of_apps` makes those of other features about an app, in this template.
     """
     services, server, portal = site.services, site.server, Portal.of(site.services)
     store, keyring, random = server.store, server.keyring, server.random
@@ -48,7 +50,7 @@ def portal_pages(site: Site, of_apps: tuple[AnyPage, ...]) -> tuple[AnyPage, ...
         *Usage(store).pages(),
         *AppUsers(store, keyring, random).pages(),
         *Health(store, portal.registrar).pages(),
-        *of_apps,
+        *of_apps("portal/pages/frame.html"),
         *Team(store, random, teams).pages(),
         *DeleteApp(store, portal).pages(),
     )

@@ -15,6 +15,7 @@ from valetkey.authorization.actions.teams import add_member, owned_apps
 from valetkey.authorization.model.client import (
     AuthenticationMethod,
     Client,
+    Editor,
     GrantTypeName,
     TeamRole,
 )
@@ -425,7 +426,7 @@ def claims_in(token: str) -> str:
 
 def check_grant_types(settings: Settings, grant_types: GrantTypes) -> None:
     """Raise OperatorError if developers' apps could have a grant type that they may not have."""
-    allowed = [name for name, rules in grant_types.items() if rules.for_portal]
+    allowed = [name for name, rules in grant_types.items() if Editor.DEVELOPER in rules.editors]
     for name in settings.section(PortalSettings).grant_types:
         # A default may name the grant type of a feature that was taken out.
         if name not in allowed and name not in PortalSettings().grant_types:

@@ -8,11 +8,13 @@ from msgspec import Struct
 from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     DISCOURAGED,
+    EVERYONE,
     PROFILES,
     ApplicationType,
     AssertionAudience,
     AuthenticationMethod,
     ClientType,
+    Editor,
     Field,
     FieldType,
     GrantTypeName,
@@ -49,15 +51,14 @@ class FormOption(Struct, frozen=True):
 class GrantTypeRules(Struct, frozen=True):
     """The registration rules of one grant type.
 
-    `for_self_registration` and `for_portal` say whether an operator may offer it there. `option` is
-    its check box in the form of an app; without one, it has a check box with its name.
+    Operators may offer it to `editors`. `option` is its check box in the form of an app; without
+    one, it has a check box with its name.
     """
 
     needs_redirect_uri: bool = False
     needs_secret: bool = False
     issues_refresh_tokens: bool = False
-    for_self_registration: bool = True
-    for_portal: bool = True
+    editors: Editor = EVERYONE
     option: FormOption | None = None
 
 
@@ -68,12 +69,14 @@ GrantTypes = Mapping[str, GrantTypeRules]
 """The grant types of a server by name."""
 
 
-def portal_options(grant_types: GrantTypes) -> Mapping[str, FormOption]:
+def form_options(grant_types: GrantTypes) -> Mapping[str, FormOption]:
     """Return the grant types that the form of an app can choose, by name, with their check boxes.
 
     Those of confidential clients come last.
     """
-    chosen = [(name, rules) for name, rules in grant_types.items() if rules.for_portal]
+    chosen = [
+        (name, rules) for name, rules in grant_types.items() if Editor.DEVELOPER in rules.editors
+    ]
     chosen.sort(key=lambda each: each[1].needs_secret)
     return {name: rules.option or FormOption(name, name) for name, rules in chosen}
 

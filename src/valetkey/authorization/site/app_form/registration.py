@@ -36,7 +36,6 @@ from valetkey.kernel.words import translatable
 from valetkey.web.body import Form
 
 _CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)
-_FRAME = "portal/pages/frame.html"
 
 R = TypeVar("R", bound=VisitorRequest)
 
@@ -49,14 +48,14 @@ class ChooseKindPage(Struct, frozen=True):
 
     template: ClassVar[str] = "app_form/choose_kind.html"
 
+    #: The template of the area.
+    frame: str
     kinds: tuple[str, ...]
     #: The presets of each of these kinds.
     presets: Mapping[str, tuple[Preset, ...]]
     denial: str = ""
     most: int = 0
     action: str = NEW_APP
-    #: The template of the area.
-    frame: str = _FRAME
 
 
 class NewAppPage(Struct, frozen=True):
@@ -65,6 +64,8 @@ class NewAppPage(Struct, frozen=True):
     template: ClassVar[str] = "app_form/new.html"
     scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
 
+    #: The template of the area.
+    frame: str
     action: str
     client_id: str
     mark: str
@@ -72,8 +73,6 @@ class NewAppPage(Struct, frozen=True):
     #: The chosen preset; None if only the kind was chosen.
     preset: Preset | None = None
     back: str = DEVELOPER
-    #: The template of the area.
-    frame: str = _FRAME
 
 
 class RegisteredPage(Struct, frozen=True):
@@ -82,6 +81,8 @@ class RegisteredPage(Struct, frozen=True):
     template: ClassVar[str] = "app_form/registered.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
+    #: The template of the area.
+    frame: str
     name: str
     client_id: str
     issuer: str
@@ -90,8 +91,7 @@ class RegisteredPage(Struct, frozen=True):
     url: str
     #: The configuration for the chosen preset.
     files: tuple[ConfigurationFile, ...] = ()
-    #: The template of the area, and the app that its pages are about, if any.
-    frame: str = _FRAME
+    #: The app that the pages of the area are about, if any.
     app: object = None
 
 
@@ -199,19 +199,19 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         if preset is not None:
             files = preset.configuration(app, client_id, issuer, secret, self.ids.random)
         page = RegisteredPage(
-            made.name, client_id, issuer, secret, made.url, files, self.frame, made.head
+            self.frame, made.name, client_id, issuer, secret, made.url, files, made.head
         )
         return Show(page)
 
     def _choose(self, denial: RegistrationDenial | None) -> Show:
         rules = self.rules()
         page = ChooseKindPage(
+            self.frame,
             tuple(kind.value for kind in rules.kinds),
             {kind.value: presets_of(kind) for kind in rules.kinds},
             "" if denial is None else denial.value,
             rules.most,
             self.path,
-            self.frame,
         )
         return Show(page)
 
@@ -219,7 +219,7 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         self, request: R, form: AppForm, client_id: str, preset: Preset | None, status: int = 200
     ) -> Show:
         mark = self.ids.mark(self.session_id(request), client_id)
-        page = NewAppPage(self.path, client_id, mark, form, preset, self.back, self.frame)
+        page = NewAppPage(self.frame, self.path, client_id, mark, form, preset, self.back)
         return Show(page, status)
 
 

@@ -22,7 +22,7 @@ from valetkey.authorization.operations.operation import (
     value_of,
 )
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.protocol.register.client_rules import portal_options
+from valetkey.authorization.protocol.register.client_rules import form_options
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
@@ -305,8 +305,10 @@ class NewClient(Struct, frozen=True):
     def _rules(self) -> AppRules:
         """Return the rules of the form: every scope, and every grant type of this server."""
         registrar = self.services.registrar("admin")
-        grants = tuple(sorted(portal_options(registrar.rules.grant_types)))
-        return AppRules(registrar, tuple(self.scopes), grants, self.services.portal.default_profile)
+        grants = tuple(sorted(form_options(registrar.rules.grant_types)))
+        return AppRules(
+            registrar, tuple(self.scopes), grants, self.services.developers.default_profile
+        )
 
     async def _denial(self, _request: AdminRequest) -> None:
         """Deny nothing: the requirement of the page has checked the role."""

@@ -26,7 +26,7 @@ from valetkey.authorization.operations.client_state import ADD_OWNER
 from valetkey.authorization.operations.clients import CHANGE
 from valetkey.authorization.operations.operation import Services, call_of, tag_of
 from valetkey.authorization.protocol.register.client_metadata import fields_of
-from valetkey.authorization.protocol.register.client_rules import portal_options
+from valetkey.authorization.protocol.register.client_rules import form_options
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,
@@ -231,7 +231,7 @@ class ClientForms(Struct, frozen=True):
         rules = self.services.registrar("admin").rules.grant_types
         names = [name for name in rules if name not in DISCOURAGED or name in had]
         names += sorted(set(had) - set(names))
-        options = portal_options(rules)
+        options = form_options(rules)
         return tuple((it, options[it].label if it in options else it) for it in names)
 
     async def _changed(self, request: AdminRequest, made: msgspec.Struct) -> Outcome:

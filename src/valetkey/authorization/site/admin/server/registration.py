@@ -57,8 +57,8 @@ class InitialAccessTokenLine(Struct, frozen=True):
 class RegistrationPage(Struct, frozen=True):
     """The registration policy, and the form for a new invitation.
 
-    `mode` is `off`, `token` or `open`; `people` is who may register apps in the developer portal:
-    `nobody`, `invited`, `verified` or `everyone`.
+    `mode` is `off`, `token` or `open`; `people` is which users may register apps: `nobody`,
+    `invited`, `verified` or `everyone`, as the setting `people_setting` says.
     """
 
     template: ClassVar[str] = "admin/server/registration.html"
@@ -66,6 +66,7 @@ class RegistrationPage(Struct, frozen=True):
     action: str
     mode: str
     people: str
+    people_setting: str
     unused_days: int
     apps_url: str
     invitations: tuple[InitialAccessTokenLine, ...]
@@ -176,11 +177,12 @@ class Registration(Struct, frozen=True):
         actor, now = request.actor, request.now
         live = await self.services.store.read(lambda tx: registration.live(tx, actor, now))
         may = request.permissions.allow(Permission.CLIENTS)
-        settings = self.services.settings
+        settings, developers = self.services.settings, self.services.developers
         page = RegistrationPage(
             action=REGISTRATION,
             mode=str(settings.registration.mode),
-            people=self.services.portal.registrants,
+            people=developers.registrants,
+            people_setting=developers.setting,
             unused_days=Lifetime(settings.registration.unused_lifetime) // _DAY,
             apps_url=with_query(CLIENTS, {"origin": "self"}),
             invitations=tuple(_line(each, now, may=may) for each in live),

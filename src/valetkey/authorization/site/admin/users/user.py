@@ -136,7 +136,7 @@ class UserPages(Struct, frozen=True):
                 names_in(tx, details.events),
             )
             developer = tx.members.is_developer(uid)
-            needed = self.services.portal.needs_invitation or developer
+            needed = self.services.developers.needs_invitation or developer
             state = UserState(details, developer if needed else None, self._sends_mail)
             if done is None or done.operation.event is None:
                 return state, extras, ""
