@@ -1,10 +1,12 @@
 """Pages in a real browser: nothing sticks out, everything can be hit, the policy is kept."""
 
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from urllib.parse import parse_qs
 
 import pytest
-from playwright.sync_api import Browser, Page
+from PIL import Image
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.authorization.pages.examples.developer import MANY_SCOPES
 from tests.authorization.pages.examples.every import HOSTILE, consent
@@ -21,11 +23,11 @@ TOO_SMALL = """() => [...document.querySelectorAll('a, button, input, label.scop
     .filter(e => e.getBoundingClientRect().height < 44 || e.getBoundingClientRect().width < 24)
     .map(e => e.outerHTML)"""
 STICKING_OUT = """() => [...document.querySelectorAll('body *')]
-    .filter(e => !e.closest('pre, svg, .bar ul, .ways-around ul'))
+    .filter(e => !e.closest('pre, svg, .tabs ul, .ways-around ul'))
     .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
     .map(e => e.outerHTML)"""
 STICKING_OUT_LEFT = """() => [...document.querySelectorAll('body *')]
-    .filter(e => !e.closest('pre, svg, .bar ul, .ways-around ul') && e.checkVisibility())
+    .filter(e => !e.closest('pre, svg, .tabs ul, .ways-around ul') && e.checkVisibility())
     .filter(e => e.getBoundingClientRect().left < -1)
     .map(e => e.outerHTML)"""
 # Words that break after a few letters, because their column is too narrow.
@@ -281,6 +283,37 @@ def test_the_menu_of_the_viewer_works_by_keyboard_without_a_script_on_a_phone(
     context.close()
 
     assert shown == ways
+
+
+def test_tabs_of_a_phone_begin_at_the_current_one_and_are_shaded_where_more_follow(
+    browser: Browser,
+) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    tab = context.new_page()
+    tab.route("**/*", answering(BRAND))
+    for name, kind in (
+        ("data", ".ways-around"),
+        ("profile", ".ways-around"),
+        ("quickstart", ".tabs"),
+    ):
+        tab.goto(f"{SERVER}/{name}")
+        tabs = tab.locator(f"{kind} ul").filter(has=tab.locator("[aria-current]"))
+        current = tabs.locator("[aria-current]")
+        expect(current).to_be_in_viewport(ratio=1)
+        assert tabs.evaluate("e => e.scrollWidth > e.clientWidth")
+        for end in (0, 10_000):
+            tabs.evaluate("(e, left) => e.scrollTo(left, 0)", end)
+            shaded = [_is_shaded(tabs, edge) for edge in ("left", "right")]
+            assert shaded == [end > 0, end == 0], (name, end)
+    context.close()
+
+
+def _is_shaded(tabs: Locator, edge: str) -> bool:
+    """Return whether the first pixels of this edge are darker than any ground."""
+    with Image.open(BytesIO(tabs.screenshot())) as taken:
+        at = 0 if edge == "left" else taken.width - 1
+        edge_alone = taken.convert("L").crop((at, 4, at + 1, 6))
+    return min(edge_alone.tobytes()) < 235
 
 
 def test_permissions_can_be_filtered(tab: Page) -> None:
