@@ -229,3 +229,15 @@ def test_no_field_of_a_page_is_hidden_by_a_macro_of_that_name(template: str) -> 
     pages = [page for page in EXAMPLES.values() if page.template == template]
 
     assert not taken & {name for page in pages for name in page.__struct_fields__}
+
+
+def test_no_fault_is_in_a_closed_section(readings: Mapping[str, Reading]) -> None:
+    for name, reading in readings.items():
+        for element in reading.elements:
+            if "aria-invalid" in element.attributes or element.attributes.get("role") == "alert":
+                closed = [
+                    it
+                    for it in element.holders
+                    if it.name == "details" and "open" not in it.attributes
+                ]
+                assert not closed, (name, element.text)

@@ -1,6 +1,6 @@
 """Examples of the console's forms that create and edit users and apps."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.client_records import ClientChange
@@ -8,6 +8,7 @@ from valetkey.authorization.operations.user_records import NewUser, UserChange
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.site.admin.clients.edit import EDIT_CHOICES as APP_CHOICES
 from valetkey.authorization.site.admin.clients.edit import EDIT_GROUPS as APP_GROUPS
+from valetkey.authorization.site.admin.clients.edit import EDIT_STATES as APP_STATES
 from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS as APP_WORDS
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
@@ -65,7 +66,9 @@ _APP_TEXTS = {
 _GRANTS = ("authorization_code", "refresh_token", "client_credentials")
 
 
-def _app(values: Mapping[str, str], *faults: MetadataError) -> InputFormPage:
+def _app(
+    values: Mapping[str, str], *faults: MetadataError, opened: Collection[str] = ()
+) -> InputFormPage:
     place = "/admin/clients/app_7f3k9qxmB2"
     grants = tuple((name, name) for name in _GRANTS)
     fields = input_fields(
@@ -75,6 +78,8 @@ def _app(values: Mapping[str, str], *faults: MetadataError) -> InputFormPage:
         faults,
         choices={**APP_CHOICES, "grant_types": grants},
         groups=APP_GROUPS,
+        states=APP_STATES,
+        opened=opened,
         durations=("access_token_lifetime",),
     )
     return InputFormPage(
@@ -103,6 +108,7 @@ def console_form_examples(hostile: str) -> Mapping[str, PageContext]:
             stale=True,
         ),
         "admin_edit_app": _app(_APP_TEXTS),
+        "admin_edit_app_open": _app(_APP_TEXTS, opened=APP_WORDS),
         "admin_edit_app_refused": replace(
             _app(
                 {**_APP_TEXTS, "name": hostile},

@@ -53,7 +53,7 @@ class InputField(Struct, frozen=True):
 
     `kind` is `text`, `number`, `lines`, `json`, `choice`, `several`, `flag`, `secret` or
     `duration`. The value of `several` has a line per choice, that of `duration` has a `unit`: `s`,
-    `m`, `h` or `d`.
+    `m`, `h` or `d`. Fields with the same `group`, a translatable title, are in one section.
     """
 
     name: str
@@ -66,8 +66,11 @@ class InputField(Struct, frozen=True):
     faulty: bool = False
     #: The requirement of the field, if it is known.
     fault: str = ""
-    #: The heading above it and those of the same group, translatable; "" for none.
     group: str = ""
+    #: What the header of its closed section says, translatable, with its `%(value)s`.
+    state: str = ""
+    #: Whether its section is shown open, although the field is not at fault.
+    is_open: bool = False
     #: What is wrong with a field of an app, as in the portal.
     sentence: Sentence | None = None
     #: The fault as a template with its values, if it has one.
@@ -83,7 +86,9 @@ def input_fields(
     *,
     choices: Mapping[str, Choices] = MappingProxyType({}),
     groups: Mapping[str, str] = MappingProxyType({}),
+    states: Mapping[str, str] = MappingProxyType({}),
     durations: Collection[str] = (),
+    opened: Collection[str] = (),
 ) -> tuple[InputField, ...]:
     """Return the fields of this input type with their values as text, in the order of `words`."""
     declared = _declared(kind)
@@ -105,6 +110,8 @@ def input_fields(
                 kind="several" if several else each.kind,
                 choices=choices.get(name, each.choices),
                 group=groups.get(name, ""),
+                state=states.get(name, ""),
+                is_open=name in opened,
                 sentence=_sentence(wrong.get(name)),
                 must=reason_of(wrong[name]) if name in wrong else None,
             )

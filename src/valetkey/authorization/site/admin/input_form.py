@@ -90,7 +90,8 @@ class InputForm(Struct, Generic[R, V], frozen=True):
 
     The segments of `path` are arguments of the operation. `finish` responds to its result, which is
     of the type `output`. A conflict is a fault of the field `conflicts`, or an error page for "".
-    `choices` are value and label of the choices of a field, by its name, and `groups` its heading.
+    `choices` are value and label of the choices of a field, by its name, `groups` the title of its
+    section, and `states` what the header of that section says of its value.
     `durations` are fields in seconds that are entered as a number and a unit.
     """
 
@@ -110,6 +111,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     conflicts: str = ""
     choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
     groups: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    states: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     durations: Collection[str] = ()
 
     def page(self) -> Page[R]:
@@ -126,24 +128,25 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         """Run the operation, unless its subject was changed since the form was shown."""
         subject, form = await self.subject(request), request.form
         words = self._words(subject)
-        again = replace(subject, values=typed(form, words), etag=form.get("etag") or "")
-        seen = preconditions((again.etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
+        values, etag = typed(form, words), form.get("etag") or ""
+        again = replace(subject, etag=etag)
+        seen = preconditions((etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
         try:
             body = read_input(self._takes, words, form)
             actor, path = self.actor(request), request.arguments
             call = call_of(self.services, self.operation, actor, request.now, path, body)
             result = await value_of(replace(call, preconditions=seen), self.output)
         except InvalidInput as invalid:
-            return self._show(request, again, invalid.faults)
+            return self._show(request, again, values, invalid.faults)
         except Refused as refused:
             if refused.refusal is FAILED:
-                return self._show(request, replace(again, etag=subject.etag), stale=True)
+                return self._show(request, subject, values, stale=True)
             if not self.conflicts or refused.refusal.code is not ErrorCode.CONFLICT:
                 raise
             if self.conflicts == ON_TOP:
-                return self._show(request, again, problem=refused.refusal.description)
+                return self._show(request, again, values, problem=refused.refusal.description)
             fault = MetadataError(self.conflicts, refused.refusal.description)
-            return self._show(request, again, (fault,))
+            return self._show(request, again, values, (fault,))
         return await self.finish(request, result)
 
     def _words(self, subject: FormSubject) -> Words:
@@ -156,30 +159,49 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             raise TypeError(f"{self.operation.id} takes no input")
         return kind
 
+    def _fields(
+        self,
+        subject: FormSubject,
+        values: Mapping[str, str],
+        faults: Faults = (),
+        opened: Collection[str] = (),
+    ) -> tuple[InputField, ...]:
+        return input_fields(
+            self._takes,
+            self._words(subject),
+            values,
+            faults,
+            choices={**self.choices, **subject.choices},
+            groups=self.groups,
+            states=self.states,
+            durations=self.durations,
+            opened=opened,
+        )
+
     def _show(
         self,
         request: R,
         subject: FormSubject,
+        values: Mapping[str, str] | None = None,
         faults: Faults = (),
         *,
         stale: bool = False,
         problem: str = "",
     ) -> Show:
+        """Show the form; sections with submitted `values` that differ are open."""
+        fields = self._fields(subject, subject.values)
+        if values is not None:
+            before = {(each.name, each.value, each.unit) for each in fields}
+            again = self._fields(subject, values, faults)
+            opened = [it.name for it in again if (it.name, it.value, it.unit) not in before]
+            fields = self._fields(subject, values, faults, opened)
         page = InputFormPage(
             action=request.request.path,
             back=subject.back,
             above=subject.above,
             title=self.title,
             submit=self.submit,
-            fields=input_fields(
-                self._takes,
-                self._words(subject),
-                subject.values,
-                faults,
-                choices={**self.choices, **subject.choices},
-                groups=self.groups,
-                durations=self.durations,
-            ),
+            fields=fields,
             etag=subject.etag,
             stale=stale,
             problem=problem,

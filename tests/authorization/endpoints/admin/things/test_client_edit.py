@@ -1,11 +1,14 @@
 """The console edits apps by every field that an administrator may change, and their owners."""
 
 import asyncio
+from html import unescape
 from pathlib import Path
+from re import DOTALL, findall, sub
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import ADA, Harness, run
+from tests.support.plain_browser import Answer
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.client import Client, Editor
 from valetkey.authorization.model.user import Role
@@ -52,6 +55,71 @@ def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
         client = await web(it)
         assert client.openid.id_token_claims == "requested"
         assert metadata_of(client).access_token_format == "reference"
+
+    run(tmp_path, story, database_url)
+
+
+def sections(answer: Answer) -> dict[str, tuple[bool, str]]:
+    """Return whether each section of the form is open, and what its header says of its fields."""
+    found: dict[str, tuple[bool, str]] = {}
+    for attributes, content in findall(
+        r'<details class="settings"([^>]*)>\s*<summary>(.*?)</summary>', answer.body, DOTALL
+    ):
+        title, _, said = content.partition("</strong>")
+        title, said = (unescape(sub("<[^>]*>", "", it)) for it in (title, said))
+        found[title.strip()] = "open" in attributes.split(), " ".join(said.split())
+    return found
+
+
+def test_closed_sections_say_what_they_hold(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        uris = "https://a.example/cb\nhttps://b.example/cb"
+        fields = {"access_token_lifetime": "1", "unit-access_token_lifetime": "h"}
+        fields["rotates_refresh_token"] = "yes"
+        assert (await do(browser, EDIT, redirect_uris=uris, **fields)).status == 303
+        shown = sections(await page(browser, EDIT))
+        assert list(shown) == [
+            "Sign-in and addresses",
+            "Permissions",
+            "Tokens",
+            "Security",
+            "Logo and links",
+        ]
+        assert not any(is_open for is_open, _ in shown.values())
+        assert shown["Sign-in and addresses"][1] == "2 redirect URIs"
+        assert "Access tokens last 1 hour" in shown["Tokens"][1]
+        assert "Refresh tokens rotate" in shown["Tokens"][1]
+        assert shown["Logo and links"][1] == "Not set"
+        # One entry is shown itself.
+        assert (await do(browser, EDIT, redirect_uris="https://a.example/cb")).status == 303
+        shown = sections(await page(browser, EDIT))
+        assert shown["Sign-in and addresses"][1] == "Redirect URIs: https://a.example/cb"
+
+    run(tmp_path, story, database_url)
+
+
+def test_sections_with_faults_or_changes_are_open_after_a_refusal(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it, Role.ADMINISTRATOR)
+        refused = await do(
+            browser, EDIT, redirect_uris="javascript:alert(1)", policy_uri="https://a.example/p"
+        )
+        assert refused.status == 400
+        opened = [title for title, (is_open, _) in sections(refused).items() if is_open]
+        assert opened == ["Sign-in and addresses", "Logo and links"]
+        assert 'value="https://a.example/p"' in refused.body
+        # A conflict without a fault shows what was typed as well.
+        asked = await page(browser, EDIT)
+        assert (await browser.submit(asked, "do", description="first")).status == 303
+        stale = await browser.submit(asked, "do", tos_uri="https://a.example/t")
+        assert knows(stale, "It was changed while you edited it.")
+        opened = [title for title, (is_open, _) in sections(stale).items() if is_open]
+        assert opened == ["Logo and links"]
 
     run(tmp_path, story, database_url)
 

@@ -51,10 +51,11 @@ EDIT = "/admin/clients/{client_id}/edit"
 OWNERS = "/admin/clients/{client_id}/owners"
 
 _LONGEST = 200
-_SIGN_IN = translatable("Sign-in and permissions")
+_SIGN_IN = translatable("Sign-in and addresses")
+_PERMISSIONS = translatable("Permissions")
 _TOKENS = translatable("Tokens")
-_PAGES = translatable("Pages of the app")
-_ADVANCED = translatable("Advanced")
+_SECURITY = translatable("Security")
+_LINKS = translatable("Logo and links")
 _NO_HINT = ""
 _ONE_A_LINE = translatable("One per line.")
 
@@ -132,34 +133,42 @@ EDIT_CHOICES: Mapping[str, Choices] = {
 }
 """Value and text of each choice."""
 
-_PLACES: Sequence[tuple[str, tuple[str, ...]]] = (
-    ("", ("name", "client_uri", "description", "redirect_uris")),
-    (
-        _SIGN_IN,
-        (
-            "type",
-            "application_type",
-            "profile",
-            "requires_pkce",
-            "grant_types",
-            "scopes",
-            "default_scopes",
-            "required_scopes",
-            "required_groups",
-        ),
+_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "": ("name", "client_uri", "description"),
+    _SIGN_IN: ("redirect_uris", "application_type", "required_groups"),
+    _PERMISSIONS: ("scopes", "default_scopes", "required_scopes"),
+    _TOKENS: (
+        "access_token_format",
+        "access_token_lifetime",
+        "id_token_claims",
+        "rotates_refresh_token",
+        "ends_with_session",
     ),
-    (
-        _TOKENS,
-        (
-            "access_token_format",
-            "access_token_lifetime",
-            "rotates_refresh_token",
-            "ends_with_session",
-            "id_token_claims",
-        ),
+    _SECURITY: (
+        "type",
+        "grant_types",
+        "profile",
+        "requires_pkce",
+        "exchanges_tokens_of",
+        "exchanges_for",
+        "assertion_audiences",
     ),
-    (_PAGES, ("logo_uri", "policy_uri", "tos_uri")),
-)
+    _LINKS: ("logo_uri", "policy_uri", "tos_uri"),
+}
+EDIT_STATES = {
+    "redirect_uris": translatable("%(value)s redirect URIs"),
+    "required_groups": translatable("%(value)s required groups"),
+    "scopes": translatable("%(value)s scopes"),
+    "access_token_format": translatable("Access tokens: %(value)s"),
+    "access_token_lifetime": translatable("Access tokens last %(value)s"),
+    "rotates_refresh_token": translatable("Refresh tokens rotate"),
+    "ends_with_session": translatable("Access ends with the session"),
+    "type": "%(value)s",
+    "grant_types": translatable("%(value)s grant types"),
+    "requires_pkce": translatable("PKCE is required"),
+}
+"""What the header of a closed section says of a value; of lists from two entries on."""
+
 _FIELDS = {each.name: each for each in fields_of(Editor.ADMINISTRATOR)}
 
 
@@ -168,13 +177,7 @@ def _words(field: Field) -> tuple[str, str]:
     return field.rule.label or label or field.name, field.rule.hint or hint
 
 
-def _grouped() -> Mapping[str, str]:
-    """Return the heading of every field that an administrator may change, in the form's order."""
-    placed = {name: group for group, names in _PLACES for name in names if name in _FIELDS}
-    return {**placed, **{name: _ADVANCED for name in _FIELDS if name not in placed}}
-
-
-EDIT_GROUPS = _grouped()
+EDIT_GROUPS = {name: title for title, names in _SECTIONS.items() for name in names}
 EDIT_WORDS: Words = {name: _words(_FIELDS[name]) for name in EDIT_GROUPS}
 
 
@@ -202,6 +205,7 @@ class ClientForms(Struct, frozen=True):
                 conflicts=ON_TOP,
                 choices=EDIT_CHOICES,
                 groups=EDIT_GROUPS,
+                states=EDIT_STATES,
                 durations=("access_token_lifetime",),
             ).page(),
             Page(OWNERS, administrator(Permission.CLIENTS), act=Act(self.add_owner)),
