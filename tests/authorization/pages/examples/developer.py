@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from valetkey.authorization.actions.presets import PRESETS, AppKind, new_app, presets_of
 from valetkey.authorization.features import GRANT_RULES
-from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.contexts import AskingApp, Chart, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration
 from valetkey.authorization.portal.pages.apps import (
@@ -19,6 +19,7 @@ from valetkey.authorization.portal.pages.apps import (
     SecretsPage,
     new_secret_page,
 )
+from valetkey.authorization.portal.pages.requests import RequestLine
 from valetkey.authorization.portal.pages.settings import (
     DropGrantTypePage,
     InvitationLine,
@@ -130,6 +131,7 @@ def _label(method: str) -> str:
     return BY_NAME[method].label
 
 
+WEEK = tuple(f"2027-01-{day:02}" for day in range(9, 16))
 OVERVIEW = OverviewPage(
     HEAD,
     ISSUER,
@@ -138,7 +140,14 @@ OVERVIEW = OverviewPage(
     _label("client_secret"),
     ("https://app.example/callback", "http://localhost:3000/callback"),
     ago(900_000),
-    "Prints your notes on real paper.",
+    Chart(WEEK, (41, 52, 38, 0, 12, 61, 47)),
+    Chart(WEEK, (0, 3, 1, 0, 0, 9, 2)),
+    success=ago(200),
+    failure=RequestLine(
+        ago(4_000), "/oauth/authorize", "VK-7Q2M", "invalid_request", "redirect_uri is unknown"
+    ),
+    issues=2,
+    description="Prints your notes on real paper.",
     sentences=("confirm your identity", "read your notes"),
 )
 SPRING = PRESETS["spring-boot"]
@@ -240,6 +249,11 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "app_browser": replace(OVERVIEW, kind="browser", proof=_label("none")),
         "app_machine": replace(
             OVERVIEW,
+            tokens=Chart(WEEK, (0,) * 7),
+            refusals=Chart(WEEK, (0,) * 7),
+            success=None,
+            failure=None,
+            issues=0,
             kind="machine",
             proof=_label("client_secret_jwt"),
             redirect_uris=(),

@@ -9,9 +9,11 @@ from valetkey.authorization.actions.clients import MOST_SECRETS
 from valetkey.authorization.actions.presets import kind_of
 from valetkey.authorization.actions.teams import TeamApp, Teams, find_own, own_apps
 from valetkey.authorization.layout.addresses import DEVELOPER
-from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.contexts import Chart, When
 from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.model.user import Uid
+from valetkey.authorization.portal.pages.monitoring import daily
+from valetkey.authorization.portal.pages.requests import RequestLine, refused_line
 from valetkey.authorization.portal.rules.apps import (
     AppSecrets,
     NoNewSecret,
@@ -20,6 +22,7 @@ from valetkey.authorization.portal.rules.apps import (
     seen_in_url,
     state_of,
 )
+from valetkey.authorization.portal.rules.monitoring import activity_of
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.site.app_team import (
     APP,
@@ -46,6 +49,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.shown_once import COPIED, NEW_SECRET, NewSecretPage, ShownValue
 from valetkey.authorization.storage.clients import SecretSummary
 from valetkey.authorization.storage.transaction import Store, Transaction
+from valetkey.authorization.storage.usage import day_of, start_of
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix, fresh_secret
@@ -140,6 +144,9 @@ def _line(app: TeamApp) -> OwnAppLine:
     )
 
 
+_WEEK = 7
+
+
 class OverviewPage(Struct, frozen=True):
     """The context of overview.html: the client id, the status, and what to do next.
 
@@ -147,7 +154,7 @@ class OverviewPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "portal/pages/overview.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js", "times.js")
+    scripts: ClassVar[tuple[str, ...]] = ("chart.js", "copy.js", "times.js")
 
     app: AppHead
     #: The URL of this server, which the app needs as well.
@@ -157,6 +164,14 @@ class OverviewPage(Struct, frozen=True):
     proof: str
     redirect_uris: tuple[str, ...]
     registered: When
+    #: Access tokens and failed requests of the last seven days.
+    tokens: Chart
+    refusals: Chart
+    #: The last sign-in, or the last token of an app without users; None for never.
+    success: When | None = None
+    failure: RequestLine | None = None
+    #: The number of findings of its health.
+    issues: int = 0
     description: str = ""
     verified: bool = False
     #: The permissions it requests, each beginning with a verb.
@@ -181,9 +196,17 @@ class Overview(Struct, frozen=True):
     async def show(self, request: AppRequest) -> Outcome:
         """Show the overview of the app."""
         client, now, scopes = request.client, request.now, self.scopes
-        live, sighting = await self.store.read(
-            lambda tx: (tx.secrets.live(client.id, now), tx.clients.query_credential_use(client.id))
+        today = day_of(now)
+        since = start_of(today - _WEEK + 1)
+        live, sighting, activity = await self.store.scan(
+            lambda tx: (
+                tx.secrets.live(client.id, now),
+                tx.clients.query_credential_use(client.id),
+                activity_of(tx, client, since, now),
+            )
         )
+        days = daily(activity.days, today, _WEEK)
+        dates = [day.date for day in days]
         return Show(
             OverviewPage(
                 app=request.head,
@@ -193,6 +216,11 @@ class Overview(Struct, frozen=True):
                 proof=BY_NAME[client.authentication_method].label,
                 redirect_uris=client.redirect_uris,
                 registered=When(client.created_at, now),
+                tokens=Chart(dates, [day.tokens for day in days]),
+                refusals=Chart(dates, [day.errors for day in days]),
+                success=None if activity.success is None else When(activity.success, now),
+                failure=None if activity.failure is None else refused_line(activity.failure, now),
+                issues=len(activity.findings),
                 description=client.description,
                 verified=client.verified_at is not None,
                 sentences=tuple(scopes[name] for name in client.scope if name in scopes),

@@ -250,20 +250,20 @@ class Usage(Struct, frozen=True):
 
         def read(
             tx: Transaction,
-        ) -> tuple[Mapping[int, Day], tuple[ApiTokens, ...], int, Instant]:
+        ) -> tuple[Sequence[Day], tuple[ApiTokens, ...], int, Instant]:
             found = usage_of(tx, client_id, start_of(today - chosen + 1))
             active = tx.usage.active_since(client_id, today - ACTIVE_DAYS + 1)
             until, _ = tx.usage.cursor()
             apis = _totals(each.apis for each in found)
             return (
-                {each.day: each for each in found},
+                found,
                 tuple(_api(tx, *each) for each in apis[:_APIS_SHOWN]),
                 active,
                 until,
             )
 
         found, apis, active, until = await self.store.scan(read)
-        days = [_day(each, found.get(each)) for each in range(today - chosen + 1, today + 1)]
+        days = daily(found, today, chosen)
         dates = [day.date for day in days]
         return Show(
             UsagePage(
@@ -274,19 +274,24 @@ class Usage(Struct, frozen=True):
                 people=Chart(dates, [day.people for day in days]),
                 refusals=Chart(dates, [day.errors for day in days]),
                 active=active,
-                grant_types=_totals(each.tokens for each in found.values()),
+                grant_types=_totals(each.tokens for each in found),
                 apis=apis,
-                errors=_totals(each.errors for each in found.values()),
+                errors=_totals(each.errors for each in found),
                 # If nothing happened for a long time, the counts are complete up to the lag.
                 counted=When(max(until, Instant(now - LAG)), now),
             )
         )
 
 
-def _day(day: int, found: Day | None) -> UsageDay:
-    if found is None:
-        return UsageDay(day)
-    return UsageDay(day, sum(found.tokens.values()), found.people, sum(found.errors.values()))
+def daily(found: Sequence[Day], today: int, most: int) -> Sequence[UsageDay]:
+    """Return the numbers of the last `most` days up to `today`, also of those without any."""
+    counted = {
+        each.day: UsageDay(
+            each.day, sum(each.tokens.values()), each.people, sum(each.errors.values())
+        )
+        for each in found
+    }
+    return [counted.get(day, UsageDay(day)) for day in range(today - most + 1, today + 1)]
 
 
 def _api(tx: Transaction, identifier: str, amount: int) -> ApiTokens:

@@ -12,6 +12,7 @@ from valetkey.authorization.actions.usage import (
     LAG,
     PKCE_MISSING,
     PKCE_USED,
+    Day,
     grant_used,
     scope_used,
     usage_of,
@@ -51,6 +52,7 @@ IDLE_SECRET = days(30)
 """Secrets without use for this long since their creation are reported."""
 
 _RECENT = days(30)
+_SAMPLES = 25
 _BEHIND = hours(1)
 
 
@@ -148,6 +150,46 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
     )
     weights = list(Severity)
     return sorted(found, key=lambda finding: weights.index(finding.weight))
+
+
+#: No user signs in for an access token of these.
+_WITHOUT_USER = frozenset((GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.REFRESH_TOKEN))
+
+
+class AppActivity(Struct, frozen=True):
+    """The latest of an app: days with any count, what went well, what failed, what to fix."""
+
+    days: Sequence[Day]
+    #: The last sign-in of a user; the last access token of an app without users.
+    success: Instant | None
+    #: The last refusal, of the last seven days.
+    failure: Decision | None
+    findings: Sequence[Finding]
+
+
+def activity_of(tx: Transaction, client: Client, since: Instant, now: Instant) -> AppActivity:
+    """Return what is known about the use of an app; `days` are those since `since`."""
+    signs_in = bool(client.grant_types - _WITHOUT_USER)
+    ignored = _WITHOUT_USER if signs_in else frozenset[str]()
+    counted = {
+        what: at
+        for what, at in tx.usage.latest(client.id).items()
+        if what.startswith(grant_used("")) and what.removeprefix(grant_used("")) not in ignored
+    }
+    # Tokens are counted after two minutes; samples are there before.
+    recent = requests_of(tx, client.id, NEWEST, _SAMPLES, AppRequests(refused=False))
+    sampled = (
+        each.at
+        for each in recent
+        if isinstance(each, StoredSample) and each.grant_type and each.grant_type not in ignored
+    )
+    failed = requests_of(tx, client.id, NEWEST, 1, AppRequests(successful=False))
+    return AppActivity(
+        usage_of(tx, client.id, since),
+        max((*counted.values(), *sampled), default=None),
+        next((each for each in failed if isinstance(each, Decision)), None),
+        findings_of(tx, client, now),
+    )
 
 
 def apply_fix(

@@ -9,12 +9,14 @@ from tests.authorization.endpoints.developer.insight.teams import (
     are_for_the_team_alone,
     team,
 )
+from tests.authorization.endpoints.developer.insight.test_failures import refused, written
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.actions.usage import LAG, roll_up
 from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshTokenUsed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.request_samples import RequestSample
 
 
 def test_the_numbers_of_each_day_are_drawn_and_written(tmp_path: Path, database_url: str) -> None:
@@ -71,3 +73,61 @@ def test_usage_opens_for_the_team_alone(tmp_path: Path) -> None:
         await are_for_the_team_alone(it, f"{WEB1}/usage")
 
     run(tmp_path, story)
+
+
+def test_overview_charts_the_week_and_tells_the_last_sign_in_and_failure(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        unused = await browser.get(WEB1)
+        for words in ("No requests in the last 7 days.", "Never", "None in the last 7 days"):
+            assert knows(unused, words), words
+        assert "<svg" not in unused.body
+
+        def happen(tx: Transaction) -> None:
+            now = it.clock.now
+            for ago in (1, 8):
+                at = Instant(now - days(ago))
+                tx.events.add(CodeRedeemed(ALICE.uid, "web1", "g", "t", "read", ""), at)
+            # An access token that no user signed in for.
+            tx.events.add(RefreshTokenUsed(BOB.uid, "web1", "g", "t", True, "read", ""), now)
+            tx.usage.count("web1", now // 86_400, "errors.invalid_grant", 3)
+
+        await it.store.write(happen)
+        reference = refused(it, client_id="web1")
+        await written(it)
+        it.clock.forward(LAG + 1)
+        while await it.store.write(lambda tx: roll_up(tx, it.clock.now)):
+            pass
+        page = await browser.get(WEB1)
+        for words in ("Access tokens: 2", "Failed requests: 4", "Last sign-in"):
+            assert knows(page, words), words
+        charts = re.findall(r'<path class="bars[^>]*d="([^"]*)"', page.body)
+        assert [each.count("M") for each in charts] == [2, 1]
+        health = page.body.partition("Last sign-in")[2].partition("Issues")[0]
+        assert re.findall(r"(\d+ \w+) ago", health) == ["1 day", "2 minutes"]
+        assert "no, in fixed words." in health
+        assert f'href="{WEB1}/failures/{reference}"' in health
+
+    run(tmp_path, story, database_url)
+
+
+def test_overview_tells_a_sign_in_before_its_tokens_are_counted(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        await team(it)
+        now = it.clock.now
+        kinds = ("refresh_token", "authorization_code", "")
+        samples = [
+            RequestSample("web1", Instant(now - ago), "POST", "/oauth/token", 200, 9, grant_type)
+            for ago, grant_type in zip((60, 300, 120), kinds, strict=True)
+        ]
+        await it.store.write(lambda tx: tx.request_samples.add(samples, 60))
+        page = await (await signed_in(it)).get(WEB1)
+        health = page.body.partition("Last sign-in")[2].partition("Issues")[0]
+        assert re.findall(r"(\d+ \w+) ago", health) == ["5 minutes"]
+
+    run(tmp_path, story, database_url)
