@@ -339,8 +339,8 @@ _ALLOWED = {
     "imports": 3,
     "webhooks": 5,
     "signals": 2,
-    "device": 8,
-    "providers": 8,
+    "device": 5,
+    "providers": 4,
     "scim": 4,
 }
 """The files that may name it; docs/decisions/0064 has the reasons."""

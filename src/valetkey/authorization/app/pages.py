@@ -15,14 +15,14 @@ from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import Parts, Site
-from valetkey.authorization.features import CHECKS, FEATURES, OPERATIONS
+from valetkey.authorization.features import CHECKS, FEATURES, KINDS, OPERATIONS
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.viewer import LanguageEndpoint, configuration_of
 from valetkey.authorization.model.grant import VoucherKind
-from valetkey.authorization.site.account.activity import Activity
+from valetkey.authorization.site.account.activity import Activity, ListedEvents
 from valetkey.authorization.site.account.apps import ConnectedAppListPages, ConnectedAppPages
 from valetkey.authorization.site.account.email_address import EmailAddressPages, EmailLink
 from valetkey.authorization.site.account.overview import AccountOverview
@@ -227,7 +227,8 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     change, of_features = site.password_change, site.of_features
     sections = tuple(section for each in FEATURES for section in each.security(of_features))
     notices_of_features = tuple(each.account_notices for each in FEATURES)
-    overview = AccountOverview(store, server.sessions, notices_of_features)
+    listed = ListedEvents.of(KINDS)
+    overview = AccountOverview(store, server.sessions, listed, notices_of_features)
     profile = ProfilePages(store, server, server.brands)
     return (
         *Home(settings.accounts.sign_up, overview).pages(),
@@ -243,7 +244,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *RequiredFactor(factors).pages(),
         *RecoveryCodePages(store, server, factors).pages(),
         *Confirm(store, server, factors, notices, change.passwords).pages(),
-        *Activity(store).pages(),
+        *Activity(store, listed).pages(),
         *Data(store, server, server.brands, site.foundation.settings.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *EmailAddressPages(site.email_change).pages(),

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.api import ApiGeneration
 from valetkey.authorization.model.client import GrantTypeName
-from valetkey.authorization.model.event.event import ByClient, ByUser
+from valetkey.authorization.model.event.event import ActivityKind, ActivityText, ByClient, ByUser
 from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
@@ -111,6 +111,7 @@ class DeviceCodeAllowed(ByUser, frozen=True):
     """A user entered the code of a device and allowed its client this scope."""
 
     sentence = translatable("%(uid)s allowed the app %(client_id)s access on a device.")
+    unlisted = "recorded with consent.given"
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -123,6 +124,9 @@ class DeviceCodeRedeemed(ByClient, frozen=True):
     """A device code was redeemed: the grant began and its first access token was issued."""
 
     sentence = translatable("The app %(client_id)s got access to the account %(uid)s on a device.")
+    activity = ActivityText(
+        ActivityKind.APPS, translatable("<bdi>%(name)s</bdi> got access on a device.")
+    )
 
     issued_by: ClassVar[str] = GrantTypeName.DEVICE_CODE.value
     affects_tokens: ClassVar[bool] = False

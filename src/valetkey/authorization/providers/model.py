@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from valetkey.authorization.model.event.event import ByUser, Event
+from valetkey.authorization.model.event.event import ActivityKind, ActivityText, ByUser, Event
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
 from valetkey.kernel.moment import Instant
@@ -67,6 +67,7 @@ class IdentityLinked(ByUser, frozen=True):
     """An account at an upstream provider was linked."""
 
     sentence = translatable("An account at %(issuer)s was linked to %(uid)s.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("A linked account was added."))
 
     uid: int
     issuer: str
@@ -76,6 +77,7 @@ class IdentityUnlinked(ByUser, frozen=True):
     """An account at an upstream provider was unlinked; `because` says why."""
 
     sentence = translatable("An account at %(issuer)s was unlinked from %(uid)s.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("A linked account was removed."))
 
     uid: int
     issuer: str

@@ -6,12 +6,12 @@ from tests.authorization.endpoints.account.people import knows, signed_in
 from tests.authorization.pages.reading import Reading
 from tests.support.harness import NOON, Harness
 from tests.support.visitors import ALICE, run
-from valetkey.authorization.features import EVENTS
+from valetkey.authorization.features import EVENTS, KINDS
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import render
 from valetkey.authorization.model.event.accounts import SignInFailed, UserChanged
-from valetkey.authorization.model.event.event import by_user
+from valetkey.authorization.model.event.event import ActivityKind, by_user
 from valetkey.authorization.model.event.grants import (
     CodeRedeemed,
     ConsentGiven,
@@ -19,15 +19,15 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenUsed,
 )
 from valetkey.authorization.site.account.activity import (
-    LISTED,
-    NOT_LISTED,
     SHOWN,
-    ActivityKind,
     ActivityLine,
     ActivityPage,
+    ListedEvents,
 )
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
+
+_LISTED = ListedEvents.of(KINDS)
 
 
 def test_events_are_told_in_words_and_only_to_whom_they_concern(
@@ -124,25 +124,24 @@ def test_home_leads_to_every_page_of_the_account(tmp_path: Path) -> None:
 
 
 def test_every_event_of_a_user_is_shown_or_listed_as_hidden() -> None:
-    of_people = {
-        event.name for event in EVENTS if "uid" in event.__struct_fields__ and not event.unlisted
+    unsorted = {
+        event.name
+        for event in EVENTS
+        if ("uid" in event.__struct_fields__) != ((event.activity is None) == bool(event.unlisted))
     }
-    unsorted = of_people ^ {*LISTED, *NOT_LISTED}
-    assert not unsorted, "each event of a user belongs in LISTED or NOT_LISTED"
-    assert not set(LISTED) & set(NOT_LISTED)
-    pages = [
-        render(ActivityPage((ActivityLine(name, When(NOON, NOON), "Printer"),)), brand=Brand())
-        for name in LISTED
+    assert not unsorted, "each event of a user has an activity or a reason why it is unlisted"
+    lines = [
+        ActivityLine(_LISTED.text(name), When(NOON, NOON), "Printer") for name in _LISTED.texts
     ]
+    pages = [render(ActivityPage((line,)), brand=Brand()) for line in lines]
     said = [Reading(page).the("ol").text for page in pages]
-    assert len(set(said)) == len(LISTED), "each has words of its own"
-    assert not [text for text in said if "Other activity" in text]
+    assert len(set(said)) == len(lines), "each has words of its own"
 
 
 def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
-            for name in (*LISTED, *NOT_LISTED):
+            for name in (event.name for event in EVENTS if "uid" in event.__struct_fields__):
                 tx.db.run(
                     "INSERT INTO events (id, at, name, client_id, uid, grant_id, data)"
                     " VALUES (:id, :at, :name, NULL, :uid, NULL, '{}')",
@@ -155,13 +154,13 @@ def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -
         await it.store.write(happen)
 
         def told(tx: Transaction, kind: ActivityKind | None) -> set[str]:
-            found = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, kind)
+            found = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, _LISTED.names(kind))
             return {event.name for event in found}
 
-        assert await it.store.read(lambda tx: told(tx, None)) == set(LISTED)
+        assert await it.store.read(lambda tx: told(tx, None)) == set(_LISTED.texts)
         browser = await signed_in(it)
         for kind in ActivityKind:
-            names = {name for name, its in LISTED.items() if its is kind}
+            names = set(_LISTED.names(kind))
             assert await it.store.read(lambda tx, kind=kind: told(tx, kind)) == names  # type: ignore[misc]
             page = await browser.get("/account/activity", kind=kind.value)
             assert page.body.count("<time") == len(names) + (kind is ActivityKind.SIGN_IN)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from valetkey.authorization.actions.account.password_change import NewPasswordFault
+from valetkey.authorization.features import KINDS
 from valetkey.authorization.layout.contexts import (
     AskingApp,
     CurrentUser,
@@ -11,7 +12,7 @@ from valetkey.authorization.layout.contexts import (
     When,
 )
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage, ListedEvents
 from valetkey.authorization.site.account.apps import (
     AppLine,
     AppPage,
@@ -82,6 +83,14 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
 ADA = CurrentUser("ada", "Ada Lovelace", "ada@example.com")
 
 
+_LISTED = ListedEvents.of(KINDS)
+
+
+def happened(name: str, when: When, app: str = "", because: str = "") -> ActivityLine:
+    """Return the line of an event with this name."""
+    return ActivityLine(_LISTED.text(name, because), when, app)
+
+
 def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """The account pages with these apps on them."""
     lines = tuple(map(line, apps))
@@ -141,11 +150,8 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "end_apps_hostile": EndAppsPage(all_, (line(hostile),)),
         "activity": ActivityPage(
             tuple(
-                ActivityLine(
-                    name,
-                    ago(place * 9_000),
-                    "Notes Printer",
-                    because,
+                replace(
+                    happened(name, ago(place * 9_000), "Notes Printer", because),
                     browser="Firefox" if place % 2 else "",
                     system="Linux" if place % 2 else "",
                     ip_address=("", "", "203.0.113.7", long)[place % 4],
@@ -156,7 +162,7 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         ),
         "activity_none": ActivityPage((), _LATER),
         "activity_hostile": ActivityPage(
-            (ActivityLine("consent.given", ago(5), hostile.name),), _LATER
+            (happened("consent.given", ago(5), hostile.name),), _LATER
         ),
         "confirm": ConfirmFactorPage("/account/confirm", ADA, "ada"),
         "confirm_wrong": ConfirmFactorPage("/account/confirm", ADA, "ada", wrong="password"),

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from tests.authorization.pages.examples.account import ago
+from tests.authorization.pages.examples.account import ago, happened
 from valetkey.authorization.actions.account.profile import FIELDS, ProfileFault
 from valetkey.authorization.layout.contexts import AccountNotice, AskingApp, CurrentUser
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.site.account.activity import ActivityLine
 from valetkey.authorization.site.account.overview import (
     AccountOverviewPage,
     AppLink,
@@ -40,7 +39,7 @@ def person_examples(person: CurrentUser, *apps: AskingApp) -> Mapping[str, PageC
         second_factor=False,
         email_verified=False,
         next_step=Recommendation.EMAIL,
-        lines=(ActivityLine("session.started", ago(5)), ActivityLine("user.registered", ago(60))),
+        lines=(happened("session.started", ago(5)), happened("user.registered", ago(60))),
     )
     settled = replace(
         new,
@@ -50,10 +49,10 @@ def person_examples(person: CurrentUser, *apps: AskingApp) -> Mapping[str, PageC
         email_verified=True,
         next_step=Recommendation.SECOND_FACTOR,
         lines=(
-            ActivityLine("session.started", ago(5)),
-            ActivityLine("code.redeemed", ago(7_200), apps[0].name),
-            ActivityLine("session.ended", ago(90_000), because="signed_out_elsewhere"),
-            ActivityLine("consent.given", ago(4_000_000), apps[0].name),
+            happened("session.started", ago(5)),
+            happened("code.redeemed", ago(7_200), apps[0].name),
+            happened("session.ended", ago(90_000), because="signed_out_elsewhere"),
+            happened("consent.given", ago(4_000_000), apps[0].name),
         ),
     )
     can_open = tuple(

@@ -5,20 +5,21 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
+from tests.authorization.pages.examples.account import happened
 from tests.authorization.pages.examples.person import person_examples
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.contexts import AskingApp, CurrentUser, When
 from valetkey.authorization.layout.render import content_security_policy, render
 from valetkey.authorization.layout.viewer import ANYBODY, Viewer
-from valetkey.authorization.site.account.activity import ActivityLine, ActivityPage
+from valetkey.authorization.site.account.activity import ActivityPage
 from valetkey.kernel.moment import Instant
 
 _AT = Instant(1_795_305_600)  # 2026-11-22 00:00:00 in UTC
 _PAGE = ActivityPage(
     (
-        ActivityLine("session.started", When(_AT, Instant(_AT + 180))),
-        ActivityLine("user.registered", When(_AT, Instant(_AT + 9_000_000))),
+        happened("session.started", When(_AT, Instant(_AT + 180))),
+        happened("user.registered", When(_AT, Instant(_AT + 9_000_000))),
     )
 )
 _PROFILE = person_examples(CurrentUser("ada"), AskingApp("A", "a.example"))["profile_empty"]

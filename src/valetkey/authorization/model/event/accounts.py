@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from valetkey.authorization.model.event.event import (
     WHY_ACCESS_ENDED,
+    ActivityKind,
+    ActivityText,
     ByAnonymous,
     BySystem,
     ByUser,
@@ -16,6 +18,7 @@ class UserRegistered(ByUser, frozen=True):
     """An account was created."""
 
     sentence = translatable("The account %(uid)s was created.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("Your account was created."))
 
     uid: int
 
@@ -24,6 +27,7 @@ class UserChanged(ByUser, frozen=True):
     """An account was changed; `fields` names its changed fields."""
 
     sentence = translatable("The account %(uid)s was changed: %(fields)s.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("Your profile was changed."))
 
     uid: int
     fields: tuple[str, ...]
@@ -33,6 +37,7 @@ class UserDisabled(Event, frozen=True):
     """An account was disabled; its sessions and grants ended."""
 
     sentence = translatable("The account %(uid)s was disabled.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("Your account was disabled."))
 
     uid: int
 
@@ -41,6 +46,13 @@ class UserSecured(Event, frozen=True):
     """An account was secured: all access ended, and a second factor is required."""
 
     sentence = translatable("The account %(uid)s was secured.")
+    activity = ActivityText(
+        ActivityKind.SECURITY,
+        translatable(
+            "An administrator secured your account: its sign-in methods, sessions and app access "
+            "ended."
+        ),
+    )
 
     uid: int
 
@@ -49,6 +61,7 @@ class UserEnabled(Event, frozen=True):
     """An account was enabled; what had ended stays ended."""
 
     sentence = translatable("The account %(uid)s was enabled.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("Your account was enabled again."))
 
     uid: int
 
@@ -57,6 +70,9 @@ class RemovalPlanned(ByUser, frozen=True):
     """An account is scheduled for removal at `due_at`; its sessions and grants ended."""
 
     sentence = translatable("The account %(uid)s is scheduled for deletion at %(due_at)s.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("You requested the deletion of your account.")
+    )
 
     uid: int
     due_at: int
@@ -66,6 +82,9 @@ class RemovalCancelled(ByUser, frozen=True):
     """A user signed in to an account scheduled for removal, which cancelled the removal."""
 
     sentence = translatable("The deletion of the account %(uid)s was cancelled.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("You signed in again, so your account is not deleted.")
+    )
 
     uid: int
 
@@ -74,6 +93,7 @@ class UserRemoved(Event, frozen=True):
     """An account was removed with its data; only its user ID remains."""
 
     sentence = translatable("The account %(uid)s was deleted.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("Your account was deleted."))
 
     uid: int
 
@@ -82,6 +102,7 @@ class DataExported(ByUser, frozen=True):
     """A user downloaded their data."""
 
     sentence = translatable("The data of the account %(uid)s was downloaded.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("You downloaded your data."))
 
     uid: int
 
@@ -96,6 +117,7 @@ class PasswordResetRequested(ByAnonymous, frozen=True):
     """A password reset link was sent to the account's email address."""
 
     sentence = translatable("A password reset was requested for %(uid)s.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("A password reset was requested."))
 
     uid: int
 
@@ -104,6 +126,9 @@ class SetPasswordLinkIssued(Event, frozen=True):
     """An administrator issued a link with which a user sets a password."""
 
     sentence = translatable("A link to set a password was issued for %(uid)s.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("An administrator issued a link to set your password.")
+    )
 
     uid: int
 
@@ -112,6 +137,9 @@ class EmailRestored(ByUser, frozen=True):
     """A change of email address was undone from the previous address; all sessions ended."""
 
     sentence = translatable("The previous email address of %(uid)s was restored.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("Your old email address was restored.")
+    )
 
     uid: int
 
@@ -120,6 +148,7 @@ class PasswordChanged(ByUser, frozen=True):
     """A password was set; grants and all other sessions ended."""
 
     sentence = translatable("The password of %(uid)s was changed.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("Your password was changed."))
 
     uid: int
 
@@ -128,6 +157,7 @@ class MailDispatched(BySystem, frozen=True):
     """The mail server accepted an email; `kind` is its purpose."""
 
     sentence = translatable("An email was sent: %(kind)s.")
+    unlisted = "the user has the email"
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -139,6 +169,7 @@ class MailGivenUp(BySystem, frozen=True):
     """Delivery of an email was abandoned; `because` says why."""
 
     sentence = translatable("An email could not be delivered: %(kind)s.")
+    unlisted = "a problem for the operator, who is notified"
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -151,6 +182,9 @@ class RoleChanged(Event, frozen=True):
     """The role of a user changed; "" is none."""
 
     sentence = translatable("The role of %(uid)s was changed from %(before)s to %(after)s.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("Your role on this server was changed.")
+    )
 
     uid: int
     before: str
@@ -169,6 +203,9 @@ class OwnerLinkRedeemed(ByUser, frozen=True):
     """An owner link was used."""
 
     sentence = translatable("%(uid)s became an owner by a link.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("You became the owner of this server.")
+    )
 
     uid: int
     break_glass: bool
@@ -178,6 +215,9 @@ class DeveloperAdmitted(Event, frozen=True):
     """A user was permitted to register apps."""
 
     sentence = translatable("%(uid)s was permitted to register apps.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("You were allowed to register apps.")
+    )
 
     uid: int
 
@@ -186,6 +226,7 @@ class DeveloperDismissed(Event, frozen=True):
     """A user lost the permission to register apps; their apps remain."""
 
     sentence = translatable("%(uid)s may no longer register apps.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("You can no longer register apps."))
 
     uid: int
 
@@ -199,6 +240,7 @@ class SignInFailed(ByAnonymous, frozen=True):
     """
 
     sentence = translatable("A sign-in as %(uid)s failed: %(because)s.")
+    activity = ActivityText(ActivityKind.SIGN_IN, translatable("A sign-in failed: wrong password."))
     reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
         "account_disabled": translatable("the account is disabled"),
         "no_password": translatable("the account has no password"),
@@ -218,6 +260,7 @@ class SessionStarted(ByUser, frozen=True):
     """A user signed in."""
 
     sentence = translatable("%(uid)s signed in.")
+    activity = ActivityText(ActivityKind.SIGN_IN, translatable("You signed in."))
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -229,6 +272,9 @@ class SessionRenewed(ByUser, frozen=True):
     """A signed-in user signed in again; the session continues."""
 
     sentence = translatable("%(uid)s signed in again.")
+    activity = ActivityText(
+        ActivityKind.SIGN_IN, translatable("You confirmed your identity again.")
+    )
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -240,6 +286,7 @@ class IdentityConfirmed(ByUser, frozen=True):
     """A signed-in user authenticated again before a sensitive action."""
 
     sentence = translatable("%(uid)s confirmed their identity.")
+    unlisted = "part of an action that is listed"
 
     uid: int
     session_id: str
@@ -250,6 +297,17 @@ class SessionEnded(ByUser, frozen=True):
     """A session ended; `because` says why."""
 
     sentence = translatable("A session of %(uid)s ended: %(because)s.")
+    activity = ActivityText(
+        ActivityKind.SIGN_IN,
+        translatable("A browser was signed out."),
+        {
+            "signed_out": translatable("You signed out."),
+            "signed_out_elsewhere": translatable("You signed out another browser."),
+            "password_changed": translatable(
+                "A browser was signed out, because the password was changed."
+            ),
+        },
+    )
     reasons = WHY_ACCESS_ENDED
 
     uid: int
@@ -261,6 +319,7 @@ class LogoutTokenDelivered(BySystem, frozen=True):
     """A logout token was delivered and the client confirmed it."""
 
     sentence = translatable("The app %(client_id)s was notified that %(uid)s signed out.")
+    unlisted = "between the server and an app; session.ended records it"
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -273,6 +332,7 @@ class LogoutTokenGivenUp(BySystem, frozen=True):
     """Delivery of a logout token was abandoned; `because` says why."""
 
     sentence = translatable("The app %(client_id)s could not be notified that %(uid)s signed out.")
+    unlisted = "between the server and an app; session.ended records it"
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -286,6 +346,10 @@ class SecondFactorFailed(ByAnonymous, frozen=True):
     """A second factor was wrong after a correct password."""
 
     sentence = translatable("A sign-in as %(uid)s failed: wrong second factor.")
+    activity = ActivityText(
+        ActivityKind.SIGN_IN,
+        translatable("A sign-in failed: the password was correct, the second factor was not."),
+    )
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -296,6 +360,7 @@ class PasskeyAdded(ByUser, frozen=True):
     """A passkey was added to an account."""
 
     sentence = translatable("A passkey was added to %(uid)s.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("A passkey was added."))
 
     uid: int
     passkey_id: str
@@ -305,6 +370,7 @@ class PasskeyRenamed(ByUser, frozen=True):
     """A passkey was renamed."""
 
     sentence = translatable("A passkey of %(uid)s was renamed.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("A passkey was renamed."))
 
     uid: int
     passkey_id: str
@@ -314,6 +380,7 @@ class PasskeyRemoved(ByUser, frozen=True):
     """A passkey was removed from an account."""
 
     sentence = translatable("A passkey of %(uid)s was removed.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("A passkey was removed."))
 
     uid: int
     passkey_id: str
@@ -323,6 +390,9 @@ class PasskeyCounterFallen(ByUser, frozen=True):
     """A passkey's signature counter decreased, so a copy of it may exist."""
 
     sentence = translatable("A passkey of %(uid)s was used that may have been copied.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("A passkey was used that may have been copied.")
+    )
 
     uid: int
     passkey_id: str
@@ -333,6 +403,7 @@ class AuthenticatorAdded(ByUser, frozen=True):
     """An authenticator app was added to an account."""
 
     sentence = translatable("An authenticator app was added to %(uid)s.")
+    activity = ActivityText(ActivityKind.SECURITY, translatable("An authenticator app was added."))
 
     uid: int
 
@@ -341,6 +412,9 @@ class AuthenticatorRemoved(ByUser, frozen=True):
     """An authenticator app was removed from an account."""
 
     sentence = translatable("The authenticator app of %(uid)s was removed.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("The authenticator app was removed.")
+    )
 
     uid: int
 
@@ -349,6 +423,10 @@ class RecoveryCodesIssued(ByUser, frozen=True):
     """Recovery codes were issued; earlier ones no longer work."""
 
     sentence = translatable("New recovery codes were created for %(uid)s.")
+    activity = ActivityText(
+        ActivityKind.SECURITY,
+        translatable("New recovery codes were created; the old ones no longer work."),
+    )
 
     uid: int
 
@@ -357,6 +435,9 @@ class RecoveryCodeUsed(ByUser, frozen=True):
     """A recovery code was used as the second factor; `left` is how many remain."""
 
     sentence = translatable("%(uid)s signed in with a recovery code; %(left)s left.")
+    activity = ActivityText(
+        ActivityKind.SIGN_IN, translatable("A recovery code was used to sign in.")
+    )
 
     uid: int
     left: int
@@ -366,6 +447,9 @@ class PasswordRemoved(ByUser, frozen=True):
     """The password of an account was removed; its passkeys remain."""
 
     sentence = translatable("The password of %(uid)s was removed.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("Your password was removed; you sign in without one.")
+    )
 
     uid: int
 
@@ -374,6 +458,9 @@ class DeviceRemembered(ByUser, frozen=True):
     """A browser was remembered: the second factor is not requested there for a while."""
 
     sentence = translatable("A browser of %(uid)s was remembered and skips the second factor.")
+    activity = ActivityText(
+        ActivityKind.SIGN_IN, translatable("A browser was remembered and skips the second factor.")
+    )
 
     uid: int
     device_id: str
@@ -383,6 +470,9 @@ class DeviceForgotten(ByUser, frozen=True):
     """A remembered browser was forgotten: the second factor is requested again."""
 
     sentence = translatable("A remembered browser of %(uid)s was forgotten.")
+    activity = ActivityText(
+        ActivityKind.SIGN_IN, translatable("A remembered browser was forgotten.")
+    )
 
     uid: int
     device_id: str
@@ -394,6 +484,10 @@ class DeviceStolen(ByAnonymous, frozen=True):
     sentence = translatable(
         "A remembered browser of %(uid)s was forgotten because its cookie was used twice."
     )
+    activity = ActivityText(
+        ActivityKind.SIGN_IN,
+        translatable("A remembered browser was forgotten because its cookie was used twice."),
+    )
 
     uid: int
     device_id: str
@@ -403,6 +497,9 @@ class SecondFactorWaived(Event, frozen=True):
     """The second factor that a user had to add is no longer required."""
 
     sentence = translatable("%(uid)s no longer has to add a second factor.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("You no longer have to add a second factor.")
+    )
 
     uid: int
 
@@ -411,6 +508,10 @@ class FactorsRemoved(Event, frozen=True):
     """All second factors of an account were removed by an administrator."""
 
     sentence = translatable("All second factors of %(uid)s were removed.")
+    activity = ActivityText(
+        ActivityKind.SECURITY,
+        translatable("Your passkeys, authenticator app and recovery codes were removed."),
+    )
 
     uid: int
 
@@ -449,6 +550,7 @@ class GroupMemberAdded(Event, frozen=True):
     """A user became a direct member of a group."""
 
     sentence = translatable("%(uid)s was added to the group %(group)s.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("You were added to a group."))
 
     uid: int
     group: str
@@ -458,6 +560,7 @@ class GroupMemberRemoved(Event, frozen=True):
     """A user was removed from a group as a direct member."""
 
     sentence = translatable("%(uid)s was removed from the group %(group)s.")
+    activity = ActivityText(ActivityKind.ACCOUNT, translatable("You were removed from a group."))
 
     uid: int
     group: str
@@ -467,6 +570,9 @@ class ApiRoleAssigned(Event, frozen=True):
     """A user got a role at an API."""
 
     sentence = translatable("%(uid)s was assigned the role %(role)s at an API.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("A role for an API was assigned to you.")
+    )
 
     uid: int
     api_id: str
@@ -477,6 +583,9 @@ class ApiRoleWithdrawn(Event, frozen=True):
     """A user no longer has a role at an API, except by a group."""
 
     sentence = translatable("The role %(role)s at an API was removed from %(uid)s.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("A role for an API was removed from you.")
+    )
 
     uid: int
     api_id: str

@@ -1,6 +1,12 @@
 """Events of this server: keys, administration."""
 
-from valetkey.authorization.model.event.event import BySystem, ByUser, Event
+from valetkey.authorization.model.event.event import (
+    ActivityKind,
+    ActivityText,
+    BySystem,
+    ByUser,
+    Event,
+)
 from valetkey.kernel.words import translatable
 
 
@@ -56,6 +62,9 @@ class ApiTokenIssued(Event, frozen=True):
     """An admin API token was issued to a user, with these permissions until `expires_at`."""
 
     sentence = translatable("An API token was created for %(uid)s.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("An API token for this server was created.")
+    )
 
     uid: int
     token_id: str
@@ -67,6 +76,9 @@ class ApiTokenEnded(ByUser, frozen=True):
     """An admin API token was revoked."""
 
     sentence = translatable("An API token of %(uid)s was revoked.")
+    activity = ActivityText(
+        ActivityKind.SECURITY, translatable("An API token for this server was revoked.")
+    )
 
     uid: int
     token_id: str

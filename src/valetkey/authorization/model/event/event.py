@@ -6,6 +6,8 @@ from a client.
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
 from typing import ClassVar, NewType
 
 from msgspec import Struct
@@ -117,6 +119,27 @@ _PARTICIPLE = re.compile(r"([A-Z][a-z]+(?:Up)?)$")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+class ActivityKind(StrEnum):
+    """The categories of recent activity."""
+
+    SIGN_IN = "sign_in"
+    SECURITY = "security"
+    APPS = "apps"
+    ACCOUNT = "account"
+
+
+class ActivityText(Struct, frozen=True):
+    """What the page of recent activity says to the user, marked for translation, in one category.
+
+    It may hold markup; `%(name)s` is filled with the name of the app. `by_reason` has other texts
+    for values of `because`.
+    """
+
+    kind: ActivityKind
+    text: str
+    by_reason: Mapping[str, str] = MappingProxyType({})
+
+
 class Event(Struct, frozen=True):
     """An event. Its name is that of its class: `CodeRedeemed` is `code.redeemed`.
 
@@ -137,8 +160,10 @@ class Event(Struct, frozen=True):
 
     False only where that is certain: caches keep their answers then.
     """
+    activity: ClassVar[ActivityText | None] = None
+    """How the page of recent activity lists it, of an event about a user."""
     unlisted: ClassVar[str] = ""
-    """Why the page of recent activity does not list it, of an event of a feature about a user."""
+    """Why that page does not list it."""
 
     def __init_subclass__(cls) -> None:
         cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()

@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.model.event.event import (
     WHY_ACCESS_ENDED,
+    ActivityKind,
+    ActivityText,
     ByAnonymous,
     ByClient,
     ByUser,
@@ -21,6 +23,9 @@ class ConsentGiven(ByUser, frozen=True):
     """A user allowed a client this scope, at these APIs, and individually requested claims."""
 
     sentence = translatable("%(uid)s allowed the app %(client_id)s to use their account.")
+    activity = ActivityText(
+        ActivityKind.APPS, translatable("You allowed <bdi>%(name)s</bdi> to use your account.")
+    )
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -34,6 +39,9 @@ class ConsentDenied(ByUser, frozen=True):
     """A user declined a consent request."""
 
     sentence = translatable("%(uid)s denied access to the app %(client_id)s.")
+    activity = ActivityText(
+        ActivityKind.APPS, translatable("You denied access to <bdi>%(name)s</bdi>.")
+    )
 
     affects_tokens: ClassVar[bool] = False
     uid: int | None
@@ -44,6 +52,9 @@ class ConsentWithdrawn(ByUser, frozen=True):
     """A user withdrew a consent; the client must ask again."""
 
     sentence = translatable("%(uid)s revoked access for the app %(client_id)s.")
+    activity = ActivityText(
+        ActivityKind.APPS, translatable("You revoked access for <bdi>%(name)s</bdi>.")
+    )
 
     uid: int
     client_id: str
@@ -53,6 +64,7 @@ class CodeIssued(ByUser, frozen=True):
     """An authorization code was issued; `pkce` says whether the request had a code challenge."""
 
     sentence = translatable("The app %(client_id)s got an authorization code for %(uid)s.")
+    unlisted = "followed by code.redeemed within moments"
 
     affects_tokens: ClassVar[bool] = False
     uid: int
@@ -65,6 +77,7 @@ class CodeRedeemed(ByClient, frozen=True):
     """A code was redeemed: the grant began and its first access token was issued."""
 
     sentence = translatable("The app %(client_id)s got access to the account %(uid)s.")
+    activity = ActivityText(ActivityKind.APPS, translatable("<bdi>%(name)s</bdi> got access."))
 
     issued_by: ClassVar[str] = GrantTypeName.AUTHORIZATION_CODE.value
     affects_tokens: ClassVar[bool] = False
@@ -103,6 +116,7 @@ class AccessTokenIssued(ByClient, frozen=True):
     """An access token was issued without a code or a refresh token; `grant_type` says how."""
 
     sentence = translatable("The app %(client_id)s got an access token.")
+    unlisted = "one for each sign-in of an app, which code.redeemed records"
 
     affects_tokens: ClassVar[bool] = False
     client_id: str
@@ -120,6 +134,10 @@ class IdentityAssertionIssued(ByClient, frozen=True):
     sentence = translatable(
         "The app %(client_id)s got an identity assertion of %(uid)s for another service."
     )
+    activity = ActivityText(
+        ActivityKind.APPS,
+        translatable("<bdi>%(name)s</bdi> got proof of your identity for another service."),
+    )
 
     affects_tokens: ClassVar[bool] = False
     client_id: str
@@ -136,6 +154,12 @@ class IdentityAssertionRedeemed(ByClient, frozen=True):
         "The app %(client_id)s got access to the account %(uid)s with an identity assertion "
         "from another service."
     )
+    activity = ActivityText(
+        ActivityKind.APPS,
+        translatable(
+            "<bdi>%(name)s</bdi> got access with proof of your identity from another service."
+        ),
+    )
 
     affects_tokens: ClassVar[bool] = False
     client_id: str
@@ -151,6 +175,7 @@ class RefreshTokenUsed(ByClient, frozen=True):
     """A refresh token was used; `rotated` says whether it was replaced."""
 
     sentence = translatable("The app %(client_id)s renewed its access to the account %(uid)s.")
+    unlisted = "hourly for each app; the page of the app shows the last time"
 
     issued_by: ClassVar[str] = GrantTypeName.REFRESH_TOKEN.value
     affects_tokens: ClassVar[bool] = False
@@ -203,6 +228,9 @@ class GrantRevoked(ByUser, frozen=True):
 
     sentence = translatable(
         "The access of the app %(client_id)s to the account %(uid)s ended: %(because)s."
+    )
+    activity = ActivityText(
+        ActivityKind.APPS, translatable("The access of <bdi>%(name)s</bdi> ended.")
     )
     reasons = WHY_ACCESS_ENDED
 
@@ -400,6 +428,9 @@ class TeamMemberAdded(Event, frozen=True):
     """A user joined the team of an app, as an owner or a member."""
 
     sentence = translatable("%(uid)s joined the team of the app %(client_id)s.")
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("You joined the team of <bdi>%(name)s</bdi>.")
+    )
 
     client_id: str
     uid: int
@@ -412,6 +443,10 @@ class TeamMemberChanged(Event, frozen=True):
     sentence = translatable(
         "The role of %(uid)s in the team of the app %(client_id)s was changed to %(role)s."
     )
+    activity = ActivityText(
+        ActivityKind.ACCOUNT,
+        translatable("Your role in the team of <bdi>%(name)s</bdi> was changed."),
+    )
 
     client_id: str
     uid: int
@@ -423,6 +458,9 @@ class TeamMemberRemoved(Event, frozen=True):
 
     sentence = translatable(
         "%(uid)s left the team of the app %(client_id)s or was removed from it."
+    )
+    activity = ActivityText(
+        ActivityKind.ACCOUNT, translatable("You left the team of <bdi>%(name)s</bdi>.")
     )
 
     client_id: str

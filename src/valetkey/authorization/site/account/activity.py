@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -12,7 +10,12 @@ from msgspec import Struct
 from valetkey.authorization.authentication.browsers import browser_of
 from valetkey.authorization.layout.addresses import ACTIVITY
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.event.event import is_other_actor
+from valetkey.authorization.model.event.event import (
+    ActivityKind,
+    ActivityText,
+    Event,
+    is_other_actor,
+)
 from valetkey.authorization.model.user import Session, Uid
 from valetkey.authorization.site.page import (
     ONE_PAGE,
@@ -41,113 +44,36 @@ _END = Instant(1 << 53)
 _PLACE = re.compile(r"([1-9][0-9]{0,11})\.([A-Za-z0-9_-]{1,60})", re.ASCII)
 
 
-class ActivityKind(StrEnum):
-    """The categories of events."""
+class ListedEvents(Struct, frozen=True):
+    """The texts of the events that the page lists, by their names."""
 
-    SIGN_IN = "sign_in"
-    SECURITY = "security"
-    APPS = "apps"
-    ACCOUNT = "account"
+    texts: Mapping[str, ActivityText]
 
+    @staticmethod
+    def of(kinds: Mapping[str, type[Event]]) -> "ListedEvents":
+        """Return those of these kinds of events."""
+        return ListedEvents({name: it.activity for name, it in kinds.items() if it.activity})
 
-_TOLD = {
-    ActivityKind.SIGN_IN: (
-        "session.started",
-        "session.renewed",
-        "session.ended",
-        "sign_in.failed",
-        "second_factor.failed",
-        "recovery_code.used",
-        "device.remembered",
-        "device.forgotten",
-        "device.stolen",
-    ),
-    ActivityKind.SECURITY: (
-        "password.changed",
-        "password.removed",
-        "passkey.added",
-        "passkey.renamed",
-        "passkey.removed",
-        "passkey_counter.fallen",
-        "authenticator.added",
-        "authenticator.removed",
-        "recovery_codes.issued",
-        "factors.removed",
-        "second_factor.waived",
-        "identity.linked",
-        "identity.unlinked",
-        "password_reset.requested",
-        "set_password_link.issued",
-        "email.restored",
-        "user.secured",
-        "api_token.issued",
-        "api_token.ended",
-    ),
-    ActivityKind.APPS: (
-        "consent.given",
-        "consent.denied",
-        "consent.withdrawn",
-        "code.redeemed",
-        "device_code.redeemed",
-        "identity_assertion.issued",
-        "identity_assertion.redeemed",
-        "grant.revoked",
-    ),
-    ActivityKind.ACCOUNT: (
-        "user.registered",
-        "user.changed",
-        "user.disabled",
-        "user.enabled",
-        "user.removed",
-        "removal.planned",
-        "removal.cancelled",
-        "data.exported",
-        "role.changed",
-        "owner_link.redeemed",
-        "developer.admitted",
-        "developer.dismissed",
-        "team_member.added",
-        "team_member.changed",
-        "team_member.removed",
-        "group_member.added",
-        "group_member.removed",
-        "api_role.assigned",
-        "api_role.withdrawn",
-    ),
-}
+    def names(self, kind: ActivityKind | None = None) -> Sequence[str]:
+        """Return the names of the events of a category, of all without one."""
+        return [name for name, it in self.texts.items() if kind in {None, it.kind}]
 
-LISTED: Mapping[str, ActivityKind] = MappingProxyType(
-    {name: kind for kind, names in _TOLD.items() for name in names}
-)
-"""The events that the page lists; the text of each is in parts.html."""
-
-NOT_LISTED: Mapping[str, str] = MappingProxyType(
-    {
-        "access_token.issued": "one for each sign-in of an app, which code.redeemed records",
-        "code.issued": "followed by code.redeemed within moments",
-        "device_code.allowed": "recorded with consent.given",
-        "refresh_token.used": "hourly for each app; the page of the app shows the last time",
-        "identity.confirmed": "part of an action that is listed",
-        "logout_token.delivered": "between the server and an app; session.ended records it",
-        "logout_token.given_up": "between the server and an app; session.ended records it",
-        "mail.dispatched": "the user has the email",
-        "mail.given_up": "a problem for the operator, who is notified",
-    }
-)
-"""The events about a user that the page does not list, with the reason."""
+    def text(self, name: str, because: str = "") -> str:
+        """Return what is said about an event that happened for this reason."""
+        told = self.texts[name]
+        return told.by_reason.get(because, told.text)
 
 
 class ActivityLine(Struct, frozen=True):
-    """One event: its name, its time, and the app that it is about, "" for none.
+    """One event: its text and time, and the app that it is about, "" for none.
 
-    `because` is the reason that the event gives, "" for none; `browser`, `system` and `ip_address`
-    are those of its request, else of its session, and "" where they are unknown or of another user.
+    `browser`, `system` and `ip_address` are those of its request, else of its session, and "" where
+    they are unknown or of another user.
     """
 
-    name: str
+    text: str
     when: When
     app: str = ""
-    because: str = ""
     browser: str = ""
     system: str = ""
     ip_address: str = ""
@@ -178,6 +104,7 @@ class Activity(Struct, frozen=True):
     """List what happened to an account."""
 
     store: Store
+    listed: ListedEvents
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the page of this feature."""
@@ -189,11 +116,12 @@ class Activity(Struct, frozen=True):
         before, kind = request.query.get("before"), _kind(request.query.get("kind"))
         at, place = (_END, "") if before is None else _parse(before)
         uid = request.user.uid
-        found = await self.store.scan(lambda tx: read_activity(tx, uid, at, place, SHOWN + 1, kind))
+        names = self.listed.names(kind)
+        found = await self.store.scan(lambda tx: _read(tx, uid, at, place, names))
         last = found[SHOWN - 1].event if len(found) > SHOWN else None
         more = f"{last.at}.{last.id}" if last else ""
         said = {} if kind is None else {"kind": kind.value}
-        lines = tuple(each.line(request.now) for each in found[:SHOWN])
+        lines = tuple(each.line(self.listed, request.now) for each in found[:SHOWN])
         pages = pages_beside(ACTIVITY, said, request.query, more, name="before")
         return Show(ActivityPage(lines, pages, kind=kind))
 
@@ -206,7 +134,7 @@ class ActivityEntry(Struct, frozen=True):
     app: str
     session: Session | None
 
-    def line(self, now: Instant) -> ActivityLine:
+    def line(self, listed: ListedEvents, now: Instant) -> ActivityLine:
         """Return the event as the page shows it."""
         event, session = self.event, self.session
         by_others = is_other_actor(event.done_by, event.uid)
@@ -216,10 +144,9 @@ class ActivityEntry(Struct, frozen=True):
         if origin is not None:
             browser, system = origin.browser, origin.system
         return ActivityLine(
-            name=event.name,
+            text=listed.text(event.name, self.said.because),
             when=When(event.at, now),
             app=self.app,
-            because=self.said.because,
             browser=browser,
             system=system,
             ip_address="" if origin is None else origin.address,
@@ -227,17 +154,19 @@ class ActivityEntry(Struct, frozen=True):
         )
 
 
-def latest_activity(tx: Transaction, uid: Uid, limit: int, now: Instant) -> list[ActivityLine]:
+def latest_activity(
+    tx: Transaction, listed: ListedEvents, uid: Uid, limit: int, now: Instant
+) -> list[ActivityLine]:
     """Return the latest listed events among the last `_RECENT`, newest first, without browsers."""
-    events = tx.events.of_person(uid, _END, "", limit, among=_RECENT)
-    return [each.line(now) for each in _entries(tx, events, {})]
+    events = tx.events.of_person(uid, _END, "", limit, listed.names(), among=_RECENT)
+    return [each.line(listed, now) for each in _entries(tx, events, {})]
 
 
-def read_activity(
-    tx: Transaction, uid: Uid, at: Instant, place: str, limit: int, kind: ActivityKind | None = None
+def _read(
+    tx: Transaction, uid: Uid, at: Instant, place: str, names: Sequence[str]
 ) -> Sequence[ActivityEntry]:
-    """Return at most `limit` listed events before that position, newest first."""
-    events = tx.events.of_person(uid, at, place, limit, kind)
+    """Return the events of a page and one more, newest first."""
+    events = tx.events.of_person(uid, at, place, SHOWN + 1, names)
     ids = {_event_data(each).session_id for each in events} - {""}
     return _entries(tx, events, {each: tx.sessions.find_by_id(each) for each in ids})
 

@@ -12,7 +12,7 @@ from valetkey.authorization.authentication.session import SignedIn
 from valetkey.authorization.layout.addresses import SIGN_OUT, START
 from valetkey.authorization.layout.contexts import AccountNotice, CurrentUser, When
 from valetkey.authorization.model.user import User
-from valetkey.authorization.site.account.activity import ActivityLine, latest_activity
+from valetkey.authorization.site.account.activity import ActivityLine, ListedEvents, latest_activity
 from valetkey.authorization.site.page import Outcome, Show
 from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.grants import ConnectedName
@@ -77,6 +77,7 @@ class AccountOverview(Struct, frozen=True):
 
     store: Store
     sessions: SessionSettings
+    listed: ListedEvents
     read_notices: Sequence[Callable[[Transaction, User, Instant], Sequence[AccountNotice]]] = ()
 
     async def show(self, signed_in: SignedIn, now: Instant) -> Outcome:
@@ -89,7 +90,7 @@ class AccountOverview(Struct, frozen=True):
         seen_after = Instant(now - self.sessions.idle)
         read_summary = tx.users.summary(user.uid, here.id, seen_after, now, _MOST_SESSIONS)
         read_apps = tx.connected.names_of_user(user.uid, now, MOST_APPS)
-        lines = latest_activity(tx, user.uid, _RECENT, now)
+        lines = latest_activity(tx, self.listed, user.uid, _RECENT, now)
         summary, apps = read_summary(), read_apps()
         since = summary.password_set_at
         return AccountOverviewPage(
