@@ -19,6 +19,14 @@ config_file = click.option(
     help=f"The configuration file. Default: ./{USUAL_FILE}, if it exists.",
 )
 
+config_folder = click.option(
+    "--configs",
+    "configs",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="A folder with a configuration for each issuer, instead of one configuration.",
+)
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 new = click.option(

@@ -166,7 +166,7 @@ def _two_servers(settings: Settings) -> Iterator[Problem]:
                 why,
                 (f"authorization.{key}",),
             )
-    one, other = (_database_place(settings, server) for _, server in servers(settings))
+    one, other = (database_place(settings, server) for _, server in servers(settings))
     if one == other and authorization.database != resource.database:
         yield Problem(
             "resource.database",
@@ -176,7 +176,8 @@ def _two_servers(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def _database_place(settings: Settings, server: ServerSettings) -> tuple[str, ...]:
+def database_place(settings: Settings, server: ServerSettings) -> tuple[str, ...]:
+    """Return what distinguishes a database from others, however its URL is written."""
     file = database_file(settings, server)
     if file:
         return (str(file.resolve()),)

@@ -14,6 +14,7 @@ from valetkey.database.postgres_connection import Channel, open_channel, parse_u
 from valetkey.database.postgres_pool import Pool, TransactionKind
 from valetkey.database.postgres_self_test import self_test
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import IssuerThread
 
 # Seconds between two reads of table `revision`.
 _POLLED_EVERY = 0.5
@@ -157,7 +158,7 @@ class _Revision:
     def _start(self) -> None:
         with self._turn:
             if self._thread is None and not self._closing.is_set():
-                thread = threading.Thread(target=self._watch, name="valetkey-revision", daemon=True)
+                thread = IssuerThread(self._watch, "valetkey-revision")
                 # The system may be out of threads: the next caller tries again.
                 with suppress(RuntimeError, MemoryError):
                     thread.start()

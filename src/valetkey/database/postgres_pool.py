@@ -40,6 +40,7 @@ from valetkey.database.postgres_connection import (
 from valetkey.database.queued import QueuedWork, Work, deliver_outcomes, group
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import IssuerThread
 
 _RETRIES = 9
 _RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
@@ -532,7 +533,7 @@ class Pool:
             self._count_failure,
             self._keep_unconfirmed,
         )
-        thread = threading.Thread(target=self._serve, args=(session,), name=name, daemon=True)
+        thread = IssuerThread(self._serve, name, (session,))
         self._threads[thread] = session
         try:
             thread.start()

@@ -45,6 +45,7 @@ from valetkey.database.sqlite_connection import (
 from valetkey.kernel import metrics
 from valetkey.kernel.bounded_threads import BoundedThreads, Full
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import IssuerThread
 
 _LONGEST_QUEUE = 2_000
 _LARGEST_BATCH = 256
@@ -102,7 +103,7 @@ class Checkpoints:
         elif written - self._asked >= self._pages:
             self._asked = written
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="valetkey-checkpoint", daemon=True)
+                thread = IssuerThread(self._run, "valetkey-checkpoint")
                 # The system may be out of threads: the writer must live, and a later commit tries
                 # again.
                 with contextlib.suppress(RuntimeError, MemoryError):
@@ -165,7 +166,7 @@ class Writer:
         metrics.QUEUE.read_from(self._queue.qsize, "database_write")
         # Transactions that could not be begun, run or committed in time, and groups undone.
         self.failures = 0
-        self._thread = threading.Thread(target=self._run, name="valetkey-sqlite", daemon=True)
+        self._thread = IssuerThread(self._run, "valetkey-sqlite")
         self._thread.start()
 
     async def write(self, work: Work, *, limited: bool = True) -> Any:

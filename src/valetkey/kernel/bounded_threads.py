@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import ParamSpec, TypeVar
 
 from valetkey.kernel import metrics
+from valetkey.kernel.runtime import IssuerThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -129,7 +130,7 @@ class BoundedThreads:
     def _lack_of_threads(self) -> str:
         """Start a thread if the limit allows it; return why there is none, or "" if there is."""
         if len(self._threads) < self._workers:
-            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            thread = IssuerThread(self._serve, self._name)
             # The system may be out of threads or memory: those that run do the work.
             with contextlib.suppress(RuntimeError, MemoryError):
                 thread.start()

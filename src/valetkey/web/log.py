@@ -23,7 +23,7 @@ import msgspec
 from valetkey.kernel import metrics
 from valetkey.kernel.metrics import OTHER
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.runtime import import_lazily
+from valetkey.kernel.runtime import ISSUER, import_lazily
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.tracing import CALLER, TRACES, Span, SpanKind
 from valetkey.web.client_address import Proxies
@@ -146,7 +146,8 @@ def throttled(
 
     `cause` must contain nothing that a client sent. The origin of `failure` is a part of the cause.
     """
-    at, key = monotonic(), (event, cause, "" if failure is None else _where(failure))
+    where = "" if failure is None else _where(failure)
+    at, key = monotonic(), (ISSUER.get(), event, cause, where)
     told, left_out = _seldom.get(key, (-_MINUTE, 0))
     if at - told < _MINUTE:
         _seldom[key] = (told, left_out + 1)
@@ -171,9 +172,10 @@ class AccessLog:
     At most 10,000 lines are kept between writes; the number of lines dropped beyond that is logged.
     """
 
-    __slots__ = ("_dropped", "_lines", "_timer")
+    __slots__ = ("_dropped", "_issuer", "_lines", "_timer")
 
     def __init__(self) -> None:
+        self._issuer = ISSUER.get()
         self._lines: list[Line] = []
         self._dropped = 0
         self._timer: TimerHandle | None = None
@@ -196,7 +198,7 @@ class AccessLog:
             self._timer = None
         lines, self._lines = self._lines, []
         if lines:
-            _output.write(_output.rows([_row(line) for line in lines]))
+            _output.write(_output.rows([_row(line, self._issuer) for line in lines]))
         if self._dropped:
             dropped, self._dropped = self._dropped, 0
             warning("requests_not_logged", count=dropped)
@@ -208,6 +210,8 @@ def _write(level: str, event: str, fields: _Fields, failure: BaseException | Non
         return
     told: _Fields = {"level": level, "event": event}
     told.update({name: _typed(value) for name, value in fields.items()})
+    if issuer := ISSUER.get():
+        told["issuer"] = issuer
     caller = CALLER.get()
     if caller is not None and caller.request_id:
         told["request_id"] = caller.request_id
@@ -236,10 +240,11 @@ class _Row(msgspec.Struct, omit_defaults=True):
     reference: str = ""
     trace_id: str = ""
     span_id: str = ""
+    issuer: str = ""
 
 
 _FIELDS = _Row.__struct_fields__
-_OPTIONAL = ("reference", "trace_id", "span_id")
+_OPTIONAL = ("reference", "trace_id", "span_id", "issuer")
 
 
 _ECS = {
@@ -275,7 +280,7 @@ def _fields(row: _Row) -> _Fields:
     return {name: value for name, value in told.items() if value or name not in _OPTIONAL}
 
 
-def _row(line: Line) -> _Row:
+def _row(line: Line, issuer: str) -> _Row:
     # Every field by name: a starred one doubles the time of this function.
     at, method, path, status, duration, address, request, reference, trace, span = line
     took, written = int(100_000 * duration + 0.5) / 100, _written(at)
@@ -292,6 +297,7 @@ def _row(line: Line) -> _Row:
         reference,
         trace,
         span,
+        issuer,
     )
 
 
@@ -319,7 +325,7 @@ def _json(_: object, __: str, fields: _Fields) -> str:
     return _encoder.encode(fields).decode()
 
 
-_seldom: dict[tuple[str, str, str], tuple[float, int]] = {}
+_seldom: dict[tuple[str, ...], tuple[float, int]] = {}
 _encoder = msgspec.json.Encoder()
 _output = _Output("warning", "json", None)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
+from weakref import WeakSet
 
 from valetkey.kernel import metrics
 from valetkey.kernel.bounded_threads import BoundedThreads, DefaultThreads, Full
@@ -96,13 +97,17 @@ class Slot:
 _RESTART = 1.0
 
 _Job = Callable[[], Coroutine[object, object, object]]
+_WITH_THREADS: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def start_background(
     jobs: Sequence[_Job], unavailable: tuple[type[Exception], ...]
 ) -> Sequence[asyncio.Task[None]]:
     """Start each of `jobs`, on a loop that survives refused threads: see `DefaultThreads`."""
-    asyncio.get_running_loop().set_default_executor(DefaultThreads())
+    # Once for each loop: applications that share it share these threads.
+    if (loop := asyncio.get_running_loop()) not in _WITH_THREADS:
+        _WITH_THREADS.add(loop)
+        loop.set_default_executor(DefaultThreads())
     return [asyncio.create_task(_keep_running(job, unavailable)) for job in jobs]
 
 

@@ -8,6 +8,7 @@ import click
 
 from valetkey.cli import options, say
 from valetkey.cli.say import Exit
+from valetkey.cli.serving import folder
 from valetkey.cli.serving.recheck import fixed, require_right
 from valetkey.config.agreement import servers
 from valetkey.config.paths import supervisor_of
@@ -17,17 +18,23 @@ from valetkey.kernel.refusal import OperatorError
 
 @click.command()
 @options.config_file
-def command(config: Path | None) -> int:
+@options.config_folder
+def command(config: Path | None, configs: Path | None) -> int:
     """Make running servers read their configuration again, without an interruption.
 
     Each worker is replaced by one that has read the file: settings, certificates, theme, declared
     objects. If the file has errors, nothing changes. Addresses, the number of workers, databases
     and keys need a restart. Equivalent to SIGHUP to the process of `valetkey serve`.
 
+    With `--configs FOLDER`, issuers whose file is new or changed are started with it, and those
+    whose file is gone are stopped; the others go on. One with errors stays as it was.
+
     Exit code 0 if the servers were signalled, 2 if there are errors to fix first.
 
     Example: valetkey reload --config /etc/valetkey/valetkey.toml
     """
+    if configs is not None:
+        return _reload_several(configs)
     settings = options.settings_of(config)
     running = {process: names for process, names in _running(settings).items() if names}
     if not running:
@@ -42,6 +49,22 @@ def command(config: Path | None) -> int:
             f"{' and '.join(names)}: asked to reload (process {process}); the log has the result"
         )
     return Exit.OK
+
+
+def _reload_several(place: Path) -> int:
+    found = folder.read(place)
+    running: set[int] = set()
+    for each in found:
+        if each.problem:
+            say.error(f"issuer {each.name} stays as it is: {each.problem}")
+        if each.settings is not None:
+            running |= _running(each.settings).keys()
+    if not running:
+        raise OperatorError(f"no server runs here with the configurations in {place}", "--configs")
+    for process in running:
+        os.kill(process, signal.SIGHUP)
+        say.line(f"asked to reload (process {process}); the log has the result")
+    return Exit.INVALID if any(each.problem for each in found) else Exit.OK
 
 
 def _running(settings: Settings) -> dict[int, list[str]]:

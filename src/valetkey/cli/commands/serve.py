@@ -3,16 +3,17 @@
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 import click
 
 from valetkey.authorization.site.documentation import base_of
-from valetkey.cli import options
-from valetkey.cli.serving import plan
+from valetkey.cli import options, say
+from valetkey.cli.serving import folder, plan
 from valetkey.cli.serving.plan import METRICS, Plan, Scraping, ServerPlan
 from valetkey.cli.serving.recheck import fixed, wrong_objects
 from valetkey.cli.serving.supervise import STOPS, has_terminal
@@ -36,7 +37,8 @@ _NOT_FOR_RESOURCE = ("VALETKEY__AUTHORIZATION__KEYRING_TEXT", "VALETKEY__AUTHORI
 @click.argument("server", type=click.Choice(["authorization", "resource"]), required=False)
 @options.new
 @options.config_file
-def command(server: str | None, new: bool, config: Path | None) -> int:
+@options.config_folder
+def command(server: str | None, new: bool, config: Path | None, configs: Path | None) -> int:
     """Run both servers, or the named one, until SIGTERM or Ctrl-C.
 
     With `resource.enabled = false` the authorization server runs alone.
@@ -48,10 +50,19 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     restarted. SIGTERM drains: see `serving.drain`; SIGHUP does what `valetkey reload` does. Sockets
     opened by systemd are used.
 
+    With `--configs FOLDER`, one process serves several issuers, each configured by its
+    `NAME/valetkey.toml` or `NAME.toml`, behind a proxy that provides TLS. The Host of a request
+    selects the issuer. One whose configuration or database cannot be used answers 503 and is tried
+    again; the others are not affected.
+
     Exit code 0 after a stop, 1 if a server did not start, 2 if there are errors to fix first.
 
     Example: valetkey serve --config valetkey.toml
     """
+    if configs is not None:
+        if new:
+            raise OperatorError("it is for one configuration: name it with --config", "--new")
+        _serve_several(configs, server)
     settings = options.settings_of(config)
     names = (server,) if server else tuple(name for name, _ in servers(settings))
     if server == "resource" and not settings.resource.enabled:
@@ -71,38 +82,111 @@ def command(server: str | None, new: bool, config: Path | None) -> int:
     sockets = {name: _bound(name, part, given) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
-    # Until the supervisor handles them: it removes the directory.
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    # Last, so that a start that fails leaves no directory.
-    folder, lock = plan.begin(SYSTEM.now())
-    SharedCounters.begin(folder / _LEDGER)
-    scraping: Mapping[str, str] = {}
-    if scraped is not None:
-        workers = {name: part.workers for name, part in chosen}
-        told = Scraping(scraped.fileno(), str(folder), workers)
-        scraping = {METRICS: told.text()}
-    Plan(
-        servers=tuple(
+    _take_over(
+        settings,
+        {name: part.workers for name, part in chosen},
+        scraped,
+        lambda run, scraping: [
             ServerPlan(
                 name,
                 tuple(each.fileno() for each in sockets[name]),
                 part.workers,
-                *_words(name, urls, sockets, folder, scraping),
+                *_words(name, urls, sockets, run, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
                 tls=tuple(map(str, certificate_files(settings, part) or ())),
             )
             for name, part in chosen
-        ),
+        ],
         ready="\n".join(_announcement(settings, urls, scraped)),
         file=str(settings.source.file or ""),
-        folder=str(folder),
+        fixed=fixed(settings, names),
+        notes=tuple(str(process_path(settings, part)) for _, part in chosen),
+    )
+
+
+def _serve_several(place: Path, only: str | None) -> NoReturn:
+    """Serve the issuers of a folder. Raises OperatorError if none of them can be served."""
+    found = folder.read(place)
+    usable = [(each, each.settings) for each in found if each.settings is not None]
+    for each in found:
+        if each.problem:
+            say.error(f"issuer {each.name} answers 503: {each.problem}")
+    if not usable:
+        raise OperatorError(f"{place} has no usable configuration", "--configs")
+    process = folder.process_settings()
+    parts = [
+        (name, part, process_path(settings, part))
+        for _, settings in usable
+        for name, part in servers(settings)
+        if only in {None, name}
+    ]
+    given = _activated()
+    sockets: dict[str, dict[str, tuple[socket.socket, ...]]] = {}
+    for name, part, _ in parts:
+        if part.listen not in sockets.setdefault(name, {}):
+            sockets[name][part.listen] = _bound(name, part, given)
+    bound = {
+        name: [one for each in every.values() for one in each] for name, every in sockets.items()
+    }
+    scraped = _scraped(process)
+    metrics = "" if scraped is None else f" metrics=http://{_address(scraped)}/metrics"
+    workers = {name: part.workers for name, part in servers(process)}
+    _take_over(
+        process,
+        {name: workers[name] for name in sockets},
+        scraped,
+        lambda run, scraping: [
+            ServerPlan(
+                name,
+                tuple(each.fileno() for each in bound[name]),
+                workers[name],
+                *_words(name, {}, {}, run, scraping),
+                (scraped.fileno(),) if scraped is not None else (),
+            )
+            for name in sockets
+        ],
+        ready=f"ready issuers={len(usable)}{metrics}",
+        file=str(place.absolute()),
+        fixed={},
+        notes=tuple(str(note) for _, _, note in parts),
+        several=True,
+    )
+
+
+def _take_over(
+    settings: Settings,
+    workers: Mapping[str, int],
+    scraped: socket.socket | None,
+    plans: Callable[[Path, Mapping[str, str]], Sequence[ServerPlan]],
+    *,
+    ready: str,
+    file: str,
+    fixed: Mapping[str, str],
+    notes: tuple[str, ...],
+    several: bool = False,
+) -> NoReturn:
+    """Become the supervisor of the servers that `plans` returns for the run's directory."""
+    # Until the supervisor handles them: it removes the directory.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    # Last, so that a start that fails leaves no directory.
+    run, lock = plan.begin(SYSTEM.now())
+    SharedCounters.begin(run / _LEDGER)
+    scraping: Mapping[str, str] = {}
+    if scraped is not None:
+        scraping = {METRICS: Scraping(scraped.fileno(), str(run), workers).text()}
+    Plan(
+        servers=tuple(plans(run, scraping)),
+        ready=ready,
+        file=file,
+        folder=str(run),
         level=settings.log.level,
         style=settings.log.format,
         drain=settings.serving.drain,
         terminal=has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN,
         lock=lock,
-        fixed=fixed(settings, names),
-        notes=tuple(str(process_path(settings, part)) for _, part in chosen),
+        fixed=fixed,
+        notes=notes,
+        several=several,
     ).take_over()
 
 
@@ -131,7 +215,7 @@ def _words(
     name: str,
     urls: Mapping[str, str],
     sockets: Mapping[str, Sequence[socket.socket]],
-    folder: Path,
+    run: Path,
     scraping: Mapping[str, str],
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the environment variables that a worker gets, and those it loses.
@@ -152,7 +236,7 @@ def _words(
         and setting.section not in {"resource", "metrics"}
         and setting.variable in environment()
     }
-    return {**given, **masked, VARIABLE: str(folder / _LEDGER)}, _NOT_FOR_RESOURCE
+    return {**given, **masked, VARIABLE: str(run / _LEDGER)}, _NOT_FOR_RESOURCE
 
 
 def _scraped(settings: Settings) -> socket.socket | None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from valetkey.authorization.app.build import build
 from valetkey.authorization.app.foundation import prepare
@@ -40,5 +41,12 @@ async def application(settings: Settings, number: int | None = None) -> RoutedAp
     return await build(settings, SYSTEM, scopes_of(settings), reload, number or 0)
 
 
+async def issuer(settings: Settings, restart: Callable[[], None]) -> RoutedApp:
+    """Build the application of one of several issuers; `restart` replaces it by a new one."""
+    if docs := base_of(settings.docs.url, settings.authorization.url):
+        metrics.DOCUMENTATION.set(1, docs)
+    return await build(settings, SYSTEM, scopes_of(settings), restart)
+
+
 if __name__ == "__main__":
-    sys.exit(worker.run_worker("authorization", sys.argv[1:], ready_database, application))
+    sys.exit(worker.run_worker("authorization", sys.argv[1:], ready_database, application, issuer))

@@ -51,8 +51,9 @@ def main(descriptor: int) -> int:
         grace=plan["drain"] + _GRACE,
         level=plan["level"],
         style=plan["style"],
-        recheck=recheck,
+        recheck=None if plan["several"] else recheck,
         terminal=plan["terminal"],
+        passes_on=plan["several"],
     )
     try:
         return supervisor.run()

@@ -44,11 +44,11 @@ class ServerPlan(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The servers in the order in which they start, and settings common to all of them.
 
-    `ready` is the text printed when all are ready, `file` the configuration or "", `folder` a
-    directory removed at the end; `level` and `style` are those of the log. `drain` is in seconds,
-    `fixed` lists what a reload cannot change (see `recheck`), and `notes` are the files that hold
-    the process id. With `terminal`, the servers end when it is closed. The descriptor `lock`
-    keeps another start from removing `folder`.
+    `ready` is the text printed when all are ready, `file` the configuration or "", or the folder of
+    `several`, and `folder` a directory removed at the end; `level` and `style` are those of the
+    log. `drain` is in seconds, `fixed` lists what a reload cannot change (see `recheck`), and
+    `notes` are the files that hold the process id. With `terminal`, the servers end when it is
+    closed. The descriptor `lock` keeps another start from removing `folder`.
     """
 
     servers: tuple[ServerPlan, ...]
@@ -62,6 +62,7 @@ class Plan(Struct, frozen=True):
     notes: tuple[str, ...]
     terminal: bool
     lock: int
+    several: bool = False
 
     def take_over(self) -> NoReturn:
         """Replace this process by the supervisor, which gets this plan; its sockets stay open.

@@ -1,12 +1,14 @@
 """The worker process of the resource server."""
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from valetkey.cli.serving import worker
 from valetkey.config.environment import environment
 from valetkey.config.settings import Settings
-from valetkey.kernel.runtime import SYSTEM
+from valetkey.kernel.runtime import ISSUER, SYSTEM
 from valetkey.resource.app import build, prepare
 from valetkey.resource.requests.allowance import VARIABLE, SharedCounters
 from valetkey.web.router import RoutedApp
@@ -23,5 +25,17 @@ async def application(settings: Settings, _number: int = 0) -> RoutedApp:
     return await build(settings, SYSTEM, SharedCounters(Path(shared)) if shared else None)
 
 
+async def issuer(settings: Settings, _restart: Callable[[], None]) -> RoutedApp:
+    """Build the application of one of several issuers."""
+    return await build(settings, SYSTEM, _ledger(ISSUER.get()))
+
+
+@cache
+def _ledger(name: str) -> SharedCounters | None:
+    """Return the counters of an issuer: its applications in this process, one after the other."""
+    shared = environment().get(VARIABLE)
+    return SharedCounters.of(Path(shared), name) if shared else None
+
+
 if __name__ == "__main__":
-    sys.exit(worker.run_worker("resource", sys.argv[1:], ready_database, application))
+    sys.exit(worker.run_worker("resource", sys.argv[1:], ready_database, application, issuer))

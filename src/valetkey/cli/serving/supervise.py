@@ -264,12 +264,14 @@ class Supervisor:
         style: str = "auto",
         recheck: Callable[[], "Popen[bytes]"] | None = None,
         terminal: bool = False,
+        passes_on: bool = False,
     ) -> None:
         """Start nothing yet; `grace` and `first_delay` are in seconds.
 
         `on_stop` is called once, before the workers are stopped. `level` and `style` are used to
         log workers that ended. `recheck` starts the process that checks a changed configuration:
         exit code 0 means that it can be used. `terminal`: it ends when its terminal is closed.
+        `passes_on`: SIGHUP is passed on to the workers, which read their configurations again.
         """
         self._servers = servers
         self._announce = announce
@@ -280,6 +282,7 @@ class Supervisor:
         self._style = style
         self._recheck = recheck
         self._terminal = terminal
+        self._passes_on = passes_on
         # On one core, starting two servers together takes as long as one after the other, and the
         # first one is ready in half the time.
         self._in_turn = _cores() == 1
@@ -303,7 +306,7 @@ class Supervisor:
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         for number in STOPS:
             signal.signal(number, self.stop)
-        if self._recheck is not None:
+        if self._recheck is not None or self._passes_on:
             signal.signal(signal.SIGHUP, self.reload)
         signal.signal(signal.SIGCHLD, _nothing)
         held_back = signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
@@ -456,6 +459,9 @@ class Supervisor:
     def _arrived(self, slot: WorkerSlot) -> None:
         slot.ready_at = monotonic()
         self._were_ready.add((slot.server, slot.number))
+        if self._passes_on:
+            # A request that came while it started was not passed on to it.
+            self._send(slot, signal.SIGHUP)
         if (old := slot.replaces) is not None:
             slot.replaces = None
             if old.ordered:
@@ -552,6 +558,8 @@ class Supervisor:
                 self._to_replace = [slot for slot in self._slots if not slot.leaving]
         if self._stopping:
             return
+        if self._reload_asked and self._passes_on:
+            self._pass_on()
         if self._reload_asked and self._checking is None and self._recheck is not None:
             self._reload_asked = False
             try:
@@ -568,6 +576,12 @@ class Supervisor:
                 self._to_replace.remove(old)
                 self._slots.append(WorkerSlot(old.server, old.number, old))
                 self._wake()
+
+    def _pass_on(self) -> None:
+        self._reload_asked = False
+        for slot in self._running():
+            if slot.ready_at is not None:
+                self._send(slot, signal.SIGHUP)
 
     def _has_worker(self, server: ServerProcesses) -> bool:
         return any(p.server is server and p.ready_at and not p.leaving for p in self._slots)

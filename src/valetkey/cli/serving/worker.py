@@ -28,17 +28,27 @@ from valetkey.cli.serving import scrape, trace_export
 from valetkey.cli.serving.acme import challenge_file
 from valetkey.cli.serving.acme import prepare as prepare_certificate
 from valetkey.cli.serving.acme import renew as renew_certificate
+from valetkey.cli.serving.folder import process_settings
+from valetkey.cli.serving.issuers import Build, Issuers
 from valetkey.cli.serving.plan import METRICS, Scraping
 from valetkey.cli.serving.vitals import CertificateMonitor, ProcessMonitor, open_descriptors
+from valetkey.config.agreement import servers
 from valetkey.config.environment import environment
 from valetkey.config.load import load
-from valetkey.config.paths import certificate_files, monitoring_token, uses_acme
+from valetkey.config.paths import (
+    certificate_files,
+    credential_path,
+    monitoring_token,
+    uses_acme,
+)
 from valetkey.config.settings import OTHER_DESCRIPTORS, ServerSettings, Settings
 from valetkey.database.engine import NOTICES, DatabaseUnavailable
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.web import listen, log
 from valetkey.web.connection.gate import Limits
+from valetkey.web.hosts import Hosts
 from valetkey.web.router import RoutedApp
 
 _AGAIN = b"a"
@@ -103,10 +113,12 @@ def run_worker(
     arguments: Sequence[str],
     prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings, int], Awaitable[RoutedApp]],
+    build_issuer: Build,
 ) -> int:
     """Fork for each worker; in the fork prepare if ordered to, then serve until SIGTERM.
 
-    `name` is the server's section. `arguments`: configuration file or "", descriptors of its
+    `name` is the server's section. `arguments`: configuration file or "", or the folder of
+    configurations whose issuers are served, each built by `build_issuer`; descriptors of its
     sockets joined by commas, and the descriptor of the channel on which forks are ordered. Returns
     the exit code.
     """
@@ -126,7 +138,10 @@ def run_worker(
     channel.send_message(b"born %d\n" % os.getpid())
     channel.watch()
     try:
-        _work(name, Path(file) if file else None, listening, channel, prepare, build)
+        if file and Path(file).is_dir():
+            _work_for_issuers(name, Path(file), listening, channel, prepare, build_issuer)
+        else:
+            _work(name, Path(file) if file else None, listening, channel, prepare, build)
     except OperatorError as error:
         # The process ends anyway; if it were stopped because another failed, its exit code would be
         # 0.
@@ -160,7 +175,71 @@ def _work(
     if prepares:
         listen.run(_retry_until_available(settings, lambda: _prepare(settings, channel, prepare)))
     server = settings.authorization if name == "authorization" else settings.resource
+    ready = _reporting(settings, name, worker, channel)
+    built = partial(build, settings, worker)
+    listen.run(_answer(settings, server, listening, ready, built, renews=worker == 0))
+    stop_traces()
 
+
+def _work_for_issuers(
+    name: str,
+    folder: Path,
+    listening: str,
+    channel: "SupervisorChannel",
+    prepare: Callable[[Settings], Awaitable[None]],
+    build: Build,
+) -> None:
+    settings = process_settings()
+    log.set_up(settings.log.level, settings.log.format)
+    NOTICES.begin(log.throttled, settings.log.slow_statement / 1000)
+    worker, prepares = channel.wait_to_go()
+    stop_traces = trace_export.begin(settings, name)
+    if prepares:
+        # Each issuer is prepared when it starts.
+        channel.send_message(b"prepared\n")
+
+    def may_start(settings: Settings) -> bool:
+        # The authorization server of this issuer makes the credential.
+        given = settings.resource.credential_text is not None
+        return name == "authorization" or given or credential_path(settings).exists()
+
+    async def answer() -> None:
+        issuers = Issuers(folder, name, prepare, build, may_start)
+        trusted = {
+            network
+            for each in issuers.settings
+            for section, part in servers(each)
+            if section == name
+            for network in part.trusted_proxies
+        }
+        app = Hosts(
+            issuers.find,
+            runtime=SYSTEM,
+            trusted_proxies=trusted,
+            background=(issuers.run,),
+            on_close=issuers.close,
+        )
+        limits = _limits(settings)
+        beside = asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())
+        gc.set_threshold(_OBJECTS, 10, 10)
+        await listen.serve(
+            app,
+            sockets=[socket.socket(fileno=int(number)) for number in listening.split(",")],
+            # Each issuer has a limit of its own; a connection has one request at a time.
+            limits=replace(limits, requests=limits.connections),
+            drain=settings.serving.drain,
+            on_ready=_reporting(settings, name, worker, channel),
+        )
+        beside.cancel()
+
+    listen.run(answer())
+    stop_traces()
+
+
+def _reporting(
+    settings: Settings, name: str, worker: int, channel: "SupervisorChannel"
+) -> Callable[[], None]:
+    """Answer scrapes from now on; return what to call when the worker is ready."""
     told = environment().get(METRICS)
     scraping = Scraping.read(told) if told else None
     if scraping is not None:
@@ -172,9 +251,7 @@ def _work(
         log.info("worker.ready", server=name, worker=worker)
         channel.send_message(b"ready\n")
 
-    built = partial(build, settings, worker)
-    listen.run(_answer(settings, server, listening, ready, built, renews=worker == 0))
-    stop_traces()
+    return ready
 
 
 def _explain(name: str, own: Fork, reason: str) -> None:

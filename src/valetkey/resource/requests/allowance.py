@@ -6,6 +6,7 @@ import os
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -71,6 +72,18 @@ class SharedCounters:
         """Create an empty file. Raises OSError."""
         with file.open("xb") as made:
             made.truncate(_SIZE)
+
+    @staticmethod
+    def of(file: Path, name: str) -> "SharedCounters":
+        """Return the counters in a file of its own beside `file`. Raises OSError."""
+        own, fresh = file.with_name(f"{file.name}-{name}"), file.with_name(f"{name}.{os.getpid()}")
+        if not own.exists():
+            SharedCounters.begin(fresh)
+            # Another worker may have linked its own meanwhile.
+            with suppress(FileExistsError):
+                own.hardlink_to(fresh)
+            fresh.unlink()
+        return SharedCounters(own)
 
     def change(self, caller: str, step: Step) -> int:
         """See `CallerCounters.change`; serialised across all workers."""

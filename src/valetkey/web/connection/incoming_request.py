@@ -38,6 +38,8 @@ class IncomingRequest(Protocol):
     """See `Caller`."""
     span: Span
     """See `Caller`; the App sets it."""
+    streaming: bool
+    """Whether the head of a streamed response is written and its body is incomplete."""
 
     def whole(self) -> bytes:
         """Return the complete body; a second call returns nothing."""
@@ -101,6 +103,7 @@ class AsgiRequest:
     """Whether the server reported a disconnect; checked once the response takes over a second."""
     half_closed_at = inf
     patience = 10.0
+    streaming = False
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Remove the query from `scope`, so that no other code can read, keep or log it there."""

@@ -1,0 +1,160 @@
+"""A folder of configurations, one for each issuer, that one server process serves together.
+
+`NAME/valetkey.toml` or `NAME.toml` configures the issuer NAME. Variables of the environment apply
+to every issuer and to the process itself: log, metrics, traces, `limits.connections`, workers and
+drain. They are read from nowhere else.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from valetkey.config.agreement import database_place, servers
+from valetkey.config.environment import environment
+from valetkey.config.load import USUAL_FILE, load, read_toml
+from valetkey.config.paths import certificate_files, credential_path, keyring_path
+from valetkey.config.settings import Settings
+from valetkey.kernel.refusal import OperatorError
+
+MOST = 1_000
+"""The largest number of configurations in a folder."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_END = ".toml"
+
+Mark = tuple[int, int, int, int]
+"""Changes when a file is written or replaced: its times of change in ns, its size, its inode."""
+
+
+class Configuration(Struct, frozen=True):
+    """The configuration of one issuer; `settings` are None, and `problem` says why, if unusable.
+
+    `hosts` are the Host of each server by the name of the server, as far as they can be read.
+    """
+
+    name: str
+    file: Path
+    mark: Mark
+    hosts: Mapping[str, str]
+    settings: Settings | None = None
+    problem: str = ""
+
+
+def process_settings() -> Settings:
+    """Return the settings of the process itself: defaults and the environment."""
+    return load(None, environment())
+
+
+def read(
+    folder: Path, before: Mapping[str, Configuration] = MappingProxyType({})
+) -> Sequence[Configuration]:
+    """Return the configurations of `folder` by name; those whose file did not change are `before`.
+
+    Of two that claim the same host, database, keyring or credential, the one whose file is older is
+    used. Raises OperatorError if the folder cannot be read or has too many.
+    """
+    found: list[Configuration] = []
+    for name, files in sorted(_files(folder).items()):
+        file, mark = files[0], _mark(files[0])
+        known = before.get(name)
+        if len(files) > 1:
+            found.append(Configuration(name, file, mark, {}, problem=f"so does {files[1]}"))
+        elif known is not None and known.settings and (known.file, known.mark) == (file, mark):
+            found.append(known)
+        else:
+            found.append(_read(name, file, mark))
+    return tuple(_without_conflicts(found))
+
+
+def _files(folder: Path) -> Mapping[str, list[Path]]:
+    """Return the files that configure each issuer; more than one is an error of that issuer."""
+    found: dict[str, list[Path]] = {}
+    try:
+        for entry in folder.iterdir():
+            inside = entry / USUAL_FILE
+            if entry.suffix == _END and entry.is_file():
+                found.setdefault(entry.stem, []).append(entry)
+            elif inside.is_file():
+                found.setdefault(entry.name, []).append(inside)
+    except OSError as error:
+        raise OperatorError(f"cannot read {folder}: {error.strerror}", "--configs") from error
+    if len(found) > MOST:
+        raise OperatorError(f"{folder} has more than {MOST} configurations", "--configs")
+    return {name: sorted(files) for name, files in found.items() if _NAME.fullmatch(name)}
+
+
+def _mark(file: Path) -> Mark:
+    try:
+        stat = file.stat()
+    except OSError:
+        return 0, 0, 0, 0
+    return stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _read(name: str, file: Path, mark: Mark) -> Configuration:
+    try:
+        settings = load(file, environment())
+    except OperatorError as error:
+        return Configuration(name, file, mark, _written_hosts(file), problem=str(error))
+    hosts = {server: _host(part.url) for server, part in servers(settings)}
+    for server, part in servers(settings):
+        if certificate_files(settings, part) is not None:
+            problem = f"{server}.url: where a process serves several issuers, a proxy provides TLS"
+            return Configuration(name, file, mark, hosts, problem=problem)
+    return Configuration(name, file, mark, hosts, settings)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.lower()
+
+
+def _written_hosts(file: Path) -> Mapping[str, str]:
+    """Return the hosts that an unusable configuration names, so that they are answered with 503."""
+    with suppress(OperatorError, ValueError):
+        document = read_toml(file, 1)
+        sections = {name: document.get(name) for name in ("authorization", "resource")}
+        urls = {name: part.get("url") for name, part in sections.items() if isinstance(part, dict)}
+        return {name: _host(url) for name, url in urls.items() if isinstance(url, str)}
+    return {}
+
+
+def _without_conflicts(found: Sequence[Configuration]) -> Iterator[Configuration]:
+    owners: dict[tuple[str, str], str] = {}
+    refused: dict[str, str] = {}
+    for each in sorted(found, key=lambda one: (one.settings is None, one.mark, one.name)):
+        claims = _claims(each)
+        taken = next((claim for claim in claims if claim in owners), None)
+        if taken is not None:
+            refused[each.name] = f"{claims[taken]}: the {taken[0]} is that of {owners[taken]}"
+        else:
+            owners.update(dict.fromkeys(claims, each.name))
+    for each in found:
+        if each.name not in refused:
+            yield each
+            continue
+        free = {n: host for n, host in each.hosts.items() if owners.get(("host", host), "") == ""}
+        problem = each.problem or refused[each.name]
+        yield Configuration(each.name, each.file, each.mark, free, problem=problem)
+
+
+def _claims(configuration: Configuration) -> Mapping[tuple[str, str], str]:
+    """Return what no other issuer may have, each with the setting that names it."""
+    settings = configuration.settings
+    claims = {("host", host): f"{name}.url" for name, host in configuration.hosts.items()}
+    if settings is None:
+        return claims
+    for name, part in servers(settings):
+        claims["database", "/".join(database_place(settings, part))] = f"{name}.database"
+    # One from the environment would be that of every issuer.
+    text = settings.authorization.keyring_text
+    keyring = "" if text is not None else str(keyring_path(settings).resolve())
+    claims["keyring", keyring] = "authorization.keyring"
+    text = settings.resource.credential_text
+    credential = "" if text is not None else str(credential_path(settings).resolve())
+    claims["credential", credential] = "resource.credential"
+    return claims

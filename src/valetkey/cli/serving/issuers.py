@@ -1,0 +1,300 @@
+"""The issuers of a folder in one worker: their applications, started, replaced and stopped apart.
+
+Each has its own settings, database, keys, caches, queues and limits; they share the process, its
+sockets and its event loop. One that cannot start answers 503 and is tried again.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from valetkey.cli.serving import folder
+from valetkey.cli.serving.folder import Configuration
+from valetkey.cli.serving.recheck import wrong_objects
+from valetkey.config.agreement import missing_files
+from valetkey.config.load import OperatorErrors
+from valetkey.config.settings import Settings
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import ISSUER
+from valetkey.web import log
+from valetkey.web.connection.incoming_request import IncomingRequest
+from valetkey.web.hosts import send_unavailable
+from valetkey.web.router import RoutedApp
+
+Prepare = Callable[[Settings], Awaitable[None]]
+Build = Callable[[Settings, Callable[[], None]], Awaitable[RoutedApp]]
+"""Builds an application; the callback replaces it by one with the settings of now."""
+
+_AT_ONCE = 4  # starts
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds before a failed start is tried again
+_PATIENCE = 10.0  # seconds for which a request waits for the start of its issuer
+_FINISH = 10.0  # seconds for the requests of an application that is replaced or stopped
+
+
+class _Life:
+    """One application from its start to its end."""
+
+    def __init__(self, app: RoutedApp, settings: Settings) -> None:
+        self.app = app
+        self.limit = settings.limits.requests
+        self.over = asyncio.Event()
+        self._at_work: set[IncomingRequest] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def answer(self, asked: IncomingRequest) -> None:
+        """Answer a request, unless `limits.requests` of this issuer wait for their response."""
+        full = len(self._at_work) >= self.limit and asked.path not in self.app.vital
+        # A stream may last for hours and costs little while idle.
+        if full and sum(not each.streaming for each in self._at_work) >= self.limit:
+            log.throttled("warning", "request.turned_away", "limits.requests is reached")
+            send_unavailable(asked)
+            return
+        self._at_work.add(asked)
+        self._idle.clear()
+        try:
+            await self.app.answer(asked)
+        finally:
+            self._at_work.discard(asked)
+            if not self._at_work:
+                self._idle.set()
+
+    async def end(self) -> None:
+        """Wait until its requests are answered, for at most ten seconds."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), _FINISH)
+
+
+class Issuer:
+    """One issuer: the application that answers for it, and the start of the next one."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Start nothing yet."""
+        self.configuration = configuration
+        self.wanted = False
+        """Whether a request waits for its start."""
+        self.due: float | None = 0.0
+        """The event loop's time of the next start; None if none is due."""
+        self.failures = 0
+        self.life: _Life | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._host = ""
+        self._started: asyncio.Future[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its configuration."""
+        return self.configuration.name
+
+    def hosts(self, server: str) -> Sequence[str]:
+        """Return the Host of its server; of an unreadable configuration, the one before."""
+        self._host = self.configuration.hosts.get(server, self._host)
+        return (self._host,) if self._host else ()
+
+    async def answer(self, asked: IncomingRequest) -> None:
+        """Answer one request, in the context of this issuer."""
+        ISSUER.set(self.name)
+        if self.life is None:
+            await self._wait()
+        if self.life is None:
+            send_unavailable(asked)
+        else:
+            await self.life.answer(asked)
+
+    async def _wait(self) -> None:
+        """Wait for a start that has not failed yet."""
+        settings = self.configuration.settings
+        if settings is None or self.failures or self._waiting >= settings.limits.requests:
+            return
+        self.wanted = True
+        self._started = self._started or asyncio.get_running_loop().create_future()
+        self._waiting += 1
+        try:
+            await asyncio.wait([self._started], timeout=_PATIENCE)
+        finally:
+            self._waiting -= 1
+
+    async def start(self, prepare: Prepare, build: Build, restart: Callable[[], None]) -> bool:
+        """Start an application with its configuration; return whether it answers from now on.
+
+        The one before answers until then, and stays if the new one cannot start.
+        """
+        ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._live(prepare, build, restart, ready))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        succeeded = await ready
+        self.failures = 0 if succeeded else self.failures + 1
+        if self._started is not None:
+            self._started.set_result(None)
+            self._started = None
+        return succeeded
+
+    async def _live(
+        self,
+        prepare: Prepare,
+        build: Build,
+        restart: Callable[[], None],
+        ready: "asyncio.Future[bool]",
+    ) -> None:
+        ISSUER.set(self.name)
+        try:
+            settings = _checked(self.configuration)
+            await prepare(settings)
+            app = await build(settings, restart)
+        except (OperatorError, DatabaseUnavailable) as reason:
+            log.error("issuer.failed", reason=str(reason))
+            ready.set_result(False)
+            return
+        except Exception as bug:  # noqa: BLE001 - a fault of one issuer must not end the others
+            log.error("issuer.failed", bug)
+            ready.set_result(False)
+            return
+        life = _Life(app, settings)
+        async with app.running():
+            before, self.life = self.life, life
+            if before is not None:
+                before.over.set()
+            log.info("issuer.ready")
+            ready.set_result(True)
+            await life.over.wait()
+            await life.end()
+        log.info("issuer.stopped")
+
+    async def stop(self) -> None:
+        """Stop its application, after the requests that it has."""
+        life, self.life = self.life, None
+        if life is not None:
+            life.over.set()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _checked(configuration: Configuration) -> Settings:
+    """Return usable settings. Raises OperatorError."""
+    settings = configuration.settings
+    if settings is None:
+        raise OperatorError(configuration.problem)
+    if problems := (*missing_files(settings, ("authorization",)), *wrong_objects(settings)):
+        raise OperatorErrors(str(configuration.file), problems)
+    return settings
+
+
+class Issuers:
+    """All issuers of a folder for one server: `authorization` or `resource`."""
+
+    def __init__(
+        self,
+        place: Path,
+        server: str,
+        prepare: Prepare,
+        build: Build,
+        may_start: Callable[[Settings], bool],
+    ) -> None:
+        """Read the folder. Raises OperatorError if that is not possible.
+
+        One that may not start yet is looked at again each second.
+        """
+        self._place = place
+        self._server = server
+        self._prepare = prepare
+        self._build = build
+        self._may_start = may_start
+        self._issuers: dict[str, Issuer] = {}
+        self._hosts: dict[bytes, Issuer] = {}
+        self._changed = asyncio.Event()
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+        self.read()
+
+    @property
+    def settings(self) -> Sequence[Settings]:
+        """The settings of all issuers that have usable ones."""
+        every = (issuer.configuration.settings for issuer in self._issuers.values())
+        return tuple(settings for settings in every if settings is not None)
+
+    def find(self, host: bytes) -> Issuer | None:
+        """Return the issuer of a Host in lower case."""
+        found = self._hosts.get(host)
+        if found is not None and found.life is None:
+            # It is started next.
+            self._changed.set()
+        return found
+
+    def read(self) -> None:
+        """Read the folder, and start, replace and stop what changed. Raises OperatorError."""
+        known = {name: issuer.configuration for name, issuer in self._issuers.items()}
+        found = {each.name: each for each in folder.read(self._place, known)}
+        for name in known.keys() - found.keys():
+            task = asyncio.ensure_future(self._issuers.pop(name).stop())
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+        for name, each in found.items():
+            if each.settings is not None and self._server not in each.hosts:
+                continue
+            issuer = self._issuers.get(name)
+            if issuer is None:
+                self._issuers[name] = Issuer(each)
+            elif issuer.failures or issuer.configuration.mark != each.mark:
+                issuer.configuration, issuer.due, issuer.failures = each, 0.0, 0
+        self._hosts = {
+            host.encode("latin-1"): issuer
+            for issuer in self._issuers.values()
+            for host in issuer.hosts(self._server)
+        }
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Start issuers, those that requests wait for first, until cancelled."""
+        loop = asyncio.get_running_loop()
+        with suppress(RuntimeError, ValueError):  # only the main thread handles signals
+            loop.add_signal_handler(signal.SIGHUP, self._read_again)
+        while True:
+            self._changed.clear()
+            idle = [i for i in self._issuers.values() if i.name not in self._starting]
+            due = [issuer for issuer in idle if issuer.due is not None]
+            now = [issuer for issuer in due if issuer.due is not None and issuer.due <= loop.time()]
+            now.sort(key=lambda issuer: not issuer.wanted)
+            for issuer in now[: _AT_ONCE - len(self._starting)]:
+                issuer.due = None
+                self._starting[issuer.name] = asyncio.create_task(self._start(issuer))
+            later = [i.due for i in due if i.due is not None and i.due > loop.time()]
+            pause = max(0.0, min(later) - loop.time()) if later else None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), pause)
+
+    async def close(self) -> None:
+        """Stop all of them."""
+        for task in self._starting.values():
+            task.cancel()
+        stops = (issuer.stop() for issuer in self._issuers.values())
+        await asyncio.gather(
+            *self._starting.values(), *stops, *self._stopping, return_exceptions=True
+        )
+
+    async def _start(self, issuer: Issuer) -> None:
+        clock = asyncio.get_running_loop().time
+        try:
+            settings = issuer.configuration.settings
+            if settings is not None and not self._may_start(settings):
+                issuer.due = clock() + _FIRST_PAUSE
+            elif not await issuer.start(self._prepare, self._build, partial(self._restart, issuer)):
+                pause = _FIRST_PAUSE * 2 ** min(issuer.failures - 1, 10)
+                issuer.due = clock() + min(pause, _LONGEST_PAUSE)
+        finally:
+            del self._starting[issuer.name]
+            self._changed.set()
+
+    def _restart(self, issuer: Issuer) -> None:
+        issuer.due = 0.0
+        self._changed.set()
+
+    def _read_again(self) -> None:
+        try:
+            self.read()
+        except OperatorError as error:
+            log.error("reload.failed", reason=str(error))
