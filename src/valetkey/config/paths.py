@@ -1,5 +1,6 @@
 """Paths of the files that settings name, or their defaults."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def last_seen_path(settings: Settings, server: ServerSettings) -> Path:
 def process_path(settings: Settings, server: ServerSettings) -> Path:
     """Return the file with the process id of this server's supervisor, while it runs."""
     return last_seen_path(settings, server).with_suffix(".pid")
+
+
+def write_note(note: Path, process: int) -> None:
+    """Write the id of a supervisor; where that is not permitted, `valetkey reload` finds none."""
+    with suppress(OSError):
+        file = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(file, "w") as written:
+            written.write(f"{process}\n")
 
 
 _SUPERVISOR = b"valetkey.cli.serving.parent"

@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from valetkey.kernel.runtime import ISSUER
+
 T = TypeVar("T")
 
 # The columns in the order in which the statement names them: text, integers and None.
@@ -338,18 +340,19 @@ _LONGEST = 500
 class NoticeReceiver:
     """The receiver of notices in this process; without one nothing is measured or remembered."""
 
-    __slots__ = ("_host", "_report", "slow")
+    __slots__ = ("_hosts", "_report", "slow")
 
     def __init__(self) -> None:
         """Start without a receiver."""
         self.slow = inf
         """Seconds from which on a statement is reported."""
         self._report: Report | None = None
-        self._host = ""
+        # By issuer: each has a database of its own.
+        self._hosts: dict[str, str] = {}
 
     def begin(self, report: Report, slow: float) -> None:
         """Report to `tell`, and statements that take `slow` seconds or more."""
-        self._report, self.slow, self._host = report, slow, ""
+        self._report, self.slow, self._hosts = report, slow, {}
 
     def report_slow(self, what: str, seconds: float) -> None:
         """Report a statement, or a commit, that was slow; its text has no values."""
@@ -359,7 +362,8 @@ class NoticeReceiver:
     def connected(self, host: str) -> None:
         """Report a connection to another host than the one before."""
         if self._report is not None:
-            before, self._host = self._host, host
+            before = self._hosts.get(ISSUER.get(), "")
+            self._hosts[ISSUER.get()] = host
             if before not in {"", host}:
                 self._report("warning", "database.failover", f"from {before} to {host}")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import ISSUER
 
 _REMEMBERED = 1_024
 _LONGEST = 80  # characters of a name
@@ -70,8 +71,26 @@ class Places:
         return tuple(_names(parts.get(part)) for part in ("city", "country"))
 
 
-PLACES = Places()
-"""The places that pages and emails of this process show."""
+class _PlacesOfIssuers:
+    """The places of each issuer in this process, each from the file in its own settings."""
+
+    __slots__ = ("_by_issuer",)
+
+    def __init__(self) -> None:
+        self._by_issuer: dict[str, Places] = {}
+
+    def use(self, path: Path | None) -> None:
+        """Do what `Places.use` does, for the issuer at work."""
+        self._by_issuer.setdefault(ISSUER.get(), Places()).use(path)
+
+    def of(self, address: str, language: str) -> str:
+        """Return what `Places.of` does, for the issuer at work."""
+        places = self._by_issuer.get(ISSUER.get())
+        return "" if places is None else places.of(address, language)
+
+
+PLACES = _PlacesOfIssuers()
+"""The places that pages and emails show."""
 
 
 def open_geo_database(path: Path) -> GeoDatabase:

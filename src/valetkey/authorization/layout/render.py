@@ -448,7 +448,7 @@ def loader_of(theme: Theme | None) -> BaseLoader:
     return ChoiceLoader((theirs, OURS, PrefixLoader({"ours": OURS})))
 
 
-@cache
+@lru_cache(maxsize=1_024)  # themes of all issuers of the process, each in its languages
 def environment_of(language: Language, theme: Theme | None = None) -> Environment:
     """Return the environment of all templates in this language, with this theme."""
     said = words(language, theme)

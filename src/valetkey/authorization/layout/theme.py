@@ -7,8 +7,9 @@ are reported then.
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from gettext import GNUTranslations, NullTranslations
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -37,6 +38,8 @@ _ELSEWHERE = re.compile(
 )
 _TAG = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}")
 _LAST = 0x10FFFF
+_MOST = 1_024
+"""Themes in a language that a process keeps: those of all its issuers."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -51,6 +54,8 @@ class Theme(Struct, frozen=True):
     languages: tuple[Language, ...] = ()
     #: The names of templates that stand in for ours, and of others that these use.
     templates: tuple[str, ...] = ()
+    #: A digest of templates and translations: what is cached of a theme ends with a change of them.
+    version: str = ""
 
     @property
     def compiled(self) -> Path:
@@ -77,7 +82,18 @@ def read_theme(directory: Path) -> Theme:
         logo_type,
         tuple(_languages(directory / TRANSLATIONS)),
         tuple(_templates(directory / TEMPLATES)),
+        _digest(directory),
     )
+
+
+def _digest(directory: Path) -> str:
+    found = sha256()
+    for folder in (TEMPLATES, TRANSLATIONS):
+        for file in sorted((directory / folder).rglob("*")):
+            if file.is_file():
+                found.update(f"{file.relative_to(directory)}\0".encode())
+                found.update(sha256(file.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def _style(file: Path) -> str:
@@ -172,7 +188,7 @@ def _wrong(file: Path, what: str) -> OperatorError:
     return OperatorError(f"{file}: {what}", "brand.theme")
 
 
-@cache
+@lru_cache(maxsize=_MOST)
 def words(language: Language, theme: Theme | None) -> NullTranslations:
     """Return the translations for the templates of this language."""
     ours = translations(language)

@@ -5,6 +5,7 @@ sockets and its event loop. One that cannot start answers 503 and is tried again
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -14,8 +15,9 @@ from pathlib import Path
 from valetkey.cli.serving import folder
 from valetkey.cli.serving.folder import Configuration
 from valetkey.cli.serving.recheck import wrong_objects
-from valetkey.config.agreement import missing_files
+from valetkey.config.agreement import missing_files, servers
 from valetkey.config.load import OperatorErrors
+from valetkey.config.paths import process_path, write_note
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import OperatorError
@@ -119,13 +121,13 @@ class Issuer:
         finally:
             self._waiting -= 1
 
-    async def start(self, prepare: Prepare, build: Build, restart: Callable[[], None]) -> bool:
-        """Start an application with its configuration; return whether it answers from now on.
+    async def start(self, begin: Callable[[Settings], Awaitable[RoutedApp]]) -> bool:
+        """Start the application that `begin` makes; return whether it answers from now on.
 
         The one before answers until then, and stays if the new one cannot start.
         """
         ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._live(prepare, build, restart, ready))
+        task = asyncio.create_task(self._live(begin, ready))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         succeeded = await ready
@@ -136,17 +138,12 @@ class Issuer:
         return succeeded
 
     async def _live(
-        self,
-        prepare: Prepare,
-        build: Build,
-        restart: Callable[[], None],
-        ready: "asyncio.Future[bool]",
+        self, begin: Callable[[Settings], Awaitable[RoutedApp]], ready: "asyncio.Future[bool]"
     ) -> None:
         ISSUER.set(self.name)
         try:
             settings = _checked(self.configuration)
-            await prepare(settings)
-            app = await build(settings, restart)
+            app = await begin(settings)
         except (OperatorError, DatabaseUnavailable) as reason:
             log.error("issuer.failed", reason=str(reason))
             ready.set_result(False)
@@ -282,12 +279,20 @@ class Issuers:
             settings = issuer.configuration.settings
             if settings is not None and not self._may_start(settings):
                 issuer.due = clock() + _FIRST_PAUSE
-            elif not await issuer.start(self._prepare, self._build, partial(self._restart, issuer)):
+            elif not await issuer.start(partial(self._begin, issuer)):
                 pause = _FIRST_PAUSE * 2 ** min(issuer.failures - 1, 10)
                 issuer.due = clock() + min(pause, _LONGEST_PAUSE)
         finally:
             del self._starting[issuer.name]
             self._changed.set()
+
+    async def _begin(self, issuer: Issuer, settings: Settings) -> RoutedApp:
+        await self._prepare(settings)
+        app = await self._build(settings, partial(self._restart, issuer))
+        server = dict(servers(settings))[self._server]
+        # The supervisor, which adopts its workers: `valetkey reload` looks for it here.
+        write_note(process_path(settings, server), os.getppid())
+        return app
 
     def _restart(self, issuer: Issuer) -> None:
         issuer.due = 0.0

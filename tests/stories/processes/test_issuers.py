@@ -1,0 +1,385 @@
+"""Several issuers in one process: each is served, and nothing of one is valid at another.
+
+Both issuers have the same users, clients and secrets: only keys and databases tell them apart.
+"""
+
+import json
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.cli.running import PROGRAM, clean_environment, valetkey
+from tests.stories.processes.serving import PASSWORD, REGISTER, SECRET, Serving, free_addresses
+from tests.support.wait import CEILING, wait_until
+from valetkey.testing.browser import UserAgent
+
+_HOSTS = {"a": "127.0.0.2", "b": "127.0.0.3", "c": "127.0.0.4"}
+_PRINTER = ("printer", SECRET)
+_LOGIN = {"grant_type": "password", "username": "ada", "scope": "notes:read"}
+
+
+class Several(dict[str, Serving]):
+    """Issuers by name, the folder of their configurations, and their log."""
+
+    def __init__(self, place: Path, log: Path, process: subprocess.Popen[str]) -> None:
+        super().__init__()
+        self.place = place
+        self.log = log
+        self.process = process
+
+    def events(self, name: str) -> Sequence[Mapping[str, object]]:
+        """What the log has of an event so far."""
+        lines = (json.loads(line) for line in self.log.read_text().splitlines() if line[:1] == "{")
+        return [line for line in lines if line["event"] == name]
+
+    def reload(self) -> int:
+        """Run `valetkey reload`; its exit code."""
+        return valetkey("reload", "--configs", str(self.place), here=self.place).code
+
+
+def _configuration(name: str, ports: tuple[str, str], more: str = "") -> str:
+    auth, api = (f"{_HOSTS[name]}:{port}" for port in ports)
+    return (
+        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
+        f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
+        f'[tokens]\nsigning_algorithms = ["ES256"]\n{more}'
+    )
+
+
+def _write(place: Path, name: str, ports: tuple[str, str], more: str = "") -> Path:
+    file = place / name / "valetkey.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(_configuration(name, ports, more))
+    return file
+
+
+@contextmanager
+def _several(
+    here: Path, *names: str, environment: Mapping[str, str] | None = None
+) -> Generator[Several]:
+    """Issuers of these names in one process for each server, with everyone of `REGISTER`."""
+    place, ports = here / "issuers", _ports()
+    place.mkdir()
+    (here / "register.toml").write_text(REGISTER)
+    for name in names:
+        file = _write(place, name, ports)
+        applied = valetkey("apply", "register.toml", "--config", str(file), "--yes", here=here)
+        assert applied.code == 0, applied.err
+    log = here / "log"
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            [str(PROGRAM), "serve", "--configs", str(place)],
+            cwd=here,
+            env={**clean_environment(), **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+            start_new_session=True,
+        )
+    several = Several(place, log, process)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith(f"ready issuers={len(names)}"), ready + log.read_text()
+        for name in names:
+            several[name] = _serving(name, ports, process)
+            _wait_for(several[name].api)
+        yield several
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(CEILING)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _serving(name: str, ports: tuple[str, str], process: subprocess.Popen[str]) -> Serving:
+    auth, api = (f"http://{_HOSTS[name]}:{port}" for port in ports)
+    return Serving(auth, api, process)
+
+
+def _ports() -> tuple[str, str]:
+    auth, api = (address.rpartition(":")[2] for address in free_addresses())
+    return auth, api
+
+
+def _wait_for(url: str) -> None:
+    wait_until(lambda: _status(f"{url}/health/ready") == 200, every=0.1)
+
+
+def _status(url: str, host: str = "") -> int:
+    headers = {"host": host} if host else {}
+    return requests.get(url, headers=headers, timeout=CEILING).status_code
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Generator[Several]:
+    with _several(tmp_path_factory.mktemp("several"), "a", "b") as several:
+        yield several
+
+
+def _tokens(issuer: Serving) -> Mapping[str, str]:
+    answer = issuer.redeem(issuer.code())
+    assert answer.status_code == 200, answer.text
+    tokens: Mapping[str, str] = answer.json()
+    return tokens
+
+
+def _introspected(issuer: Serving, token: str) -> bool:
+    url = f"{issuer.auth}/oauth/introspect"
+    answer = requests.post(url, data={"token": token}, auth=_PRINTER, timeout=CEILING)
+    active: bool = answer.json()["active"]
+    return active
+
+
+def _notes(issuer: Serving, token: str) -> int:
+    headers = {"authorization": f"Bearer {token}"}
+    return requests.get(f"{issuer.api}/v2/notes", headers=headers, timeout=CEILING).status_code
+
+
+def test_each_issuer_has_its_own_metadata_and_keys(both: Several) -> None:
+    keys: list[set[str]] = []
+    for issuer in both.values():
+        found = requests.get(
+            f"{issuer.auth}/.well-known/openid-configuration", timeout=CEILING
+        ).json()
+        assert found["issuer"] == issuer.auth
+        documents = requests.get(found["jwks_uri"], timeout=CEILING).json()["keys"]
+        keys.append({document["kid"] for document in documents})
+    assert all(keys)
+    assert keys[0].isdisjoint(keys[1])
+
+
+def test_access_token_is_valid_at_its_own_issuer_only(both: Several) -> None:
+    a, b = both["a"], both["b"]
+    token = _tokens(a)["access_token"]
+    assert _introspected(a, token)
+    assert not _introspected(b, token)
+    assert (_notes(a, token), _notes(b, token)) == (200, 401)
+    headers = {"authorization": f"Bearer {token}"}
+    answer = requests.get(f"{b.auth}/oauth/userinfo", headers=headers, timeout=CEILING)
+    assert answer.status_code == 401
+
+
+def test_revocation_at_one_issuer_leaves_tokens_of_the_other(both: Several) -> None:
+    a, b = both["a"], both["b"]
+    token = _tokens(a)["access_token"]
+    requests.post(f"{b.auth}/oauth/revoke", data={"token": token}, auth=_PRINTER, timeout=CEILING)
+    assert _introspected(a, token)
+
+
+def test_code_of_another_issuer_is_refused_and_stays_valid(both: Several) -> None:
+    code = both["a"].code()
+    refused = both["b"].redeem(code)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+    assert both["a"].redeem(code).status_code == 200
+
+
+def test_refresh_token_of_another_issuer_is_refused_and_stays_valid(both: Several) -> None:
+    token = _tokens(both["a"])["refresh_token"]
+    refused = both["b"].refresh(token, "printer")
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+    assert both["a"].refresh(token, "printer").status_code == 200
+
+
+def _signed_in(issuer: Serving) -> UserAgent:
+    agent = UserAgent(issuer.auth)
+    page = agent.sign_in(agent.open(f"{issuer.auth}/oauth/sign-in"), "ada", PASSWORD)
+    assert "Ada Lovelace" in agent.open(f"{issuer.auth}/").text, page.text
+    return agent
+
+
+def test_session_cookie_of_another_issuer_signs_nobody_in(both: Several) -> None:
+    ada = _signed_in(both["a"])
+    thief = UserAgent(both["b"].auth)
+    thief.cookies.update(ada.cookies)
+    assert "Ada Lovelace" not in thief.open(f"{both['b'].auth}/").text
+    assert "Ada Lovelace" in ada.open(f"{both['a'].auth}/").text
+
+
+def test_form_of_another_issuer_is_refused(both: Several) -> None:
+    a, b = UserAgent(both["a"].auth), UserAgent(both["b"].auth)
+    form = a.open(f"{both['a'].auth}/oauth/sign-in").forms
+    page = b.open(f"{both['b'].auth}/oauth/sign-in")
+    # The cookie is that of b, the token in the form that of a.
+    for mine, theirs in zip(page.forms, form, strict=True):
+        mine.fields[:] = theirs.fields
+    page = b.sign_in(page, "ada", PASSWORD)
+    assert "Ada Lovelace" not in b.open(f"{both['b'].auth}/").text, page.text
+
+
+def test_client_of_another_issuer_is_unknown(both: Several) -> None:
+    config = str(both.place / "a" / "valetkey.toml")
+    made = valetkey(
+        "client", "create", "--name", "Only A", "--json", "--grant-type", "client_credentials",
+        "--scope", "notes:read", "--config", config, here=both.place,
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    client = made.json
+    form = {
+        "grant_type": "client_credentials",
+        "client_id": client["client_id"],
+        "client_secret": client["client_secret"],
+    }
+    statuses = [
+        requests.post(f"{issuer.auth}/oauth/token", data=form, timeout=CEILING).status_code
+        for issuer in (both["a"], both["b"])
+    ]
+    assert statuses == [200, 401]
+
+
+def test_failed_sign_ins_at_one_issuer_do_not_count_at_the_other(both: Several) -> None:
+    form = {
+        "grant_type": "password",
+        "client_id": "printer",
+        "client_secret": SECRET,
+        "username": "ada",
+        "scope": "notes:read",
+    }
+    url = f"{both['a'].auth}/oauth/token"
+    for _ in range(60):
+        answer = requests.post(url, data={**form, "password": "wrong"}, timeout=CEILING)
+        if answer.status_code == 429 or answer.json().get("error") == "slow_down":
+            break
+    answers = [
+        requests.post(
+            f"{issuer.auth}/oauth/token", data={**form, "password": PASSWORD}, timeout=CEILING
+        ).status_code
+        for issuer in (both["a"], both["b"])
+    ]
+    assert answers == [429, 200]
+
+
+def test_unknown_host_is_misdirected_and_probes_reach_the_process(both: Several) -> None:
+    a = both["a"]
+    assert _status(f"{a.auth}/.well-known/openid-configuration", "id.example") == 421
+    assert _status(f"{a.auth}/health/live", "10.0.0.1") == 200
+    assert _status(f"{a.api}/v2/notes", "api.example") == 421
+    # Host is what selects the issuer, not the address of the connection.
+    other = both["b"].auth.removeprefix("http://")
+    found = requests.get(
+        f"{a.auth}/.well-known/openid-configuration", headers={"host": other}, timeout=CEILING
+    )
+    assert found.json()["issuer"] == both["b"].auth
+
+
+def test_log_names_the_issuer(both: Several) -> None:
+    requests.get(f"{both['b'].auth}/health/live-not", timeout=CEILING)
+
+    def logged() -> bool:
+        return any(line.get("issuer") == "b" for line in both.events("request"))
+
+    wait_until(logged)
+    assert {line["issuer"] for line in both.events("issuer.ready")} == {"a", "b"}
+
+
+def test_broken_issuers_answer_503_and_leave_the_others_alone(tmp_path: Path) -> None:
+    with _several(tmp_path, "a") as several:
+        a, ports = several["a"], (several["a"].auth[-5:], several["a"].api[-5:])
+        # Its database is no database.
+        b = _write(several.place, "b", ports)
+        (b.parent / "valetkey").mkdir()
+        for name in ("authorization", "resource"):
+            (b.parent / "valetkey" / f"{name}.db").write_text("not a database")
+        # Its configuration has an error, but names its host.
+        _write(several.place, "c", ports, "[tokens2]\n")
+        assert several.reload() == 2
+        started = len(several.events("issuer.ready"))
+        for name in ("b", "c"):
+            host = f"{_HOSTS[name]}:{ports[0]}"
+            wait_until(lambda host=host: _status(f"{a.auth}/health/ready", host) == 503, every=0.1)
+
+            def failed(name: str = name) -> list[str]:
+                events = several.events("issuer.failed")
+                return [str(each["reason"]) for each in events if each["issuer"] == name]
+
+            assert wait_until(failed)
+        assert "tokens2" in str(several.events("issuer.failed"))
+        assert _status(f"{a.auth}/health/ready") == 200
+        assert _introspected(a, _tokens(a)["access_token"])
+        # Once they are fixed they are served.
+        for name in ("authorization", "resource"):
+            (b.parent / "valetkey" / f"{name}.db").unlink()
+        _write(several.place, "c", ports)
+        assert several.reload() == 0
+        for name in ("b", "c"):
+            host = f"{_HOSTS[name]}:{ports[0]}"
+            wait_until(lambda host=host: _status(f"{a.auth}/health/ready", host) == 200, every=0.1)
+        assert "a" not in {line["issuer"] for line in several.events("issuer.ready")[started:]}
+
+
+def test_reload_replaces_only_the_changed_issuer(tmp_path: Path) -> None:
+    with _several(tmp_path, "a", "b") as several:
+        a, b = several["a"], several["b"]
+        token, ports = _tokens(b)["access_token"], (a.auth[-5:], a.api[-5:])
+        before = {name: _title(several[name]) for name in ("a", "b")}
+        _write(several.place, "a", ports, '[brand]\nname = "Acme Accounts"\n')
+        assert several.reload() == 0
+        wait_until(lambda: "Acme Accounts" in _title(a), every=0.1)
+        assert _title(b) == before["b"] != _title(a)
+        assert _introspected(b, token)
+        ready = [line["issuer"] for line in several.events("issuer.ready")]
+        assert ready.count("b") == 2, "one start for each server"
+        # One whose file is gone is not served any more.
+        (several.place / "a" / "valetkey.toml").unlink()
+        assert several.reload() == 0
+        wait_until(lambda: _status(f"{a.auth}/oauth/sign-in") == 421, every=0.1)
+        assert _introspected(b, token)
+
+
+def test_stored_setting_is_in_effect_at_its_own_issuer_only(tmp_path: Path) -> None:
+    with _several(tmp_path, "a", "b") as several:
+        config = str(several.place / "a" / "valetkey.toml")
+        changed = valetkey(
+            "settings", "set", "tokens.access_token_lifetime", "10m", "--config", config,
+            here=several.place,
+        )  # fmt: skip
+        assert changed.code == 0, changed.err
+
+        def lifetime(name: str) -> object:
+            return several[name].ask("printer", **_LOGIN, password=PASSWORD).json()["expires_in"]
+
+        wait_until(lambda: lifetime("a") == 600, every=0.2)
+        assert lifetime("b") == 3_600
+
+
+def _title(issuer: Serving) -> str:
+    return UserAgent(issuer.auth).open(f"{issuer.auth}/oauth/sign-in").text
+
+
+def test_two_configurations_of_one_host_are_refused(tmp_path: Path) -> None:
+    with _several(tmp_path, "a") as several:
+        a, ports = several["a"], (several["a"].auth[-5:], several["a"].api[-5:])
+        twin = several.place / "twin" / "valetkey.toml"
+        twin.parent.mkdir()
+        twin.write_text(_configuration("a", ports))
+        told = valetkey("reload", "--configs", str(several.place), here=several.place)
+        assert told.code == 2
+        assert "issuer twin" in told.err
+        assert "authorization.url: the host is that of a" in told.err
+        assert wait_until(lambda: several.events("issuer.failed"))[0]["issuer"] == "twin"
+        assert _status(f"{a.auth}/health/ready") == 200
+
+
+def test_overload_of_one_issuer_leaves_the_others(tmp_path: Path) -> None:
+    with _several(tmp_path, "a", "b") as several:
+        ports = (several["a"].auth[-5:], several["a"].api[-5:])
+        _write(several.place, "a", ports, "[limits]\nrequests = 16\n")
+        assert several.reload() == 0
+        host = several["a"].auth
+
+        def flood() -> bool:
+            with ThreadPoolExecutor(64) as threads:
+                answers = threads.map(
+                    lambda _: several["a"].ask(password="x", **_LOGIN), range(128)
+                )
+            return 503 in {answer.status_code for answer in answers}
+
+        wait_until(flood, every=0.1)
+        assert several["b"].ask("printer", **_LOGIN, password=PASSWORD).status_code == 200
+        assert _status(f"{host}/health/ready") == 200
