@@ -108,8 +108,8 @@ def _ports() -> tuple[str, str]:
     return auth, api
 
 
-def _wait_for(url: str) -> None:
-    wait_until(lambda: _status(f"{url}/health/ready") == 200, every=0.1)
+def _wait_for(url: str, host: str = "", status: int = 200) -> None:
+    wait_until(lambda: _status(f"{url}/health/ready", host) == status, every=0.1)
 
 
 def _status(url: str, host: str = "") -> int:
@@ -292,7 +292,7 @@ def test_broken_issuers_answer_503_and_leave_the_others_alone(tmp_path: Path) ->
         started = len(several.events("issuer.ready"))
         for name in ("b", "c"):
             host = f"{_HOSTS[name]}:{ports[0]}"
-            wait_until(lambda host=host: _status(f"{a.auth}/health/ready", host) == 503, every=0.1)
+            _wait_for(a.auth, host, 503)
 
             def failed(name: str = name) -> list[str]:
                 events = several.events("issuer.failed")
@@ -309,7 +309,7 @@ def test_broken_issuers_answer_503_and_leave_the_others_alone(tmp_path: Path) ->
         assert several.reload() == 0
         for name in ("b", "c"):
             host = f"{_HOSTS[name]}:{ports[0]}"
-            wait_until(lambda host=host: _status(f"{a.auth}/health/ready", host) == 200, every=0.1)
+            _wait_for(a.auth, host)
         assert "a" not in {line["issuer"] for line in several.events("issuer.ready")[started:]}
 
 
@@ -373,12 +373,12 @@ def test_overload_of_one_issuer_leaves_the_others(tmp_path: Path) -> None:
         assert several.reload() == 0
         host = several["a"].auth
 
+        def status(_: int) -> int:
+            return several["a"].ask("printer", **_LOGIN, password="x").status_code
+
         def flood() -> bool:
             with ThreadPoolExecutor(64) as threads:
-                answers = threads.map(
-                    lambda _: several["a"].ask(password="x", **_LOGIN), range(128)
-                )
-            return 503 in {answer.status_code for answer in answers}
+                return 503 in threads.map(status, range(128))
 
         wait_until(flood, every=0.1)
         assert several["b"].ask("printer", **_LOGIN, password=PASSWORD).status_code == 200

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -115,12 +116,15 @@ def _host(url: str) -> str:
 
 def _written_hosts(file: Path) -> Mapping[str, str]:
     """Return the hosts that an unusable configuration names, so that they are answered with 503."""
+    found: dict[str, str] = {}
     with suppress(OperatorError, ValueError):
         document = read_toml(file, 1)
-        sections = {name: document.get(name) for name in ("authorization", "resource")}
-        urls = {name: part.get("url") for name, part in sections.items() if isinstance(part, dict)}
-        return {name: _host(url) for name, url in urls.items() if isinstance(url, str)}
-    return {}
+        for name in ("authorization", "resource"):
+            section = document.get(name)
+            url = cast("dict[str, object]", section).get("url") if isinstance(section, dict) else ""
+            if isinstance(url, str) and url:
+                found[name] = _host(url)
+    return found
 
 
 def _without_conflicts(found: Sequence[Configuration]) -> Iterator[Configuration]:

@@ -85,18 +85,14 @@ class Issuer:
         self.life: _Life | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0
-        self._host = ""
+        self.host = ""
+        """The Host of its server; of a configuration that names none, the one before."""
         self._started: asyncio.Future[None] | None = None
 
     @property
     def name(self) -> str:
         """The name of its configuration."""
         return self.configuration.name
-
-    def hosts(self, server: str) -> Sequence[str]:
-        """Return the Host of its server; of an unreadable configuration, the one before."""
-        self._host = self.configuration.hosts.get(server, self._host)
-        return (self._host,) if self._host else ()
 
     async def answer(self, asked: IncomingRequest) -> None:
         """Answer one request, in the context of this issuer."""
@@ -238,11 +234,13 @@ class Issuers:
                 self._issuers[name] = Issuer(each)
             elif issuer.failures or issuer.configuration.mark != each.mark:
                 issuer.configuration, issuer.due, issuer.failures = each, 0.0, 0
-        self._hosts = {
-            host.encode("latin-1"): issuer
-            for issuer in self._issuers.values()
-            for host in issuer.hosts(self._server)
-        }
+        hosts: dict[bytes, Issuer] = {}
+        # A host that a configuration names now goes before one that it named before.
+        for issuer in sorted(self._issuers.values(), key=self._names_host):
+            issuer.host = issuer.configuration.hosts.get(self._server, issuer.host)
+            if issuer.host:
+                hosts[issuer.host.encode("latin-1", "replace")] = issuer
+        self._hosts = hosts
         self._changed.set()
 
     async def run(self) -> None:
@@ -293,6 +291,9 @@ class Issuers:
         # The supervisor, which adopts its workers: `valetkey reload` looks for it here.
         write_note(process_path(settings, server), os.getppid())
         return app
+
+    def _names_host(self, issuer: Issuer) -> bool:
+        return self._server in issuer.configuration.hosts
 
     def _restart(self, issuer: Issuer) -> None:
         issuer.due = 0.0
