@@ -2,6 +2,7 @@
 
 from tests.support.harness import Harness
 from valetkey.authorization.operations.settings import CHANGE_SETTING, SettingWanted
+from valetkey.authorization.providers.model import ProviderWanted
 from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
@@ -9,7 +10,6 @@ from valetkey.authorization.providers.operations import (
     DISABLE_PROVIDER,
     ENABLE_PROVIDER,
     ProviderChange,
-    ProviderWanted,
 )
 
 

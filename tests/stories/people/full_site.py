@@ -38,8 +38,8 @@ from valetkey.authorization.model.client import (
 from valetkey.authorization.model.event.event import DoneBy
 from valetkey.authorization.model.user import Attribute, Role, Uid, User
 from valetkey.authorization.portal.pages.requests import ADVICE
-from valetkey.authorization.providers.model import Identity
-from valetkey.authorization.providers.operations import CREATE_PROVIDER, ProviderWanted
+from valetkey.authorization.providers.model import Identity, ProviderWanted
+from valetkey.authorization.providers.operations import CREATE_PROVIDER
 from valetkey.authorization.providers.settings import (
     FederationSettings,
     ProviderKind,

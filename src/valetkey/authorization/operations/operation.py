@@ -9,7 +9,7 @@ checked the actor's permission.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_type_hints
 from urllib.parse import quote, unquote_to_bytes
@@ -118,15 +118,22 @@ Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_length=80)]
 
 
-def change_of(kind: type[msgspec.Struct], name: str, text: str) -> type[msgspec.Struct]:
-    """Return the body of a change of `kind`: absent members stay as they are.
+def change_of(
+    kind: type[msgspec.Struct], name: str, text: str, members: Collection[str] = ()
+) -> type[msgspec.Struct]:
+    """Return the body of a change of these `members` of `kind`, all if empty.
 
-    `text` is its description in the OpenAPI document; see `changes_in`.
+    Absent members stay as they are. `text` is its description in the OpenAPI document; see
+    `changes_in`.
     """
-    members = get_type_hints(kind, include_extras=True).items()
+    types = get_type_hints(kind, include_extras=True).items()
     return msgspec.defstruct(
         name,
-        [(member, type_ | UnsetType, UNSET) for member, type_ in members],
+        [
+            (member, type_ | UnsetType, UNSET)
+            for member, type_ in types
+            if not members or member in members
+        ],
         namespace={"__doc__": text},
         frozen=True,
         forbid_unknown_fields=True,

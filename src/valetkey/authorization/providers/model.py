@@ -1,12 +1,67 @@
 """Sign-in providers, accounts there that are linked with accounts here, and their events."""
 
-from msgspec import Struct
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from valetkey.authorization.model.event.event import ActivityKind, ActivityText, ByUser, Event
 from valetkey.authorization.model.user import Uid
-from valetkey.authorization.providers.settings import ProviderKind, ProviderSettings
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.providers.settings import (
+    LONGEST,
+    MOST_KEPT,
+    ProviderKind,
+    ProviderSettings,
+)
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.words import translatable
+
+LONGEST_SECRET = 2_000
+
+
+def _text(longest: int, description: str) -> Meta:
+    return Meta(pattern=NO_CONTROLS, max_length=longest, description=description)
+
+
+_Names = Annotated[
+    list[Annotated[str, Meta(pattern=NO_CONTROLS, max_length=200)]],
+    Meta(max_length=MOST_KEPT),
+]
+
+
+def _described(text: str) -> Meta:
+    return Meta(extra_json_schema={"description": text})
+
+
+class ProviderWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """Input for a sign-in provider."""
+
+    id: Annotated[
+        str, _text(31, "Part of the redirect URI: lower-case letters, digits and hyphens.")
+    ]
+    name: Annotated[str, _text(60, "The label of the button.")]
+    client_id: Annotated[str, _text(LONGEST, "The client ID that the provider issued.")]
+    client_secret: Annotated[
+        str, _text(LONGEST_SECRET, "The client secret that the provider issued.")
+    ]
+    issuer: Annotated[
+        str, _text(LONGEST, "The issuer of an OpenID provider; the address of GitHub Enterprise.")
+    ] = ""
+    kind: ProviderKind = ProviderKind.OPENID
+    scopes: Annotated[_Names, _described("Scopes beyond those for identity.")] = []
+    keep_claims: Annotated[
+        _Names, _described("Claims of the provider to store, for declared claims.")
+    ] = []
+    sign_up: Annotated[
+        bool, _described("Whether new users may sign up with it, where allowed.")
+    ] = True
+
+
+SECRET = "client_secret"
+CHOSEN = tuple(
+    name for name in ProviderWanted.__struct_fields__ if name not in {"id", "issuer", "kind"}
+)
+"""What can be changed. Linked accounts belong to the other fields."""
 
 
 class StoredProvider(Struct, frozen=True):
@@ -28,18 +83,14 @@ class StoredProvider(Struct, frozen=True):
     disabled_at: Instant | None = None
 
     @property
+    def chosen(self) -> dict[str, Any]:
+        """What was chosen, without the client secret."""
+        return {name: getattr(self, name) for name in CHOSEN if name != SECRET}
+
+    @property
     def settings(self) -> ProviderSettings:
         """Return the same as settings of the configuration file."""
-        return ProviderSettings(
-            id=self.id,
-            name=self.name,
-            kind=self.kind,
-            issuer=self.issuer,
-            client_id=self.client_id,
-            scopes=self.scopes,
-            sign_up=self.sign_up,
-            keep_claims=self.keep_claims,
-        )
+        return ProviderSettings(id=self.id, kind=self.kind, issuer=self.issuer, **self.chosen)
 
 
 def secret_place(provider_id: str) -> str:

@@ -1,10 +1,9 @@
 """Operations on sign-in providers: those of the configuration file are only shown."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Any, Literal, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.operations.operation import (
@@ -17,24 +16,25 @@ from valetkey.authorization.operations.operation import (
     Option,
     Result,
     Run,
+    change_of,
+    changes_in,
     on,
     reads,
     tag_of,
     unchecked_write,
 )
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.providers.model import (
+    CHOSEN,
     ProviderChanged,
     ProviderCreated,
     ProviderDisabled,
     ProviderEnabled,
     ProviderRemoved,
+    ProviderWanted,
     StoredProvider,
 )
 from valetkey.authorization.providers.rules.identities import UpstreamState, redirect_uri
 from valetkey.authorization.providers.rules.registry import (
-    LONGEST_SECRET,
-    ChosenProvider,
     Faults,
     ProviderChanges,
     ProviderFactory,
@@ -45,8 +45,6 @@ from valetkey.authorization.providers.rules.registry import (
     remove,
 )
 from valetkey.authorization.providers.settings import (
-    LONGEST,
-    MOST_KEPT,
     FederationSettings,
     ProviderKind,
     ProviderSettings,
@@ -57,62 +55,12 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.words import translatable
 
-
-def _text(longest: int, description: str) -> msgspec.Meta:
-    return msgspec.Meta(pattern=NO_CONTROLS, max_length=longest, description=description)
-
-
-_Id = Annotated[str, _text(31, "Part of the redirect URI: lower-case letters, digits and hyphens.")]
-_Label = Annotated[str, _text(60, "The label of the button.")]
-_Issuer = Annotated[
-    str, _text(LONGEST, "The issuer of an OpenID provider; the address of GitHub Enterprise.")
-]
-_ClientId = Annotated[str, _text(LONGEST, "The client ID that the provider issued.")]
-_Secret = Annotated[str, _text(LONGEST_SECRET, "The client secret that the provider issued.")]
-_Names = Annotated[
-    list[Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]],
-    msgspec.Meta(max_length=MOST_KEPT),
-]
-_Scopes = Annotated[
-    _Names, msgspec.Meta(extra_json_schema={"description": "Scopes beyond those for identity."})
-]
-_KeepClaims = Annotated[
-    _Names,
-    msgspec.Meta(
-        extra_json_schema={"description": "Claims of the provider to store, for declared claims."}
-    ),
-]
-_SignUp = Annotated[
-    bool,
-    msgspec.Meta(
-        extra_json_schema={"description": "Whether new users may sign up with it, where allowed."}
-    ),
-]
-
-
-class ProviderWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Input for a sign-in provider."""
-
-    id: _Id
-    name: _Label
-    client_id: _ClientId
-    client_secret: _Secret
-    issuer: _Issuer = ""
-    kind: ProviderKind = ProviderKind.OPENID
-    scopes: _Scopes = []
-    keep_claims: _KeepClaims = []
-    sign_up: _SignUp = True
-
-
-class ProviderChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of a sign-in provider; an empty client secret keeps the stored one."""
-
-    name: _Label | UnsetType = UNSET
-    client_id: _ClientId | UnsetType = UNSET
-    client_secret: _Secret | UnsetType = UNSET
-    scopes: _Scopes | UnsetType = UNSET
-    keep_claims: _KeepClaims | UnsetType = UNSET
-    sign_up: _SignUp | UnsetType = UNSET
+ProviderChange = change_of(
+    ProviderWanted,
+    "ProviderChange",
+    "Changes of a sign-in provider; an empty client secret keeps the stored one.",
+    CHOSEN,
+)
 
 
 class ProviderShown(msgspec.Struct, frozen=True):
@@ -134,6 +82,11 @@ class ProviderShown(msgspec.Struct, frozen=True):
     origin: Literal["file", "stored"]
     state: Literal["enabled", "disabled", "hidden"]
     created_at: Moment | None = None
+
+
+_OF_SETTINGS = tuple(
+    name for name in ProviderShown.__struct_fields__ if name in ProviderSettings.__slots__
+)
 
 
 class ProviderList(msgspec.Struct, frozen=True):
@@ -186,32 +139,15 @@ def create(tx: Transaction, call: Call) -> Result | Faults:
     # First: the role is checked with the actor's own account locked.
     StoredProviders.of(tx).take_turn()
     require(tx, call.actor, call.operation.permission)
-    body = call.input(ProviderWanted)
-    chosen = ChosenProvider(
-        body.name,
-        body.client_id,
-        body.client_secret.strip(),
-        body.scopes,
-        body.keep_claims,
-        body.sign_up,
-    )
-    made = _changes(call).create(tx, body.id, body.kind, body.issuer, chosen, call.now)
+    made = _changes(call).create(tx, call.input(ProviderWanted), call.now)
     return made if isinstance(made, tuple) else _result(_stored(call, made))
 
 
 def change(tx: Transaction, call: Call, provider: StoredProvider) -> Result | Faults:
     """Change a provider, if it is still as the caller saw it."""
     call.preconditions.check(tag_of(_stored(call, provider)))
-    body = call.input(ProviderChange)
-    chosen = ChosenProvider(
-        provider.name if body.name is UNSET else body.name,
-        provider.client_id if body.client_id is UNSET else body.client_id,
-        "" if body.client_secret is UNSET else body.client_secret.strip(),
-        provider.scopes if body.scopes is UNSET else body.scopes,
-        provider.keep_claims if body.keep_claims is UNSET else body.keep_claims,
-        provider.sign_up if body.sign_up is UNSET else body.sign_up,
-    )
-    made = _changes(call).change(tx, provider, chosen, call.now)
+    changes = changes_in(call.input(ProviderChange))
+    made = _changes(call).change(tx, provider, changes, call.now)
     return made if isinstance(made, tuple) else _result(_stored(call, made))
 
 
@@ -271,19 +207,14 @@ def _callback(call: Call, provider_id: str) -> str:
 
 
 def _of_file(call: Call, settings: ProviderSettings) -> ProviderShown:
+    values = {name: _as_shown(getattr(settings, name)) for name in _OF_SETTINGS}
     return ProviderShown(
-        settings.id,
-        settings.name,
-        settings.kind,
-        settings.issuer,
-        settings.client_id,
-        _callback(call, settings.id),
-        list(settings.scopes),
-        list(settings.keep_claims),
-        settings.sign_up,
-        "file",
-        "enabled",
+        **values, redirect_uri=_callback(call, settings.id), origin="file", state="enabled"
     )
+
+
+def _as_shown(value: Any) -> Any:
+    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _stored(call: Call, provider: StoredProvider) -> ProviderShown:

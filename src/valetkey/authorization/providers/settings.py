@@ -12,10 +12,10 @@ secret_file = "google.secret"
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -35,8 +35,6 @@ LONGEST = 400
 MOST_KEPT = 20
 
 _ID = re.compile(ID, re.ASCII)
-_SCOPE = re.compile(SCOPE, re.ASCII)
-_CLAIM = re.compile(CLAIM, re.ASCII)
 
 
 class ProviderKind(StrEnum):
@@ -52,9 +50,16 @@ ISSUERS: Mapping[ProviderKind, str] = MappingProxyType(
 """The issuer of a provider that names none."""
 
 
+class Names(NamedTuple):
+    """How a list of names is read: the pattern of each, and how many there may be."""
+
+    pattern: str
+    most: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """One provider, as the operator describes it."""
+    """One provider, as the operator describes it: the members of its table, read by their types."""
 
     id: str
     """Part of the callback URL, and the name of its secret in the environment."""
@@ -70,17 +75,23 @@ class ProviderSettings:
     secret_file: str = ""
     """File with the client secret; "" if the environment has it."""
 
-    scopes: tuple[str, ...] = ()
+    scopes: Annotated[tuple[str, ...], Names(SCOPE, LONGEST)] = ()
     """Scopes that are requested beyond those for identity."""
 
     sign_up: bool = True
     """Whether users without an account may create one, where sign-up is allowed at all."""
 
-    keep_claims: tuple[str, ...] = ()
+    keep_claims: Annotated[tuple[str, ...], Names(CLAIM, MOST_KEPT)] = ()
     """Claims of its ID token or userinfo that are kept for claims declared here; 8 KiB together."""
 
     identity_assertions: bool = False
     """Whether its identity assertions (ID-JAG) are accepted, with `tokens.identity_assertions`."""
+
+
+LISTS: Mapping[str, Names] = MappingProxyType(
+    {each.name: it[1] for each in fields(ProviderSettings) if (it := get_args(each.type))}
+)
+"""The members that are lists of names."""
 
 
 def usable_issuer(issuer: str) -> bool:
@@ -111,33 +122,38 @@ def _provider(value: object) -> ProviderSettings:
     said = cast("dict[str, object]", value)
     if unknown := said.keys() - set(ProviderSettings.__slots__):
         raise InvalidValue(f"{quoted(min(unknown))} is not something a provider has")
-    id_, kind = _text(said, "id"), _kind(said)
-    if _ID.fullmatch(id_) is None:
-        raise InvalidValue(f"the id {quoted(id_)} is not lower-case letters, digits and hyphens")
-    issuer = _text(said, "issuer", ISSUERS[kind])
-    if not usable_issuer(issuer):
-        raise InvalidValue(f"the issuer of {quoted(id_)} is not an https address")
-    client_id = _text(said, "client_id")
-    if not client_id:
-        raise InvalidValue(f"{quoted(id_)} has no client_id")
-    trusted = _flag(said, "identity_assertions", default=False)
-    if trusted and kind is not ProviderKind.OPENID:
-        raise InvalidValue(f"{quoted(id_)} has identity_assertions, and is no OpenID provider")
-    return ProviderSettings(
-        id=id_,
-        name=_text(said, "name", id_.capitalize()),
-        kind=kind,
-        issuer=issuer,
-        client_id=client_id,
-        secret_file=_text(said, "secret_file"),
-        scopes=_names(said, "scopes", _SCOPE),
-        keep_claims=_names(said, "keep_claims", _CLAIM, MOST_KEPT),
-        sign_up=_flag(said, "sign_up", default=True),
-        identity_assertions=trusted,
+    provider_id, kind = _text(said, "id", ""), _kind(said)
+    if _ID.fullmatch(provider_id) is None:
+        wrong = f"the id {quoted(provider_id)} is not lower-case letters, digits and hyphens"
+        raise InvalidValue(wrong)
+    usual = {"id": "", "name": provider_id.capitalize(), "issuer": ISSUERS[kind], "client_id": ""}
+    members = fields(ProviderSettings)
+    defaults = {each.name: usual.get(each.name, each.default) for each in members}
+    provider = ProviderSettings(
+        **{each.name: _read_member(said, each, defaults[each.name]) for each in members}
     )
+    if not usable_issuer(provider.issuer):
+        raise InvalidValue(f"the issuer of {quoted(provider_id)} is not an https address")
+    if not provider.client_id:
+        raise InvalidValue(f"{quoted(provider_id)} has no client_id")
+    if provider.identity_assertions and kind is not ProviderKind.OPENID:
+        raise InvalidValue(
+            f"{quoted(provider_id)} has identity_assertions, and is no OpenID provider"
+        )
+    return provider
 
 
-def _text(said: Mapping[str, object], name: str, default: str = "") -> str:
+def _read_member(said: Mapping[str, object], member: Field[Any], default: object) -> Any:
+    if member.type is ProviderKind:
+        return _kind(said)
+    if member.type is bool:
+        return _flag(said, member.name, default=bool(default))
+    if member.type is str:
+        return _text(said, member.name, str(default))
+    return _names(said, member.name, LISTS[member.name])
+
+
+def _text(said: Mapping[str, object], name: str, default: str) -> str:
     value = said.get(name, default)
     if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
         raise InvalidValue(f"{name} is not a short text")
@@ -158,18 +174,20 @@ def _flag(said: Mapping[str, object], name: str, *, default: bool) -> bool:
     return value
 
 
-def _names(
-    said: Mapping[str, object], member: str, pattern: re.Pattern[str], most: int = LONGEST
-) -> tuple[str, ...]:
+def _names(said: Mapping[str, object], member: str, names: Names) -> tuple[str, ...]:
     value = said.get(member, [])
     if not isinstance(value, list):
         raise InvalidValue(f"{member} is not a list")
-    names = cast("list[object]", value)
-    found = tuple(each for each in names if isinstance(each, str) and pattern.fullmatch(each))
-    if len(found) != len(names):
+    listed = cast("list[object]", value)
+    found = tuple(
+        each
+        for each in listed
+        if isinstance(each, str) and re.fullmatch(names.pattern, each, re.ASCII)
+    )
+    if len(found) != len(listed):
         raise InvalidValue(f"{member} contains an invalid name")
-    if len(found) > most:
-        raise InvalidValue(f"{member} contains {len(found)} names, {most} are allowed")
+    if len(found) > names.most:
+        raise InvalidValue(f"{member} contains {len(found)} names, {names.most} are allowed")
     return found
 
 
@@ -181,21 +199,7 @@ def _from_text(text: str) -> object:
 
 
 def _show(value: object) -> list[dict[str, object]]:
-    return [
-        {
-            "id": each.id,
-            "name": each.name,
-            "kind": each.kind.value,
-            "issuer": each.issuer,
-            "client_id": each.client_id,
-            "secret_file": each.secret_file,
-            "scopes": list(each.scopes),
-            "sign_up": each.sign_up,
-            "keep_claims": list(each.keep_claims),
-            "identity_assertions": each.identity_assertions,
-        }
-        for each in cast("tuple[ProviderSettings, ...]", value)
-    ]
+    return msgspec.json.decode(msgspec.json.encode(value), type=list[dict[str, object]])
 
 
 PROVIDERS = Rule(

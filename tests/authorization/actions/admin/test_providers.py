@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.harness import Harness, run
 from valetkey.authorization.operations.operation import InvalidInput
-from valetkey.authorization.providers.model import StoredProvider
+from valetkey.authorization.providers.model import ProviderWanted, StoredProvider
 from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
@@ -22,7 +22,6 @@ from valetkey.authorization.providers.operations import (
     ProviderList,
     ProviderShown,
     ProviderTested,
-    ProviderWanted,
 )
 from valetkey.authorization.providers.rules.registry import ProviderFactory, Providers
 from valetkey.authorization.providers.settings import (

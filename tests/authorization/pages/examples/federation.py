@@ -6,6 +6,7 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.settings import SettingShown
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.providers.operations import ProviderShown
 from valetkey.authorization.providers.pages import console
 from valetkey.authorization.providers.pages.account import (
     Connection,
@@ -18,6 +19,7 @@ from valetkey.authorization.providers.pages.console import (
     ProvidersPage,
 )
 from valetkey.authorization.providers.pages.visitor import FailedPage, UnlinkedIdentityPage
+from valetkey.authorization.providers.settings import ProviderKind
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.server.setting_form import form_page, line_of
 from valetkey.authorization.site.admin.server.settings import (
@@ -152,17 +154,21 @@ def _console() -> Mapping[str, PageContext]:
         replace(row, name="GitHub", issuer="https://github.com", state="disabled"),
         replace(row, name="Old", issuer="https://id.example/realms/staff", state="hidden"),
     )
-    page = ProviderPage(
-        id="google",
-        name="Google",
-        issuer="https://accounts.google.com",
-        client_id="1234567890.apps.googleusercontent.com",
-        redirect_uri="https://auth.example/oauth/sign-in/with/google/callback",
-        scopes="https://www.googleapis.com/auth/calendar.readonly",
-        keep_claims="hd",
-        may_sign_up=True,
+    provider = ProviderShown(
+        "google",
+        "Google",
+        ProviderKind.OPENID,
+        "https://accounts.google.com",
+        "1234567890.apps.googleusercontent.com",
+        "https://auth.example/oauth/sign-in/with/google/callback",
+        ["https://www.googleapis.com/auth/calendar.readonly"],
+        ["hd"],
+        sign_up=True,
         origin="stored",
         state="enabled",
+    )
+    page = ProviderPage(
+        provider=provider,
         file="",
         linked=1_204,
         since=When(Instant(NOW - 86_400 * 40), NOW),
@@ -175,14 +181,12 @@ def _console() -> Mapping[str, PageContext]:
     )
     of_file = replace(
         page,
-        name="Company",
-        origin="file",
+        provider=replace(
+            provider, name="Company", scopes=[], keep_claims=[], sign_up=False, origin="file"
+        ),
         file="/etc/valetkey/valetkey.toml",
         ways=(),
         edit_url="",
-        scopes="",
-        keep_claims="",
-        may_sign_up=False,
         since=None,
         linked=10_000,
     )
@@ -205,7 +209,7 @@ def _console() -> Mapping[str, PageContext]:
             page, tested=True, fault=next(iter(FAULTS.values())), reason="status 404"
         ),
         "admin_provider_of_file": of_file,
-        "admin_provider_hidden": replace(page, state="hidden"),
+        "admin_provider_hidden": replace(page, provider=replace(provider, state="hidden")),
         "admin_provider_new": choice,
         "admin_provider_google": form,
         "admin_provider_wrong": console.form_page("https://auth.example", microsoft, wrong, faults),

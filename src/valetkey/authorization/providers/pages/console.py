@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
@@ -15,6 +16,7 @@ from valetkey.authorization.operations.operation import (
     tag_of,
     value_of,
 )
+from valetkey.authorization.providers.model import SECRET, ProviderWanted
 from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
@@ -28,7 +30,6 @@ from valetkey.authorization.providers.operations import (
     ProviderList,
     ProviderShown,
     ProviderTested,
-    ProviderWanted,
 )
 from valetkey.authorization.providers.rules.identities import redirect_uri
 from valetkey.authorization.providers.rules.registry import MOST_COUNTED
@@ -124,16 +125,7 @@ class ProviderPage(Struct, frozen=True):
     template: ClassVar[str] = "providers/provider.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
-    id: str
-    name: str
-    issuer: str
-    client_id: str
-    redirect_uri: str
-    scopes: str
-    keep_claims: str
-    may_sign_up: bool
-    origin: str
-    state: str
+    provider: ProviderShown
     #: The file that has it; "" for one that was added here.
     file: str
     linked: int
@@ -246,16 +238,7 @@ class ProviderPages(Struct, frozen=True):
         file = self.services.settings.source.file
         created = shown.created_at
         return ProviderPage(
-            id=shown.id,
-            name=shown.name,
-            issuer=shown.issuer,
-            client_id=shown.client_id,
-            redirect_uri=shown.redirect_uri,
-            scopes=" ".join(shown.scopes),
-            keep_claims=" ".join(shown.keep_claims),
-            may_sign_up=shown.sign_up,
-            origin=shown.origin,
-            state=shown.state,
+            provider=shown,
             file=str(file or "") if shown.origin == "file" else "",
             linked=linked.count,
             since=None if created is None else When(Instant(created), request.now),
@@ -280,7 +263,6 @@ def provider_address(provider_id: str) -> str:
 
 EDIT = f"{PROVIDER}/edit"
 _BAD_REQUEST = 400
-_SECRET = "client_secret"
 
 
 class Preset(Struct, frozen=True):
@@ -364,7 +346,7 @@ _WORDS: Words = {
         translatable("The address that identifies the provider. It cannot be changed later."),
     ),
     "client_id": (translatable("Client ID"), ""),
-    _SECRET: (translatable("Client secret"), translatable("It is stored encrypted.")),
+    SECRET: (translatable("Client secret"), translatable("It is stored encrypted.")),
     "scopes": (
         translatable("Further scopes"),
         translatable("One per line. The scopes for sign-in are always requested."),
@@ -380,7 +362,7 @@ _WORDS: Words = {
 }
 _EDIT_WORDS: Words = {
     **{name: each for name, each in _WORDS.items() if name not in {"id", "issuer"}},
-    _SECRET: (
+    SECRET: (
         translatable("Client secret"),
         translatable("It is stored encrypted. Empty: the secret stays as it is."),
     ),
@@ -419,7 +401,7 @@ class ProviderForms(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the form for a new provider, and the one that changes a provider."""
         may = administrator(Permission.SETTINGS, recent=True)
-        create, change = Act(self.create, opaque=(_SECRET,)), Act(self.change, opaque=(_SECRET,))
+        create, change = Act(self.create, opaque=(SECRET,)), Act(self.change, opaque=(SECRET,))
         return (
             Page(NEW, may, self.show_new, create, title=translatable("New provider")),
             Page(EDIT, may, self.edit, change, title=translatable("Edit provider")),
@@ -525,19 +507,19 @@ def form_page(
 
 
 def _values(shown: ProviderShown) -> Mapping[str, str]:
-    return {name: as_text(getattr(shown, name)) for name in _EDIT_WORDS if name != _SECRET}
+    return {name: as_text(getattr(shown, name)) for name in _EDIT_WORDS if name != SECRET}
 
 
 def _fields(
-    kind: type[ProviderWanted | ProviderChange],
+    kind: type[msgspec.Struct],
     words: Words,
     values: Mapping[str, str],
     faults: Faults,
 ) -> tuple[InputField, ...]:
     """Return the fields in the order of the words; the secret is never shown again."""
     fields = {each.name: each for each in input_fields(kind, words, values, faults)}
-    secret = fields[_SECRET]
-    fields[_SECRET] = replace(secret, kind="secret", value="")
+    secret = fields[SECRET]
+    fields[SECRET] = replace(secret, kind="secret", value="")
     return tuple(fields[name] for name in words)
 
 

@@ -1,19 +1,24 @@
 """The sign-in providers: those of the settings in their order, then those of the console."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, inspect
 
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.providers.model import (
+    CHOSEN,
+    LONGEST_SECRET,
+    SECRET,
     ProviderChanged,
     ProviderCreated,
     ProviderDisabled,
     ProviderEnabled,
     ProviderRemoved,
+    ProviderWanted,
     StoredProvider,
     secret_place,
 )
@@ -24,13 +29,11 @@ from valetkey.authorization.providers.rules.identities import (
 )
 from valetkey.authorization.providers.rules.openid import GitHubProvider, OpenIdProvider
 from valetkey.authorization.providers.settings import (
-    CLAIM,
     ID,
     ISSUERS,
+    LISTS,
     LONGEST,
     MOST,
-    MOST_KEPT,
-    SCOPE,
     FederationSettings,
     ProviderKind,
     ProviderSettings,
@@ -195,23 +198,14 @@ def _secret(settings: Settings, id: str, file: str, secrets: dict[str, str]) -> 
 MOST_COUNTED = 10_000
 """Linked accounts are counted up to this number."""
 
-LONGEST_SECRET = 2_000
-_LONGEST_NAME = 60
 _RESERVED = frozenset({"new"})  # the address of the form
-_CHOSEN = ("name", "client_id", "scopes", "keep_claims", "sign_up")
-
 Faults = tuple[MetadataError, ...]
 
-
-class ChosenProvider(Struct, frozen=True):
-    """What is chosen about a provider; `secret` is "" to keep the stored one."""
-
-    name: str
-    client_id: str
-    secret: str
-    scopes: Sequence[str] = ()
-    keep_claims: Sequence[str] = ()
-    sign_up: bool = True
+_NO_SECRET = MetadataError(SECRET, "the client secret from the provider")
+_DECLARED = {
+    each.name: each.type
+    for each in cast("inspect.StructType", inspect.type_info(ProviderWanted)).fields
+}
 
 
 class ProviderChanges(Struct, frozen=True):
@@ -221,31 +215,19 @@ class ProviderChanges(Struct, frozen=True):
     random: Callable[[int], bytes]
 
     def create(
-        self,
-        tx: Transaction,
-        provider_id: str,
-        kind: ProviderKind,
-        issuer: str,
-        chosen: ChosenProvider,
-        now: Instant,
+        self, tx: Transaction, wanted: ProviderWanted, now: Instant
     ) -> StoredProvider | Faults:
         """Add a provider; return it, or why not. Call `take_turn` first."""
-        issuer = issuer.strip() or ISSUERS[kind]
-        if faults := (*self._identity_faults(tx, provider_id, kind, issuer), *_faults(chosen)):
+        issuer = wanted.issuer.strip() or ISSUERS[wanted.kind]
+        chosen = _stripped({name: getattr(wanted, name) for name in CHOSEN})
+        if faults := (*self._identity_faults(tx, wanted.id, issuer), *_faults(chosen)):
             return faults
-        if not chosen.secret:
-            return (MetadataError("client_secret", "the client secret from the provider"),)
+        secret = chosen.pop(SECRET)
+        if not secret:
+            return (_NO_SECRET,)
+        sealed = self._sealed(wanted.id, secret)
         provider = StoredProvider(
-            id=provider_id,
-            name=chosen.name.strip(),
-            kind=kind,
-            issuer=issuer,
-            client_id=chosen.client_id.strip(),
-            sealed=self._sealed(provider_id, chosen.secret),
-            scopes=tuple(chosen.scopes),
-            keep_claims=tuple(chosen.keep_claims),
-            sign_up=chosen.sign_up,
-            created_at=now,
+            id=wanted.id, kind=wanted.kind, issuer=issuer, sealed=sealed, created_at=now, **chosen
         )
         if not StoredProviders.of(tx).add(provider):
             return (MetadataError("id", "another: this one is taken"),)
@@ -253,30 +235,26 @@ class ProviderChanges(Struct, frozen=True):
         return provider
 
     def change(
-        self, tx: Transaction, provider: StoredProvider, chosen: ChosenProvider, now: Instant
+        self, tx: Transaction, provider: StoredProvider, changes: Mapping[str, Any], now: Instant
     ) -> StoredProvider | Faults:
-        """Change a provider; return it, or why not. Call `take_turn` first."""
+        """Change a provider; return it, or why not. Call `take_turn` first.
+
+        `changes` have new values of `CHOSEN`; an empty client secret keeps the stored one.
+        """
+        chosen = provider.chosen | _stripped(changes)
         if faults := _faults(chosen):
             return faults
-        after = replace(
-            provider,
-            name=chosen.name.strip(),
-            client_id=chosen.client_id.strip(),
-            scopes=tuple(chosen.scopes),
-            keep_claims=tuple(chosen.keep_claims),
-            sign_up=chosen.sign_up,
-        )
-        fields = [each for each in _CHOSEN if getattr(after, each) != getattr(provider, each)]
-        if chosen.secret:
-            after = replace(after, sealed=self._sealed(provider.id, chosen.secret))
-            fields.append("client_secret")
+        secret = chosen.pop(SECRET, "")
+        after = replace(provider, **chosen)
+        fields = [name for name in chosen if getattr(after, name) != getattr(provider, name)]
+        if secret:
+            after = replace(after, sealed=self._sealed(provider.id, secret))
+            fields.append(SECRET)
         if fields and StoredProviders.of(tx).change(after):
             tx.events.add(ProviderChanged(provider.id, tuple(fields)), now)
         return after
 
-    def _identity_faults(
-        self, tx: Transaction, provider_id: str, kind: ProviderKind, issuer: str
-    ) -> Faults:
+    def _identity_faults(self, tx: Transaction, provider_id: str, issuer: str) -> Faults:
         others = [
             *self.factory.settings.section(FederationSettings).providers,
             *(each.settings for each in StoredProviders.of(tx).all()),
@@ -348,23 +326,40 @@ def from_settings() -> Refused:
     )
 
 
-def _faults(chosen: ChosenProvider) -> Faults:
-    faults = list[MetadataError]()
-    for field, text, longest in (
-        ("name", chosen.name.strip(), _LONGEST_NAME),
-        ("client_id", chosen.client_id.strip(), LONGEST),
-    ):
-        if not 0 < len(text) <= longest or not text.isprintable():
-            faults.append(MetadataError(field, f"a text of 1 to {longest} characters"))
-    secret = chosen.secret
-    if len(secret) > LONGEST_SECRET or not secret.isascii() or not (secret + "-").isprintable():
-        faults.append(MetadataError("client_secret", "the client secret from the provider"))
-    for field, names, pattern, most in (
-        ("scopes", chosen.scopes, SCOPE, MOST_KEPT),
-        ("keep_claims", chosen.keep_claims, CLAIM, MOST_KEPT),
-    ):
-        if len(names) > most:
-            faults.append(MetadataError(field, f"at most {most} names"))
-        elif not all(re.fullmatch(pattern, each, re.ASCII) for each in names):
-            faults.append(MetadataError(field, "names without spaces and quotes"))
-    return tuple(faults)
+def _stripped(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values as they are stored."""
+    return {name: _as_stored(value) for name, value in values.items()}
+
+
+def _as_stored(value: object) -> object:
+    match value:
+        case str():
+            return value.strip()
+        case list():
+            return tuple(cast("list[str]", value))
+        case _:
+            return value
+
+
+def _faults(chosen: Mapping[str, Any]) -> Faults:
+    """Return what is wrong beyond the types and in values that no request judged."""
+    found = (_fault(name, chosen[name], _DECLARED[name]) for name in CHOSEN if name in chosen)
+    return tuple(fault for fault in found if fault)
+
+
+def _fault(name: str, value: Any, declared: inspect.Type) -> MetadataError | None:
+    match declared:
+        case inspect.Metadata(type=inspect.StrType()) if name == SECRET:
+            is_text = value.isascii() and (value + "-").isprintable()
+            return None if is_text and len(value) <= LONGEST_SECRET else _NO_SECRET
+        case inspect.Metadata(type=inspect.StrType(max_length=int(longest))):
+            if not 0 < len(value) <= longest or not value.isprintable():
+                return MetadataError(name, f"a text of 1 to {longest} characters")
+        case inspect.Metadata(type=inspect.ListType(max_length=int(most))):
+            if len(value) > most:
+                return MetadataError(name, f"at most {most} names")
+            if not all(re.fullmatch(LISTS[name].pattern, each, re.ASCII) for each in value):
+                return MetadataError(name, "names without spaces and quotes")
+        case _:
+            pass
+    return None
