@@ -294,7 +294,7 @@ def test_tabs_of_a_phone_begin_at_the_current_one_and_are_shaded_where_more_foll
     for name, kind in (
         ("data", ".ways-around"),
         ("profile", ".ways-around"),
-        ("quickstart", ".tabs"),
+        ("activity", ".tabs"),
     ):
         tab.goto(f"{SERVER}/{name}")
         tabs = tab.locator(f"{kind} ul").filter(has=tab.locator("[aria-current]"))

@@ -13,9 +13,9 @@ from valetkey.authorization.model.client import (
 )
 from valetkey.authorization.portal.pages.try_it import (
     ApiChoice,
+    ChoiceLine,
     Parameter,
     QuickstartPage,
-    StartPage,
     Token,
     TryAnswerPage,
     TryApiPage,
@@ -24,7 +24,7 @@ from valetkey.authorization.portal.pages.try_it import (
     TryTokensPage,
     TryUserInfoPage,
 )
-from valetkey.authorization.portal.rules.quickstart import STACKS, Quickstarts, Snippet, snippets_of
+from valetkey.authorization.portal.rules.quickstart import Quickstarts
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -92,16 +92,6 @@ _NO = (
 )
 
 
-def _snippets() -> tuple[Snippet, ...]:
-    client = replace(
-        client_without_rights(HEAD.client_id, Instant(0)),
-        redirect_uris=(_OWN,),
-        grant_types=frozenset({"authorization_code"}),
-        scope=Scope.of("openid", "notes:read"),
-    )
-    return snippets_of(client, ISSUER, "https://api.example")
-
-
 def _quickstart(chosen: str, *, missing: bool = False) -> QuickstartPage:
     uri = "http://localhost:3000/callback"
     client = replace(
@@ -113,12 +103,14 @@ def _quickstart(chosen: str, *, missing: bool = False) -> QuickstartPage:
         scope=Scope.of("notes:read") if missing else Scope.of("openid", "profile"),
     )
     quickstarts = Quickstarts(ISSUER, "", (Algorithm.RS256,), bytes)
-    place = HEAD.at("quickstart")
-    tabs = tuple(
-        (f"{place}?in={name}", STACKS[name].label, name == chosen)
-        for name in quickstarts.stacks_of(client)
+    lines = tuple(
+        ChoiceLine(f"{HEAD.at('quickstart')}?in={each.name}", each.label, each.name == chosen)
+        for each in quickstarts.choices_of(client)
     )
-    return QuickstartPage(HEAD, tabs, quickstarts.of(client, chosen))
+    return QuickstartPage(HEAD, ISSUER, _ADDRESSES, lines, quickstarts.of(client, chosen), "/v2/")
+
+
+_ADDRESSES = (("Token endpoint", f"{ISSUER}/oauth/token"),)
 
 
 def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
@@ -137,22 +129,11 @@ def trial_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         fault="This is not the response to this request: its state is missing or different.",
     )
     return {
-        "start": StartPage(HEAD, _snippets(), "python", (("Server", ISSUER),), has_secret=True),
-        "start_alone": StartPage(
-            HEAD,
-            _snippets(),
-            "curl",
-            (("Server", ISSUER),),
-            has_secret=True,
-            asks_people=False,
-        ),
         "quickstart": _quickstart("python"),
         "quickstart_unregistered": _quickstart("nextjs", missing=True),
-        "quickstart_none": QuickstartPage(HEAD),
-        "start_none": StartPage(HEAD, (), "", (("Server", ISSUER),), has_secret=True),
-        "start_hostile": StartPage(
-            head(hostile), _snippets()[:1], "curl", (("Server", ISSUER),), has_secret=False
-        ),
+        "quickstart_preset": _quickstart("grafana", missing=True),
+        "quickstart_program": _quickstart("program-curl"),
+        "quickstart_none": QuickstartPage(head(hostile), ISSUER, _ADDRESSES, can_be_tried=False),
         "try": TryPage(HEAD, HEAD.at("try"), _CALLBACK, (_OWN,), scopes, _APIS),
         "try_nothing_chosen": TryPage(
             HEAD, HEAD.at("try"), _CALLBACK, (), scopes[:1], nothing_chosen=True

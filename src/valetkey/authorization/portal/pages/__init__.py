@@ -14,7 +14,7 @@ from valetkey.authorization.portal.pages.apps import (
 from valetkey.authorization.portal.pages.monitoring import AppUsers, Health, Usage
 from valetkey.authorization.portal.pages.requests import Failures, Requests
 from valetkey.authorization.portal.pages.settings import RegisterApp, Settings, Team
-from valetkey.authorization.portal.pages.try_it import QuickstartPages, Start, TryIt, UseToken
+from valetkey.authorization.portal.pages.try_it import QuickstartPages, TryIt, UseToken
 from valetkey.authorization.portal.rules.apps import AppSecrets, Portal
 from valetkey.authorization.portal.rules.quickstart import Quickstarts
 from valetkey.authorization.site.page import AnyPage
@@ -41,8 +41,7 @@ def portal_pages(site: Site, of_apps: Callable[[str], tuple[AnyPage, ...]]) -> t
         *Overview(store, scopes, issuer).pages(),
         *Settings(store, scopes, portal).pages(),
         *Secrets(store, random, AppSecrets(portal.registrar)).pages(),
-        *QuickstartPages(quickstarts).pages(),
-        *Start(issuer, api, reference).pages(),
+        *QuickstartPages(quickstarts, reference).pages(),
         *TryIt(store, keyring, random, audience, scopes, issuer, site.token, has_reference).pages(),
         *UseToken(sealer, issuer, reference, scopes, site.userinfo).pages(),
         *Requests(store, portal.settings.sample_requests).pages(),

@@ -86,10 +86,10 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         "response_type.missing": Advice(
             "Whether the request has a response_type.",
             "Send response_type=code.",
-            "start",
+            "quickstart",
         ),
         "response_type.unknown": Advice(
-            "Whether the response_type exists.", "Send response_type=code.", "start"
+            "Whether the response_type exists.", "Send response_type=code.", "quickstart"
         ),
         "response_type.forbidden": Advice(
             "Whether this app is registered for the requested response type.",
@@ -116,23 +116,23 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
             " scope openid if it is confidential.",
             "Generate a code_verifier for each request and send its S256 challenge. Current OAuth"
             " libraries have an option for PKCE.",
-            "start",
+            "quickstart",
         ),
         "pkce.alone": Advice(
             "Whether code_challenge_method comes with a code_challenge.",
             "Send both or neither.",
-            "start",
+            "quickstart",
         ),
         "pkce.method": Advice(
             "Whether the code challenge was made by S256.",
             "Send code_challenge_method=S256; plain is not accepted.",
-            "start",
+            "quickstart",
         ),
         "pkce.malformed": Advice(
             "Whether code_challenge is the base64url of a SHA-256 digest, without padding.",
             "Hash the bytes of the code_verifier, not its hexadecimal form, and remove the "
             "trailing equals sign.",
-            "start",
+            "quickstart",
         ),
         "nonce.missing": Advice(
             "Whether a request for an ID token through the browser has a nonce.",
@@ -188,7 +188,7 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
         "client.two_proofs": Advice(
             "Whether the app authenticated with exactly one method.",
             "Send client ID and secret once: in the Authorization header or in the body.",
-            "start",
+            "quickstart",
         ),
         "client.disabled": Advice(
             "Whether this app is enabled.",
@@ -462,7 +462,7 @@ def unknown_place() -> Refused:
 
 
 FAILURES = f"{APP}/failures"
-FIXING_PAGES = frozenset({"settings", "secrets", "start", "try"})
+FIXING_PAGES = frozenset({"settings", "secrets", "quickstart", "try"})
 """The sections of an app that an advice may link to."""
 
 

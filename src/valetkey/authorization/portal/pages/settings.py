@@ -8,7 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, metadata_of
-from valetkey.authorization.actions.presets import AppKind, RegistrationDenial, kind_of
+from valetkey.authorization.actions.presets import PRESETS, AppKind, RegistrationDenial, kind_of
 from valetkey.authorization.actions.teams import (
     FreshInvitation,
     TeamApp,
@@ -290,8 +290,9 @@ class RegisterApp(Struct, frozen=True):
             # A repeated submit or a reload: the secret has been shown.
             return SeeOther(AppHead(client_id, "").at())
         if isinstance(made, TeamApp):
-            head = head_of(made)
-            return NewApp(head.name, head.at(), "" if secret is None else secret.reveal(), head)
+            head, preset = head_of(made), request.form.get("preset")
+            url = f"{head.at('quickstart')}?in={preset}" if preset in PRESETS else head.at()
+            return NewApp(head.name, url, "" if secret is None else secret.reveal(), head)
         return made
 
 

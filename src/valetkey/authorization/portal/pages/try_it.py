@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.refusals import plain_reference
 from valetkey.authorization.layout.addresses import AUTHORIZE
-from valetkey.authorization.model.client import CLIENT_SCOPE, Client, GrantTypeName
+from valetkey.authorization.model.client import CLIENT_SCOPE, Client
 from valetkey.authorization.portal.rules.apps import (
     CALLBACK,
     TestRun,
@@ -21,11 +21,9 @@ from valetkey.authorization.portal.rules.apps import (
     shortened,
 )
 from valetkey.authorization.portal.rules.quickstart import (
-    STACKS,
     Quickstart,
     Quickstarts,
-    Snippet,
-    snippets_of,
+    plain_program,
 )
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.app_team import (
@@ -42,6 +40,7 @@ from valetkey.authorization.site.page import (
     Outcome,
     Page,
     PageVisit,
+    SeeOther,
     Show,
     not_found,
     signed_in,
@@ -59,115 +58,77 @@ _TOKEN = "/oauth/token"
 _METADATA = "/.well-known/openid-configuration"
 
 
-class StartPage(Struct, frozen=True):
-    """The context of start.html. The program in the language `chosen` is shown."""
+class ChoiceLine(Struct, frozen=True):
+    """A framework, product or program that can be chosen."""
 
-    template: ClassVar[str] = "portal/pages/start.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    app: AppHead
-    snippets: tuple[Snippet, ...]
-    chosen: str
-    #: The URLs of this server that a library may ask for.
-    addresses: tuple[tuple[str, str], ...]
-    has_secret: bool
-    #: The page of the default API that describes it and sends requests, "" for none.
-    reference: str = ""
-    #: The programs send a user to a browser; otherwise the app gets tokens of its own.
-    asks_people: bool = True
-
-
-class Start(Struct, frozen=True):
-    """Show programs for the first request of an app."""
-
-    issuer: str
-    api: str
-    reference: str = ""
-
-    def pages(self) -> tuple[AnyPage, ...]:
-        """Return the page of this feature."""
-        title = translatable("First request")
-        docs = "how-to/people/sign-in-with-valetkey.html"
-        return (
-            Page(f"{APP}/start", member_of_app, self.show, title=title, nav=INTEGRATION, docs=docs),
-        )
-
-    async def show(self, request: AppRequest) -> Outcome:
-        """Show the example program in the language that `in` names, or the first."""
-        client = request.client
-        issuer, api = self.issuer, self.api
-        snippets = snippets_of(client, issuer, api)
-        ids = [each.id for each in snippets]
-        wanted = request.query.get("in") or ""
-        return Show(
-            StartPage(
-                request.head,
-                snippets,
-                chosen=wanted if wanted in ids else next(iter(ids), ""),
-                addresses=(
-                    ("Issuer", issuer),
-                    ("Authorization endpoint", f"{issuer}{AUTHORIZE}"),
-                    ("Token endpoint", f"{issuer}{_TOKEN}"),
-                    ("Metadata", f"{issuer}{_METADATA}"),
-                    *((("API", api),) if api else ()),
-                ),
-                has_secret=not client.is_public,
-                reference=self.reference,
-                asks_people=client.may_use(GrantTypeName.AUTHORIZATION_CODE),
-            )
-        )
+    url: str
+    label: str
+    is_current: bool
 
 
 class QuickstartPage(Struct, frozen=True):
-    """The context of quickstart.html; `quickstart` is None if the app has none.
-
-    `tabs` has the address and the label of each stack, and whether it is the one shown.
-    """
+    """The context of quickstart.html; `quickstart` is None if the app has none."""
 
     template: ClassVar[str] = "portal/pages/quickstart.html"
     scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
 
     app: AppHead
-    tabs: tuple[tuple[str, str, bool], ...] = ()
+    issuer: str
+    #: The URLs of this server that a library may ask for.
+    addresses: tuple[tuple[str, str], ...]
+    choices: tuple[ChoiceLine, ...] = ()
     quickstart: Quickstart | None = None
+    #: The page of the default API that describes it and sends requests, "" for none.
+    reference: str = ""
+    #: The flow can be run in the browser.
+    can_be_tried: bool = True
 
 
 class QuickstartPages(Struct, frozen=True):
-    """Show the quickstarts of an app."""
+    """Show the way from the framework of an app to its first sign-in."""
 
     quickstarts: Quickstarts
+    reference: str = ""
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """Return the page of this feature."""
-        title = translatable("Quickstart")
+        """Return the pages of this feature."""
+        title, path = translatable("Quickstart"), f"{APP}/quickstart"
         docs = "how-to/people/sign-in-with-valetkey.html"
         return (
-            Page(
-                f"{APP}/quickstart",
-                member_of_app,
-                self.show,
-                title=title,
-                nav=INTEGRATION,
-                docs=docs,
-            ),
+            Page(path, member_of_app, self.show, title=title, nav=INTEGRATION, docs=docs),
+            Page(f"{APP}/start", member_of_app, self.move, title=title, under=path),
         )
 
     async def show(self, request: AppRequest) -> Outcome:
-        """Show the quickstart for the stack that `in` names, or for the first one."""
-        head, client = request.head, request.client
-        names = self.quickstarts.stacks_of(client)
-        if not names:
-            return Show(QuickstartPage(head))
-        wanted = request.query.get("in") or ""
-        chosen = wanted if wanted in names else names[0]
-        place = head.at("quickstart")
+        """Show the quickstart of the preset or program that `in` names, or of the likely one."""
+        head, client, offered = request.head, request.client, self.quickstarts
+        chosen = offered.chosen(client, request.query.get("in") or "")
+        place, issuer, api = head.at("quickstart"), offered.issuer, offered.api
         return Show(
             QuickstartPage(
                 head,
-                tuple((f"{place}?in={name}", STACKS[name].label, name == chosen) for name in names),
-                self.quickstarts.of(client, chosen),
+                issuer,
+                (
+                    ("Authorization endpoint", f"{issuer}{AUTHORIZE}"),
+                    ("Token endpoint", f"{issuer}{_TOKEN}"),
+                    ("Metadata", f"{issuer}{_METADATA}"),
+                    *((("API", api),) if api else ()),
+                ),
+                tuple(
+                    ChoiceLine(f"{place}?in={each.name}", each.label, each.name == chosen)
+                    for each in offered.choices_of(client)
+                ),
+                offered.of(client, chosen) if chosen else None,
+                self.reference,
+                can_be_tried(client),
             )
         )
+
+    async def move(self, request: AppRequest) -> Outcome:
+        """Redirect from the former page of first requests to the quickstart of its program."""
+        wanted = plain_program(request.query.get("in") or "")
+        place = request.head.at("quickstart")
+        return SeeOther(f"{place}?in={wanted}" if wanted else place)
 
 
 _APIS = 100
@@ -368,18 +329,18 @@ class TryIt(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the pages of this feature."""
-        title, path = translatable("Try it"), f"{APP}/try"
+        title, path, under = translatable("Try it"), f"{APP}/try", f"{APP}/quickstart"
         begin = Act(self.begin, multiple=("scope",))
         exchange = Act(self.exchange, opaque=("code", "client_secret"))
 
         def step(name: str, act: Act[AppRequest]) -> AnyPage:
-            return Page(f"{path}/{name}", member_of_app, act=act, title=title)
+            return Page(f"{path}/{name}", member_of_app, act=act, title=title, under=under)
 
         return (
-            Page(path, member_of_app, self.show, begin, title=title, nav=INTEGRATION, docs=_DOCS),
+            Page(path, member_of_app, self.show, begin, title=title, under=under, docs=_DOCS),
             step("answer", Act(self.read_pasted, opaque=("landed",))),
             step("exchange", exchange),
-            Page(CALLBACK, _app_of_answer, self.catch, title=title, under=path),
+            Page(CALLBACK, _app_of_answer, self.catch, title=title, under=under),
         )
 
     async def show(self, request: AppRequest) -> Outcome:
@@ -611,9 +572,11 @@ class UseToken(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the pages of this feature."""
-        title, path = translatable("Try it"), f"{APP}/try"
-        userinfo = Page(f"{path}/userinfo", member_of_app, act=Act(self.ask_userinfo), title=title)
-        api = Page(f"{path}/api", member_of_app, act=Act(self.show_token), title=title)
+        title, path, under = translatable("Try it"), f"{APP}/try", f"{APP}/quickstart"
+        userinfo = Page(
+            f"{path}/userinfo", member_of_app, act=Act(self.ask_userinfo), title=title, under=under
+        )
+        api = Page(f"{path}/api", member_of_app, act=Act(self.show_token), title=title, under=under)
         return (userinfo, api) if self.reference else (userinfo,)
 
     async def ask_userinfo(self, request: AppRequest) -> Outcome:

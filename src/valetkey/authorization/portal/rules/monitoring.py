@@ -286,7 +286,7 @@ def _legacy(facts: _Facts) -> Sequence[Finding]:
         if facts.is_unused(grant_used(grant_type.value)):
             found.append(Finding(unused, Severity.WARNING, last=last, fix=fix))
         else:
-            found.append(Finding(used, Severity.WARNING, last=last, way="start"))
+            found.append(Finding(used, Severity.WARNING, last=last, way="quickstart"))
     return found
 
 
@@ -296,9 +296,9 @@ def _pkce(facts: _Facts) -> Sequence[Finding]:
         return ()
     missing, used = facts.last(PKCE_MISSING), facts.last(PKCE_USED)
     if missing is not None and missing >= facts.since(_RECENT):
-        return (Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=missing, way="start"),)
+        return (Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=missing, way="quickstart"),)
     if used is None or used < facts.since(_RECENT):
-        return (Finding(FindingKind.PKCE_UNUSED, Severity.HINT, last=missing, way="start"),)
+        return (Finding(FindingKind.PKCE_UNUSED, Severity.HINT, last=missing, way="quickstart"),)
     return (Finding(FindingKind.PKCE_OPTIONAL, Severity.WARNING, last=used, fix=Fix.REQUIRE_PKCE),)
 
 

@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.resources import files
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -13,7 +13,17 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.presets import AppKind, ConfigurationFile, fill, kind_of
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.presets import (
+    PRESETS,
+    SECRET_TO_FILL_IN,
+    AppKind,
+    ConfigurationFile,
+    Preset,
+    fill,
+    kind_of,
+    presets_of,
+)
 from valetkey.authorization.model.client import (
     CLIENT_SCOPE,
     AuthenticationMethod,
@@ -23,7 +33,9 @@ from valetkey.authorization.model.client import (
 from valetkey.authorization.protocol.claims import OPENID
 from valetkey.authorization.tokens.client_keys import default_id_token_algorithm
 from valetkey.kernel.jose.algorithm import Algorithm
+from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.url import origin
 
 _ORDER = (
     "python",
@@ -35,26 +47,38 @@ _ORDER = (
     "ruby",
     "csharp",
     "swift",
-    "curl",
 )
 _LOCAL = frozenset({"localhost", "127.0.0.1"})
 _TAKEN = frozenset({"", "/", "/sign-in", "/login", "/logout", "/auth/valetkey"})
 # Characters that no language escapes in strings; values with others are not filled in.
 _PLAIN = re.compile(r"[A-Za-z0-9:/._~%?=&+@\[\]-]*", re.ASCII)
-# The file and the command of each program of "First request".
+# The file and the command of each program without a framework.
 _PROGRAMS = {
     "curl": ("signin.sh", "sh signin.sh"),
     "python": ("signin.py", "python signin.py"),
+    "authlib": ("signin.py", "python signin.py"),
     "node": ("signin.mjs", "node signin.mjs"),
     "browser": ("index.html", ""),
 }
+_PROGRAM = "program-"
+# Presets whose framework has a stack, and one that is a program.
+_SHOWN_AS = MappingProxyType(
+    {
+        "authjs": "nextjs",
+        "express": "node",
+        "go": "go",
+        "service": f"{_PROGRAM}curl",
+        "spring-boot": "spring",
+    }
+)
+# Paths that say nothing of the framework.
+_COMMON_PATHS = frozenset({"", "/", "/callback"})
 
 
 class Stack(Struct, frozen=True):
     """A language with the framework and library that its quickstart uses: a file of quickstarts/.
 
-    `files` are for apps of `kind`; `snippets` names the program of "First request" that apps of
-    other kinds are shown instead. `redirect_uri` is what the code listens at if the app has none
+    `files` are for apps of `kind`. `redirect_uri` is what the code listens at if the app has none
     on this computer; with `fixed_path` the framework accepts no other path. `start` is the path
     to open in a browser. `tested` is documentation.
     """
@@ -69,7 +93,6 @@ class Stack(Struct, frozen=True):
     kind: AppKind = AppKind.SERVER
     fixed_path: bool = False
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    snippets: Mapping[AppKind, str] = field(default_factory=dict[AppKind, str])
 
     def redirect_uri_of(self, client: Client) -> str:
         """Return the redirect URI of the app at which the code can listen, "" for none."""
@@ -101,11 +124,20 @@ STACKS: Mapping[str, Stack] = _read()
 """Every stack by its name, in the order in which they are shown."""
 
 
-class Quickstart(Struct, frozen=True):
-    """The quickstart of an app for one stack.
+class Choice(Struct, frozen=True):
+    """A framework, product or program that has a quickstart."""
 
-    `missing_redirect_uri` is used by the code and not registered yet; `missing_openid` says that
-    the app may not request the scope `openid`, without which it cannot sign users in.
+    name: str
+    label: str
+
+
+class Quickstart(Struct, frozen=True):
+    """The quickstart of an app for one choice.
+
+    `needs_secret`: the files have a placeholder for the secret, which others read from the
+    environment. `missing_redirect_uri` is used by the code and not registered yet;
+    `missing_openid` says that the app may not request the scope `openid`, without which it cannot
+    sign users in.
     """
 
     title: str
@@ -116,6 +148,12 @@ class Quickstart(Struct, frozen=True):
     url: str = ""
     missing_redirect_uri: str = ""
     missing_openid: bool = False
+    needs_secret: bool = False
+
+
+def plain_program(snippet: str) -> str:
+    """Return the name of the choice of a program without a framework; "" for an unknown one."""
+    return _PROGRAM + snippet if snippet in _PROGRAMS else ""
 
 
 class Quickstarts(Struct, frozen=True):
@@ -126,42 +164,64 @@ class Quickstarts(Struct, frozen=True):
     algorithms: Collection[Algorithm]
     random: Callable[[int], bytes]
 
-    def stacks_of(self, client: Client) -> tuple[str, ...]:
-        """Return the names of the stacks that have a quickstart for this app."""
-        snippets = self._snippets(client)
-        return tuple(
-            name
-            for name, stack in STACKS.items()
-            if self._has_files(stack, client) or stack.snippets.get(kind_of(client)) in snippets
+    def choices_of(self, client: Client) -> tuple[Choice, ...]:
+        """Return what has a quickstart for this app: stacks, presets, then plain programs."""
+        return (
+            *(Choice(n, each.label) for n, each in STACKS.items() if self._has_files(each, client)),
+            *(
+                Choice(each.name, each.label)
+                for each in presets_of(kind_of(client))
+                if each.name not in _SHOWN_AS and _is_plain(client)
+            ),
+            *(Choice(_PROGRAM + each.id, each.language) for each in self._snippets(client)),
         )
 
+    def chosen(self, client: Client, wanted: str) -> str:
+        """Return the name of the choice that is wanted, of its preset or of its program.
+
+        The preset of the app's redirect URI, or the first, if there is none such; "" for an app
+        without choices.
+        """
+        names = [each.name for each in self.choices_of(client)]
+        likely = (_SHOWN_AS.get(wanted, wanted), _PROGRAM + wanted, *_presets_like(client))
+        return next((each for each in (*likely, *names) if each in names), "")
+
     def of(self, client: Client, name: str) -> Quickstart:
-        """Return the quickstart for one of `stacks_of`."""
-        stack = STACKS[name]
-        if self._has_files(stack, client):
-            return self._filled(stack, client)
-        snippet = self._snippets(client)[stack.snippets[kind_of(client)]]
+        """Return the quickstart of a name of `choices_of`."""
+        if name in STACKS:
+            return self._filled(STACKS[name], client)
+        if name in PRESETS:
+            return self._configured(PRESETS[name], client)
+        snippet = next(each for each in self._snippets(client) if name == _PROGRAM + each.id)
         file, run = _PROGRAMS[snippet.id]
         return Quickstart(
             snippet.language, snippet.needs, run, (ConfigurationFile(file, snippet.code),)
         )
 
-    def _snippets(self, client: Client) -> "Mapping[str, Snippet]":
-        return {each.id: each for each in snippets_of(client, self.issuer, self.api)}
+    def _snippets(self, client: Client) -> "tuple[Snippet, ...]":
+        return snippets_of(client, self.issuer, self.api)
+
+    def _configured(self, preset: Preset, client: Client) -> Quickstart:
+        usual = urlsplit(preset.redirect_uri).path
+        uris = [uri for uri in client.redirect_uris if _PLAIN.fullmatch(uri)]
+        registered = next((uri for uri in uris if urlsplit(uri).path.endswith(usual)), "")
+        expected = preset.redirect_uri
+        if uris and uris[0].startswith("http") and expected.startswith("http"):
+            expected = f"{origin(uris[0])}{usual}"
+        app = replace(client, redirect_uris=(registered or expected,))
+        shown = preset.configuration(app, client.id, self.issuer, "", self.random)
+        return Quickstart(
+            preset.label,
+            "",
+            "",
+            shown,
+            missing_redirect_uri="" if registered else expected,
+            missing_openid=OPENID in preset.scopes and OPENID not in client.scope,
+            needs_secret=any(SECRET_TO_FILL_IN in file.text for file in shown),
+        )
 
     def _has_files(self, stack: Stack, client: Client) -> bool:
-        proof = (
-            AuthenticationMethod.CLIENT_SECRET
-            if stack.kind is AppKind.SERVER
-            else AuthenticationMethod.NONE
-        )
-        return (
-            bool(stack.files)
-            and stack.kind is kind_of(client)
-            and client.authentication_method == proof
-            and client.may_use(GrantTypeName.AUTHORIZATION_CODE)
-            and _PLAIN.fullmatch(client.id) is not None
-        )
+        return stack.kind is kind_of(client) and _is_plain(client)
 
     def _filled(self, stack: Stack, client: Client) -> Quickstart:
         registered = stack.redirect_uri_of(client)
@@ -204,6 +264,28 @@ class Quickstarts(Struct, frozen=True):
             missing_redirect_uri="" if registered else uri,
             missing_openid=OPENID not in client.scope,
         )
+
+
+def _is_plain(client: Client) -> bool:
+    """Return whether the client is like one registered for a framework, with an id to fill in."""
+    has_secret = kind_of(client) is AppKind.SERVER
+    proof = AuthenticationMethod.CLIENT_SECRET if has_secret else AuthenticationMethod.NONE
+    return (
+        client.authentication_method == proof
+        and client.may_use(GrantTypeName.AUTHORIZATION_CODE)
+        and _PLAIN.fullmatch(client.id) is not None
+    )
+
+
+def _presets_like(client: Client) -> Iterator[str]:
+    """Yield the presets of the app's redirect URIs, those with the same registration first."""
+    paths = {urlsplit(uri).path for uri in client.redirect_uris} - _COMMON_PATHS
+    found = [
+        each for each in presets_of(kind_of(client)) if urlsplit(each.redirect_uri).path in paths
+    ]
+    metadata = metadata_of(client)
+    for preset in sorted(found, key=lambda each: each.completed(metadata) != metadata):
+        yield _SHOWN_AS.get(preset.name, preset.name)
 
 
 _BASIC = "client_secret_basic"

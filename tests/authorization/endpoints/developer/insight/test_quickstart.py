@@ -16,7 +16,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import ISSUER, NATIVE, WEB, run
 from valetkey.authorization.actions.presets import AppKind
-from valetkey.authorization.model.client import AuthenticationMethod, GrantTypeName
+from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.portal.rules.quickstart import STACKS, Quickstarts
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace
@@ -31,7 +31,8 @@ SERVER_STACKS = [name for name, each in STACKS.items() if each.kind is AppKind.S
 
 def _code(page: Answer) -> str:
     parts = page.body.split('<code id="file-')[1:]
-    return unescape("\n".join(part.partition(">")[2].partition("</code>")[0] for part in parts))
+    text = "\n".join(part.partition(">")[2].partition("</code>")[0] for part in parts)
+    return unescape(re.sub(r"<[^>]*>", "", text))
 
 
 def test_each_stack_has_its_app_with_the_registered_values(tmp_path: Path) -> None:
@@ -48,13 +49,13 @@ def test_each_stack_has_its_app_with_the_registered_values(tmp_path: Path) -> No
         for name in SERVER_STACKS:
             page = await browser.get(PAGE, **{"in": name})
             code = _code(page)
-            assert re.findall(r'in=(\w+)"\s+aria-current="page"', page.body) == [name]
+            assert re.findall(r'in=([\w-]+)"\s+aria-current="true"', page.body) == [name]
             assert "CLIENT_SECRET" in page.body
             for value in ("web1", ISSUER, "openid"):
                 assert value in code, name
             # The path of Auth.js is its own.
             assert knows(page, "is not registered for this app") == (name == "nextjs")
-            assert ("4000" in page.body) == (name not in {"nextjs", "curl"}), name
+            assert ("4000" in page.body) == (name != "nextjs"), name
         for wrong in ("swift", "x", "<script>"):
             page = await browser.get(PAGE, **{"in": wrong})
             assert "authlib" in _code(page)
@@ -103,14 +104,58 @@ def test_apps_of_other_kinds_have_the_programs_of_their_first_request(tmp_path: 
     run(tmp_path, story)
 
 
-def test_an_app_with_a_key_has_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("redirect_uri", "shown"),
+    [
+        ("https://shop.example/accounts/oidc/valetkey/login/callback/", "django-allauth"),
+        ("https://graphs.example/login/generic_oauth", "grafana"),
+        # The framework of this preset has a complete app.
+        ("https://shop.example/login/oauth2/code/valetkey", "spring"),
+        ("https://shop.example/callback", "python"),
+    ],
+)
+def test_opens_on_the_preset_of_the_redirect_uri(
+    tmp_path: Path, redirect_uri: str, shown: str
+) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
-        await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
+        await it.change(replace(WEB, redirect_uris=(redirect_uri,), scope=Scope.of("openid")))
         page = await browser.get(PAGE)
-        assert page.status == 200
-        assert knows(page, "No quickstart for this kind of app")
+        assert re.findall(r'in=([\w-]+)"\s+aria-current="true"', page.body) == [shown]
+        # A preset that shares its framework with a complete app is shown as that.
+        express = await browser.get(PAGE, **{"in": "express"})
+        assert re.findall(r'in=([\w-]+)"\s+aria-current="true"', express.body) == ["node"]
+
+    run(tmp_path, story)
+
+
+def test_configuration_of_a_preset_names_what_is_missing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await team(it)
+        browser = await signed_in(it)
+        page = await browser.get(PAGE, **{"in": "grafana"})
+        code = _code(page)
+        assert "client_id = web1" in code
+        assert "client_secret = CLIENT_SECRET" in code
+        assert "root_url = https://app.example" in code
+        assert knows(page, "Replace CLIENT_SECRET by the client secret")
+        assert knows(page, "<code>https://app.example/login/generic_oauth</code>, which is not")
+
+    run(tmp_path, story)
+
+
+def test_registration_leads_to_the_quickstart_of_its_preset(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await signed_in(it)
+        form = await browser.get("/developer/new", kind="server", preset="nginx")
+        action, fields = form.form("register")
+        made = await browser.post(action, {**fields, "name": ["Guarded"]})
+        path = re.search(r'href="(/developer/apps/[^"]+/quickstart\?in=nginx)"', made.body)
+        assert path, made.body
+        page = await browser.get(path[1])
+        assert re.findall(r'in=([\w-]+)"\s+aria-current="true"', page.body) == ["nginx"]
+        assert not knows(page, "is not registered for this app")
 
     run(tmp_path, story)
 

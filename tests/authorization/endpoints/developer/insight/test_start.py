@@ -1,4 +1,4 @@
-"""First request: a program with the app's own ids, and no secret in it."""
+"""The former page of first requests leads to the quickstart, which has its programs."""
 
 import re
 from html import unescape
@@ -15,41 +15,27 @@ from tests.support.visitors import ISSUER, WEB, run
 from valetkey.authorization.model.client import AuthenticationMethod, GrantTypeName
 from valetkey.kernel.replace import replace
 
+PAGE = f"{WEB1}/quickstart"
+
 
 def test_each_language_has_its_program_with_the_ids_of_the_app(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
-        browser = await are_for_the_team_alone(it, f"{WEB1}/start")
-        first = await browser.get(f"{WEB1}/start")
-        assert knows(first, "#!/bin/sh")
+        browser = await are_for_the_team_alone(it, PAGE)
+        assert (await browser.get(f"{WEB1}/start")).location == PAGE
         for language in ("curl", "python", "authlib", "node"):
-            page = await browser.get(f"{WEB1}/start", **{"in": language})
-            program = unescape(page.body.partition('id="snippet">')[2].partition("</code>")[0])
-            assert "web1" in program
-            assert "https://app.example/cb" in program
-            assert ISSUER in program
-            assert "CLIENT_SECRET" in program
-            tabs = page.body.partition('class="tabs"')[2].partition("</nav>")[0]
-            chosen = re.findall(r'in=(\w+)"\s+aria-current="page"', tabs)
-            assert chosen == [language]
-            assert 'data-copy="snippet"' in page.body
-        for wrong in ("browser", "x", "<script>"):
-            page = await browser.get(f"{WEB1}/start", **{"in": wrong})
-            assert page.status == 200
-            assert knows(page, "#!/bin/sh")
-
-    run(tmp_path, story)
-
-
-def test_a_machine_is_not_told_to_ask_people(tmp_path: Path) -> None:
-    async def story(it: Harness) -> None:
-        await team(it)
-        browser = await signed_in(it)
-        assert knows(await browser.get(f"{WEB1}/start"), "allow access in the browser")
-        await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))
-        page = await browser.get(f"{WEB1}/start")
-        assert knows(page, "it gets a token of its own")
-        assert not knows(page, "allow access in the browser")
+            moved = await browser.get(f"{WEB1}/start", **{"in": language})
+            page = await browser.follow(moved)
+            program = unescape(page.body.partition('id="file-1">')[2].partition("</code>")[0])
+            for value in ("web1", "https://app.example/cb", ISSUER, "CLIENT_SECRET"):
+                assert value in re.sub(r"<[^>]*>", "", program)
+            chosen = re.findall(r'in=([\w-]+)"\s+aria-current="true"', page.body)
+            assert chosen == [f"program-{language}"]
+            assert 'data-copy="file-1"' in page.body
+        for wrong in ("x", "<script>"):
+            assert (await browser.get(f"{WEB1}/start", **{"in": wrong})).location == PAGE
+        stranger = await signed_in(it, "mallory")
+        assert (await stranger.get(f"{WEB1}/start")).status == 404
 
     run(tmp_path, story)
 
@@ -58,8 +44,20 @@ def test_an_app_that_signs_is_told_to_use_a_library(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))
-        page = await (await signed_in(it)).get(f"{WEB1}/start")
-        assert knows(page, "No sample program for this kind of app")
+        page = await (await signed_in(it)).get(PAGE)
+        assert knows(page, "The app authenticates with a signed assertion.")
         assert knows(page, f"{ISSUER}/oauth/token")
+        assert "Try it in the browser" not in page.body
+
+    run(tmp_path, story)
+
+
+def test_a_service_gets_a_token_of_its_own(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await team(it)
+        await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))
+        page = await (await signed_in(it)).get(PAGE)
+        assert "grant_type=client_credentials" in re.sub(r"<[^>]*>", "", page.body)
+        assert "Try it in the browser" not in page.body
 
     run(tmp_path, story)
