@@ -27,6 +27,7 @@ MAY_SAY_ANY = {
     "database/*.py": "rows are what the driver gives, and a work's answer passes through unseen",
     "kernel/shapes.py": "types are looked at as values",
     "sdk/adapters/asgi.py": "what an ASGI message is, as Starlette spells it",
+    "authorization/providers/*.py": "values of declared fields, by their names",
     "authorization/webhooks/model.py": "types of fields are looked at as values",
     "authorization/site/admin/server/api.py": "types of fields are looked at as values",
     "testing/engine_story.py": "how typing spells a coroutine",
