@@ -5,7 +5,7 @@ import pytest
 from valetkey.config.agreement import disagreements
 from valetkey.config.catalogue import catalogue
 from valetkey.config.rules import InvalidValue
-from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret

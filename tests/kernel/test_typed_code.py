@@ -2,7 +2,7 @@
 
 import pytest
 
-from valetkey.kernel.typed_code import read_code
+from valetkey.kernel.text import read_code
 
 
 @pytest.mark.parametrize(

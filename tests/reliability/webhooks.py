@@ -32,7 +32,7 @@ from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.webhooks.jobs import WebhookDelivery
 from valetkey.authorization.webhooks.model import LEASE, Webhook, secret_place
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.config.settings import Settings
 from valetkey.database.connect import connect
 from valetkey.database.engine import Engine

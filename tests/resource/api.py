@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.sdk.issuer import API, SECRET, Clock, Issuer
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings, SettingsSource
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret

@@ -11,8 +11,7 @@ from tests.resource.api import Api, api, serving, settings_for
 from tests.sdk.certificate import self_signed
 from tests.sdk.issuer import SECRET, Clock, Issuer
 from tests.support.wait import until_found
-from valetkey.config.sections.resource import ResourceSettings
-from valetkey.config.sections.serving import FetchSettings
+from valetkey.config.sections.serving import FetchSettings, ResourceSettings
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.database.connect import connect
 from valetkey.database.decisions import Decisions

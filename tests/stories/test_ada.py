@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers

@@ -9,7 +9,7 @@ import requests
 
 from tests.resource.objects.books import BOOK, STOCK, write_objects
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.browser import UserAgent

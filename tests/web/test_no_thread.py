@@ -11,7 +11,7 @@ import pytest
 from tests.support.wait import CEILING
 from valetkey.authorization.background.audit import AuditFile, NotExported
 from valetkey.authorization.email.delivery import MailServer, NotDelivered
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.config.settings import Settings
 from valetkey.fetch import address
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable

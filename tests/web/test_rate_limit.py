@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.web import NOW
 from valetkey.kernel.moment import Instant
-from valetkey.web.rate_limit import Buckets
+from valetkey.web.client_address import Buckets
 
 
 def test_a_bucket_gives_its_capacity_and_then_says_how_long_to_wait() -> None:

@@ -14,6 +14,7 @@ from valetkey.authorization.model.client import (
     client_without_rights,
 )
 from valetkey.authorization.model.event.event import SYSTEM
+from valetkey.authorization.model.grant import liveness_of, require_live
 from valetkey.authorization.protocol.client_authentication import METHODS, PARAMETERS, none
 from valetkey.authorization.protocol.client_authentication.client_secret import METHOD
 from valetkey.authorization.protocol.client_authentication.method import (
@@ -24,7 +25,6 @@ from valetkey.authorization.protocol.client_authentication.method import (
     ProofInputs,
     not_proven,
 )
-from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.storage.revision import is_revision, revision
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.client_keys import ClientKeys, SharedSecrets
@@ -36,7 +36,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.body import Form
-from valetkey.web.rate_limit import Buckets
+from valetkey.web.client_address import Buckets
 
 _MOST = 10_000
 

@@ -13,8 +13,7 @@ from valetkey.authorization.actions.inspection.check import DatabaseCheck
 from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.applying import DeclaredKind
-from valetkey.authorization.background.gauges import Gauges
-from valetkey.authorization.background.maintenance import Sweep
+from valetkey.authorization.background.maintenance import Gauges, Sweep
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.grant_types.grant_type import GrantType
 from valetkey.authorization.layout.contexts import AccountNotice

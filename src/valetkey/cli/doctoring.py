@@ -17,13 +17,13 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.search import summary
 from valetkey.authorization.actions.inspection.check import Finding, Level, Site
-from valetkey.authorization.actions.inspection.databases import (
+from valetkey.authorization.actions.inspection.inspector import in_database
+from valetkey.authorization.actions.inspection.machine import (
     DatabaseOf,
+    judged_certificate,
     judged_clock,
     of_database,
 )
-from valetkey.authorization.actions.inspection.inspector import in_database
-from valetkey.authorization.actions.inspection.machine import judged_certificate
 from valetkey.authorization.actions.users import username_fault
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.app.parts import brand_of, geo_database_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 
 
 class Exit(IntEnum):

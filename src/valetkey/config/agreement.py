@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from valetkey.config.paths import certificate_files, credential_path, database_file
 from valetkey.config.rules import quoted, show_lifetime
-from valetkey.config.sections.mail import MailTls
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.people import MailTls
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import ServerSettings, Settings
 
 

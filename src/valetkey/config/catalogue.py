@@ -20,7 +20,7 @@ from typing import Any, get_type_hints
 from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.features import feature_sections
 from valetkey.config.rules import Group, InvalidValue, Rule
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.people import BrandField
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace

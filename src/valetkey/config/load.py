@@ -15,7 +15,7 @@ from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, Settings, SettingsSource
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 
 USUAL_FILE = "valetkey.toml"
 """The file that is read when none is named and the working directory has it."""

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.secret import Secret
+from valetkey.kernel.text import printable, translatable
 from valetkey.kernel.url import parse_url
-from valetkey.kernel.words import printable, translatable
 
 Network = IPv4Network | IPv6Network
 

@@ -12,21 +12,22 @@ from typing import Annotated, ClassVar, TypeVar, cast
 from valetkey.config import rules
 from valetkey.config.features import feature_sections
 from valetkey.config.rules import Group, Network, whole
-from valetkey.config.sections.accounts import (
+from valetkey.config.sections.people import (
     AccountSettings,
     AdministrationSettings,
+    BrandSettings,
+    DocumentationSettings,
     FactorSettings,
+    MailSettings,
     PrivacySettings,
 )
-from valetkey.config.sections.brand import BrandSettings, DocumentationSettings
-from valetkey.config.sections.mail import MailSettings
-from valetkey.config.sections.resource import ResourceSettings
 from valetkey.config.sections.serving import (
     AuditSettings,
     DatabaseSettings,
     FetchSettings,
     LogSettings,
     MetricsSettings,
+    ResourceSettings,
     ServingSettings,
     TlsSettings,
     TraceSettings,
@@ -34,7 +35,7 @@ from valetkey.config.sections.serving import (
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Lifetime, days, hours, minutes, seconds
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 Section = TypeVar("Section")
 

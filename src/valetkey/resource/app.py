@@ -35,10 +35,8 @@ from valetkey.resource.requests.allowance import Allowances, CallerCounters
 from valetkey.resource.requests.paging import Pages
 from valetkey.resource.resource_object import Backend, ResourceObject
 from valetkey.resource.scopes import scopes_of
-from valetkey.resource.storage.maintenance import UNAVAILABLE, Maintenance, tolerate_outage
-from valetkey.resource.storage.objects import bring_up_to_date
-from valetkey.resource.storage.revocations import Revocations
-from valetkey.resource.storage.values import KEY_SET, PAGE_KEY, StoredValues
+from valetkey.resource.storage.events import UNAVAILABLE, Maintenance, Revocations, tolerate_outage
+from valetkey.resource.storage.objects import KEY_SET, PAGE_KEY, StoredValues, bring_up_to_date
 from valetkey.sdk import (
     Credential,
     Issuer,

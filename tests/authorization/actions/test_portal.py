@@ -23,7 +23,7 @@ from valetkey.authorization.portal.rules.apps import (
 from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.protocol.register.client_rules import ClientRules
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.refusal import OperatorError

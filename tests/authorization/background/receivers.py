@@ -21,7 +21,7 @@ from valetkey.authorization.webhooks.operations import (
     WebhookSecretShown,
 )
 from valetkey.authorization.webhooks.storage import WebhookQueue
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTransport
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.runtime import Runtime
 

@@ -27,7 +27,7 @@ from valetkey.authorization.email.notices import ASKED_LIMIT
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import LEASE, LIFETIME, Email, EmailKind
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.replace import replace

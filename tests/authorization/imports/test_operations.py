@@ -14,7 +14,7 @@ from valetkey.authorization.imports.rules.users import MOST_OPEN, ImportWork
 from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import Role
-from valetkey.config.sections.accounts import AccountSettings
+from valetkey.config.sections.people import AccountSettings
 from valetkey.kernel.runtime import SYSTEM, Runtime
 
 _ALL = "/users/imports"

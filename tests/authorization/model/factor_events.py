@@ -24,7 +24,7 @@ from valetkey.authorization.authentication.passkey import NewPasskey, VerifiedAs
 from valetkey.authorization.model.grant import Voucher, VoucherKind
 from valetkey.authorization.model.user import Authenticator
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import FactorSettings
+from valetkey.config.sections.people import FactorSettings
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Fingerprint

@@ -4,7 +4,7 @@ from email.message import EmailMessage
 
 from tests.support.harness import ADA, Harness
 from valetkey.authorization.actions.account.email_change import EmailAddresses
-from valetkey.authorization.actions.account.password_reset import PasswordReset
+from valetkey.authorization.actions.account.passwords import PasswordReset
 from valetkey.authorization.actions.account.sign_up import PeopleInvitations
 from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.email.delivery import MailDelivery, NotDelivered
@@ -13,7 +13,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTransport
 from valetkey.kernel.moment import days, later
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.web.offload import Offload

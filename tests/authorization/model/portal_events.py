@@ -10,7 +10,7 @@ from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 

@@ -23,11 +23,11 @@ from tests.support.harness import ADA, CALLBACK, NOON, SECRET, Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions import groups
 from valetkey.authorization.actions.account.connected_apps import end_apps
-from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin import tokens as api_tokens
 from valetkey.authorization.actions.admin.audit import begin_export
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.server import change_brand
+from valetkey.authorization.actions.admin.tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.groups import assign, assign_group, withdraw_group
 from valetkey.authorization.actions.groups import withdraw as withdraw_role
@@ -89,9 +89,8 @@ from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.client_keys import ClientSigner
 from valetkey.authorization.tokens.id_token import LogoutTokens, Subjects
-from valetkey.cli.register.keys import rotate_sealing_key
-from valetkey.cli.register.store import OpenedStore
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.cli.register.store import OpenedStore, rotate_sealing_key
+from valetkey.config.sections.people import BrandField, BrandSettings
 from valetkey.fetch.outbound import Fetched
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace

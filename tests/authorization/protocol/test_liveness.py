@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.asgi import Answer
 from tests.support.harness import Harness, run
-from valetkey.authorization.model.grant import Liveness
-from valetkey.authorization.protocol import liveness
-from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.model import grant as liveness
+from valetkey.authorization.model.grant import Liveness, require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal

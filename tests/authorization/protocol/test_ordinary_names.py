@@ -13,7 +13,7 @@ from valetkey.authorization.protocol.register.self_registration import (
     look_alike,
     name_fault,
 )
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 
 _NAMES = """
 aaliyah abdul adam aditi agnieszka ahmed aiko alessia ali alice amelie amir ana anders

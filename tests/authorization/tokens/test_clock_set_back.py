@@ -7,7 +7,7 @@ import pytest
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.device.model import DeviceCode
-from valetkey.authorization.email.links import LIFETIMES, Links
+from valetkey.authorization.email.notices import LIFETIMES, Links
 from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.model.user import Session
 from valetkey.authorization.storage.revocations import RevokedKind

@@ -18,7 +18,7 @@ from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.agreement import disagreements
 from valetkey.config.load import OperatorErrors, load
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret

@@ -12,7 +12,7 @@ from tests.cli.site import begin, serving
 from tests.support import postgres
 from tests.support.wait import wait_until
 from valetkey.authorization.actions.inspection.check import Level
-from valetkey.authorization.actions.inspection.databases import DatabaseOf, of_database
+from valetkey.authorization.actions.inspection.machine import DatabaseOf, of_database
 from valetkey.cli.doctoring import CheckResult, databases, from_shared, health_of_servers
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load

@@ -6,7 +6,7 @@ from tests.authorization.background.test_post import mail_settings
 from tests.support.mail import mail_server
 from valetkey.authorization.actions.inspection.check import Finding, Level
 from valetkey.authorization.actions.inspection.queues import mail
-from valetkey.config.sections.mail import MailSettings, MailTls, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTls, MailTransport
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 

@@ -17,7 +17,7 @@ from valetkey.authorization.providers.settings import (
     ProviderKind,
     ProviderSettings,
 )
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
+from valetkey.config.sections.people import AccountSettings, SignUpMode
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import minutes

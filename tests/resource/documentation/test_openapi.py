@@ -14,7 +14,7 @@ from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
 from tests.resource.requests.test_lists import SONGS
 from tests.sdk.issuer import API
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.resource.documentation.openapi import ApiIdentity, document
 from valetkey.resource.objects.declared import objects_of

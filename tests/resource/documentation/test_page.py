@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.objects.test_declared_api import declared
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.resource.documentation.openapi import ApiIdentity
 from valetkey.resource.documentation.page import page, programs

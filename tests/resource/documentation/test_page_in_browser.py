@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from valetkey.authorization.model.client import ClientType, Membership, TeamRole
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import Servers

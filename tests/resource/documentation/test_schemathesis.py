@@ -12,7 +12,7 @@ from tests.architecture.tree import ROOT
 from tests.resource.objects.books import BOOK, TASK, write_objects
 from tests.resource.requests.test_lists import SONGS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace
 from valetkey.testing.browser import UserAgent

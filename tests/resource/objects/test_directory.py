@@ -6,7 +6,7 @@ import pytest
 
 from tests.resource.objects.books import BOOK, DIARY, TASK, write_objects
 from valetkey.config.load import OperatorErrors
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.resource.objects import OBJECTS
 from valetkey.resource.objects.declared import objects_of, read_directory

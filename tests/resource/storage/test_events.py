@@ -13,10 +13,10 @@ from valetkey.resource.storage.events import (
     FIRST,
     EventRecord,
     Events,
+    Maintenance,
     ObjectChanged,
     ObjectCreated,
 )
-from valetkey.resource.storage.maintenance import Maintenance
 
 _SCHEMA = "valetkey.resource.storage.schema"
 

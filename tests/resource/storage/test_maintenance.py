@@ -10,8 +10,8 @@ from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
-from valetkey.resource.storage.maintenance import Maintenance, tolerate_outage
-from valetkey.resource.storage.values import KEY_SET, StoredValues
+from valetkey.resource.storage.events import Maintenance, tolerate_outage
+from valetkey.resource.storage.objects import KEY_SET, StoredValues
 
 _SCHEMA = "valetkey.resource.storage.schema"
 

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from valetkey.database.engine import Connection, Engine
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
-from valetkey.resource.storage.objects import IdempotencyKey, IdempotencyKeys, Owner
-from valetkey.resource.storage.revocations import Revocations
-from valetkey.resource.storage.values import PAGE_KEY, StoredValues, Sweep
+from valetkey.resource.storage.events import Revocations
+from valetkey.resource.storage.objects import (
+    PAGE_KEY,
+    IdempotencyKey,
+    IdempotencyKeys,
+    Owner,
+    StoredValues,
+    Sweep,
+)
 from valetkey.sdk.upstream.revocations import Kind, Page, Revocation
 
 _SCHEMA = "valetkey.resource.storage.schema"

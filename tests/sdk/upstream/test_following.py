@@ -11,7 +11,7 @@ import pytest
 from tests.sdk.upstream.between import Between, between
 from tests.support.wait import CEILING, until
 from valetkey.authorization.storage.revocations import RevokedKind
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace

@@ -58,8 +58,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api
 from valetkey.authorization.webhooks.model import WebhookWanted
 from valetkey.authorization.webhooks.rules import NewWebhook, WebhookChanges
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import AccountSettings, MailSettings, MailTransport, SignUpMode
 from valetkey.config.settings import AuthorizationSettings
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, days

@@ -7,13 +7,13 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import CommandLine
+from valetkey.authorization.actions.admin.tokens import FreshToken, WantedToken
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.paths import keyring_path
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.people import BrandField
 from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import create_or_read
 from valetkey.kernel.moment import days
@@ -212,7 +212,7 @@ def test_admin_api_reference_sends_the_request_of_an_operation(
         def prepare(tx: Transaction) -> None:
             now = servers.clock.now()
             tx.user_directory.set_role(olive.uid, Role.OWNER, now)
-            api_tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
+            tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
 
         servers.write(prepare)
         page = browser.new_page()

@@ -20,9 +20,8 @@ from tests.support.wait import CEILING
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.authentication.factors import PERIOD, code_at
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.mail import MailSettings, MailTransport
-from valetkey.config.sections.resource import ResourceSettings
+from valetkey.config.sections.people import AccountSettings, MailSettings, MailTransport, SignUpMode
+from valetkey.config.sections.serving import ResourceSettings
 from valetkey.config.settings import AuthorizationSettings, Settings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace

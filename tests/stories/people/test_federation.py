@@ -23,8 +23,7 @@ from valetkey.authorization.providers.settings import (
     ProviderSettings,
 )
 from valetkey.authorization.providers.storage import Identities
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import AccountSettings, MailSettings, MailTransport, SignUpMode
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.jose import foreign

@@ -7,7 +7,7 @@ import pytest
 from tests.stories import printer
 from tests.support.wait import wait_until
 from valetkey.authorization.background import maintenance
-from valetkey.config.sections.accounts import AccountSettings
+from valetkey.config.sections.people import AccountSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import seconds
 from valetkey.kernel.replace import replace

@@ -10,7 +10,7 @@ from tests.stories.people.test_federation import SECRET, WORD, Two
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.providers.storage import Identities
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
+from valetkey.config.sections.people import AccountSettings, SignUpMode
 from valetkey.config.sections.serving import FetchSettings
 from valetkey.config.settings import Settings
 from valetkey.kernel.replace import replace

@@ -30,8 +30,7 @@ from valetkey.fetch.outbound import ANYTHING, OutboundHttp, Unfetchable
 from valetkey.kernel.moment import Instant, days, hours, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.web.client_address import network_of
-from valetkey.web.rate_limit import Buckets
+from valetkey.web.client_address import Buckets, network_of
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
-from valetkey.kernel.words import translatable
 
 MOST_RENAMED = 1_000
 """A group that more apps than this require cannot be renamed: all are changed at once."""

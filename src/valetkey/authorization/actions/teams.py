@@ -23,7 +23,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, same
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 LIFETIME = days(7)
 """How long an invitation can be answered."""

@@ -6,7 +6,7 @@ from valetkey.authorization.apis.applied import DECLARED
 from valetkey.authorization.apis.operations import APIS
 from valetkey.authorization.feature import Feature
 from valetkey.authorization.operations.operation import ObjectLink, Services
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage

@@ -51,8 +51,8 @@ from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
-from valetkey.kernel.words import translatable
 
 ANY: Final = "any"
 """The text with which interfaces state that every client may request an API."""

@@ -82,7 +82,7 @@ from valetkey.authorization.storage.apis import ApiUsage
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 APIS = ADDRESSES["admin_apis"]

@@ -37,10 +37,11 @@ from valetkey.authorization.app.settings import FollowedSettings, with_stored
 from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.background.audit import AuditJob
-from valetkey.authorization.background.gauges import DatabaseGauges, ResponseTimeCounter
 from valetkey.authorization.background.logos import BATCH as LOGOS_AT_ONCE
 from valetkey.authorization.background.maintenance import (
+    DatabaseGauges,
     Maintenance,
+    ResponseTimeCounter,
     RevocationLogWriter,
     address_sweep,
 )

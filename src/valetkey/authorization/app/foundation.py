@@ -14,8 +14,7 @@ from valetkey.authorization.actions.records import keep_registered
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.app.checks import check_grant_types, check_scopes
-from valetkey.authorization.email.links import Links
-from valetkey.authorization.email.notices import MailOutbox, Notices
+from valetkey.authorization.email.notices import Links, MailOutbox, Notices
 from valetkey.authorization.features import EVENTS, FEATURES, GRANT_RULES, KINDS, SCOPES, hooks
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.client import CLIENT_SCOPE, ProfileName

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailAddresses
-from valetkey.authorization.actions.account.password_change import PasswordChange
-from valetkey.authorization.actions.account.password_reset import PasswordReset
+from valetkey.authorization.actions.account.passwords import PasswordChange, PasswordReset
 from valetkey.authorization.actions.account.sign_up import SignUp
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.logout import SignOut

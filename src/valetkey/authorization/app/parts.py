@@ -42,7 +42,7 @@ from valetkey.authorization.tokens.issue import TokenPolicy, TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
-from valetkey.config.sections.accounts import SignUpMode
+from valetkey.config.sections.people import SignUpMode
 from valetkey.config.settings import Settings
 from valetkey.database.watch import Watch
 from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp

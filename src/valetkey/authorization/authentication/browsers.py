@@ -12,7 +12,7 @@ from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.csrf import check_csrf_token, check_origin, csrf_token
 from valetkey.authorization.storage.records import ORIGIN, RequestOrigin
 from valetkey.authorization.storage.transaction import Store
-from valetkey.config.sections.accounts import AdministrationSettings
+from valetkey.config.sections.people import AdministrationSettings
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days

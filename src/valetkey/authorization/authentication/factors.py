@@ -29,7 +29,7 @@ from valetkey.authorization.model.user import Authenticator, Passkey, Remembered
 from valetkey.authorization.protocol.claims import Amr
 from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.sections.accounts import FactorSettings
+from valetkey.config.sections.people import FactorSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, is_live, later, minutes, seconds
 from valetkey.kernel.replace import replace
@@ -44,7 +44,7 @@ from valetkey.kernel.secret import (
     tagged_secret,
     well_formed,
 )
-from valetkey.kernel.typed_code import read_code
+from valetkey.kernel.text import read_code
 
 PERIOD = 30
 """Length of a time step in seconds."""

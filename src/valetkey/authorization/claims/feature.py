@@ -9,7 +9,7 @@ from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.feature import CommandGroup, Feature
 from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.storage.transaction import Hooks
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from valetkey.authorization.model.api import Api, ClaimInputs, ClaimLocation, ReadsFor
 from valetkey.authorization.model.event.event import Event
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
-from valetkey.kernel.words import translatable
 
 MOST_CLAIMS = 100
 """Maximum number of declared claims."""

@@ -49,8 +49,8 @@ from valetkey.authorization.tokens.issue import Granted, access_token_of, is_by_
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
-from valetkey.kernel.words import translatable
 
 _ATTRIBUTE = "/attributes/{attribute}"
 _OF_USER = "/users/{uid}/attributes"

@@ -26,9 +26,9 @@ from valetkey.authorization.layout.addresses import DEVICE
 from valetkey.authorization.model.api import Api, generations
 from valetkey.authorization.model.client import Client, GrantTypeName
 from valetkey.authorization.model.event.event import by_client
+from valetkey.authorization.model.grant import liveness_of, require_live
 from valetkey.authorization.protocol.authorization_request import requested_scope
 from valetkey.authorization.protocol.client_authentication.method import not_proven
-from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import AUDIENCE, RESOURCE, joined
 from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction

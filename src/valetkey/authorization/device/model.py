@@ -12,8 +12,7 @@ from valetkey.authorization.model.event.event import ActivityKind, ActivityText,
 from valetkey.kernel.moment import Instant, Lifetime, is_live
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
-from valetkey.kernel.typed_code import read_code
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import read_code, translatable
 
 DEVICE_CODE = "device_code"
 """The purpose under which device codes are fingerprinted."""

@@ -56,7 +56,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import fresh_id
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Request, Response
 from valetkey.web.router import Route

@@ -15,8 +15,7 @@ from valetkey.authorization.grant_types.grant_type import (
     target_among,
 )
 from valetkey.authorization.model.client import GrantTypeName
-from valetkey.authorization.model.grant import CodePayload, Liveness
-from valetkey.authorization.protocol.liveness import require_live
+from valetkey.authorization.model.grant import CodePayload, Liveness, require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import choose, still
 from valetkey.authorization.storage.transaction import Transaction
@@ -24,7 +23,7 @@ from valetkey.authorization.tokens.issue import Granted
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, well_formed
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def client_limit(client_id: str) -> str:

@@ -19,7 +19,7 @@ from valetkey.authorization.model.email import LEASE, Email, QueuedEmail, kind_o
 from valetkey.authorization.model.event.accounts import MailDispatched, MailGivenUp
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.sections.mail import MailTls
+from valetkey.config.sections.people import MailTls
 from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.api_tokens import authenticate
+from valetkey.authorization.actions.admin.tokens import authenticate
 from valetkey.authorization.authentication.browsers import coming_from
 from valetkey.authorization.model.user import LARGEST_UID
 from valetkey.authorization.operations.operation import (

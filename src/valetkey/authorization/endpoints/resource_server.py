@@ -29,8 +29,8 @@ from valetkey.authorization.endpoints.client.request import (
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR, by_client
+from valetkey.authorization.model.grant import require_live
 from valetkey.authorization.protocol.client_authentication.method import not_proven
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.revocations import RevocationRecord, RevokedKind
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.usage import ScopeUse

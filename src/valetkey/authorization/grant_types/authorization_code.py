@@ -19,11 +19,16 @@ from valetkey.authorization.model.event.grants import (
     CodeSpoiled,
     GrantRevoked,
 )
-from valetkey.authorization.model.grant import CodePayload, Liveness, Voucher, VoucherKind
+from valetkey.authorization.model.grant import (
+    CodePayload,
+    Liveness,
+    Voucher,
+    VoucherKind,
+    require_live,
+)
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol import authorization_request
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, ClaimsRequest
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, covers, still
 from valetkey.authorization.storage.sessions import SessionAndUser

@@ -8,12 +8,12 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.client import CLIENT_SCOPE, GrantTypeName
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.protocol.liveness import liveness_of, require_live
+from valetkey.authorization.model.grant import liveness_of, require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:

@@ -20,9 +20,9 @@ from valetkey.authorization.model.event.grants import (
     IdentityAssertionIssued,
     IdentityAssertionRedeemed,
 )
+from valetkey.authorization.model.grant import liveness_of, require_live
 from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID, acr_of
-from valetkey.authorization.protocol.liveness import liveness_of, require_live
 from valetkey.authorization.protocol.resource import (
     MOST,
     at,

@@ -18,7 +18,7 @@ from valetkey.authorization.grant_types.refresh_token import (
 from valetkey.authorization.model.api import generations
 from valetkey.authorization.model.client import STAFF
 from valetkey.authorization.model.event.grants import AccessTokenIssued
-from valetkey.authorization.protocol.liveness import liveness_of, require_live
+from valetkey.authorization.model.grant import liveness_of, require_live
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, grantable, wanted_at, with_access
 from valetkey.authorization.storage.transaction import Transaction

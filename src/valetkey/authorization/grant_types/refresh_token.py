@@ -18,10 +18,9 @@ from valetkey.authorization.model.event.grants import (
     RefreshTokenReused,
     RefreshTokenUsed,
 )
-from valetkey.authorization.model.grant import Grant
+from valetkey.authorization.model.grant import Grant, require_live
 from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import ClaimsRequest
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
 from valetkey.authorization.protocol.resource import at, still
 from valetkey.authorization.storage.grants import GrantWithState, Previous, Rotation
@@ -43,7 +42,7 @@ from valetkey.kernel.secret import (
     tagged_secret,
     well_formed,
 )
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def begin(

@@ -19,9 +19,9 @@ from valetkey.authorization.grant_types.refresh_token import apis_of, not_admitt
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.client import STAFF, GrantTypeName
 from valetkey.authorization.model.event.grants import AccessTokenIssued
+from valetkey.authorization.model.grant import require_live
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OFFLINE_ACCESS, OPENID
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.metadata import ID_JAG_TOKEN
 from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import (

@@ -36,7 +36,7 @@ from valetkey.cli.applying.export import toml_tables
 from valetkey.cli.applying.file import MEGABYTES
 from valetkey.cli.register.store import OpenedStore, accounts, confirm, with_store
 from valetkey.cli.say import Exit
-from valetkey.config.sections.accounts import AccountSettings
+from valetkey.config.sections.people import AccountSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM

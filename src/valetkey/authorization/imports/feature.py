@@ -8,7 +8,7 @@ from valetkey.authorization.imports.jobs import jobs, sweep
 from valetkey.authorization.imports.model import EVENTS
 from valetkey.authorization.imports.operations import IMPORTS
 from valetkey.authorization.operations.operation import ListLink, Services
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage

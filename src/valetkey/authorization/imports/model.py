@@ -9,7 +9,7 @@ from msgspec import Struct
 from valetkey.authorization.model.event.event import DoneBy, Event
 from valetkey.authorization.model.user import Uid
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class ImportKind(StrEnum):

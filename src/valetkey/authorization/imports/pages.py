@@ -33,8 +33,8 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.users.users import USERS
 from valetkey.authorization.site.page import Act, AnyPage, Download, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store
-from valetkey.config.sections.accounts import AccountSettings
-from valetkey.kernel.words import translatable
+from valetkey.config.sections.people import AccountSettings
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Pairs
 
 IMPORT = f"{USERS}/import"

@@ -12,7 +12,7 @@ from msgspec import Struct
 from valetkey.authorization.layout.brand import Brand, accent_shades
 from valetkey.authorization.layout.theme import Theme
 from valetkey.authorization.storage.transaction import Followed, Transaction
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.people import BrandField
 from valetkey.kernel.replace import replace
 
 CACHE_CONTROL = "public, max-age=31536000, immutable"

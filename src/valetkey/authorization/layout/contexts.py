@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import import_lazily
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class When(Struct, frozen=True):

@@ -10,7 +10,7 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class Language(Struct, frozen=True):

@@ -17,7 +17,7 @@ from valetkey.authorization.model.user import NAME, User
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 ApiGeneration = tuple[str, int]
 """The id of an API and the generation in which something was granted; "" is the default API."""

@@ -20,8 +20,8 @@ from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import matches_redirect_uri, origin, parse_url
-from valetkey.kernel.words import translatable
 
 
 class FieldType(Enum):

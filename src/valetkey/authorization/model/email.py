@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.model.user import Uid
 from valetkey.kernel.moment import Instant, days, minutes
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 LEASE = minutes(2)
 """How long one process may hold a message: longer than the longest attempt to send it."""

@@ -1,4 +1,4 @@
-"""Grants: what a user allowed a client; and vouchers, single-use records that expire.
+"""Grants, and liveness: nothing works once its client, user, grant or session has ended.
 
 Authorization codes, replay marks, nonces and finished interactions are all vouchers; they differ
 only in `kind` and payload.
@@ -10,8 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.model.api import ApiGeneration
-from valetkey.authorization.model.user import Uid
+from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Uid, User
 from valetkey.kernel.moment import Instant, Lifetime, is_live
+from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
 
@@ -174,3 +176,28 @@ class Voucher(Struct, frozen=True):
     def is_live(self, lifetime: Lifetime, now: Instant) -> bool:
         """Return whether it can be redeemed."""
         return self.redeemed_at is None and not self.has_expired(lifetime, now)
+
+
+def require_live(liveness: Liveness, now: Instant) -> Refusal | None:
+    """Return None if everything behind a code, grant or token is live, otherwise the refusal.
+
+    Every path that issues, exchanges, introspects or answers calls this.
+    """
+    ended = liveness.ended(now)
+    if not ended:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_GRANT,
+        "the authorization has ended: it expired, was revoked, or its account or app is closed",
+        f"live.{ended}",
+        "everything behind it to be live",
+        ended,
+    )
+
+
+def liveness_of(client: Client, user: User | None = None) -> Liveness:
+    """Return the liveness of a client and a user that have no grant yet."""
+    return Liveness(
+        client_disabled=client.disabled_at is not None,
+        user_disabled=user is not None and user.disabled_at is not None,
+    )

@@ -48,7 +48,7 @@ from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def verify_client(tx: Transaction, call: Call, client: Client) -> bool:

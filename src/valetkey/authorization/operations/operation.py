@@ -24,8 +24,7 @@ from valetkey.authorization.actions.admin.search import client_to_change
 from valetkey.authorization.actions.clients import Registrar, Sectors
 from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.email.links import Links
-from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.email.notices import Links, MailOutbox
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Uid, User, uid_of
@@ -42,7 +41,7 @@ from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Response
 
 

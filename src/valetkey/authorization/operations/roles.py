@@ -49,7 +49,7 @@ from valetkey.authorization.operations.user_records import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 NO_ROLE = "none"
 """The value that forms and commands use for "no role"."""

@@ -44,11 +44,11 @@ from valetkey.authorization.operations.server_records import (
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.people import BrandField
 from valetkey.fetch.image import UnusableImage, banner
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def read_overview(tx: Transaction, call: Call) -> OverviewShown:

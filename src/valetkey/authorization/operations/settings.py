@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import registration
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.registration import InvitationSecrets, WantedInvitation
+from valetkey.authorization.actions.admin.tokens import InvitationSecrets, WantedInvitation
 from valetkey.authorization.model.event.administration import SettingChanged
 from valetkey.authorization.model.event.grants import InvitationIssued, InvitationWithdrawn
 from valetkey.authorization.operations.operation import (
@@ -49,7 +49,7 @@ from valetkey.config.settings import Origin, RegistrationMode, Settings
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _ALL = "/settings"
 ONE = "/settings/{setting}"
@@ -305,9 +305,7 @@ def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
 
 def list_invitations(tx: Transaction, call: Call) -> Invitations:
     """List the registration tokens that can still be used."""
-    return Invitations(
-        [_shown_invitation(each) for each in registration.live(tx, call.actor, call.now)]
-    )
+    return Invitations([_shown_invitation(each) for each in tokens.live(tx, call.actor, call.now)])
 
 
 def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError, ...]:
@@ -316,7 +314,7 @@ def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError,
     fresh = InvitationSecrets(call.new_id("in"), call.new_secret(Prefix.INVITATION))
     wanted = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
     key = call.services.fingerprints
-    made = registration.invite(tx, call.actor, key, wanted, fresh, call.now)
+    made = tokens.invite(tx, call.actor, key, wanted, fresh, call.now)
     if isinstance(made, tuple):
         return made
     return InvitationMade(fresh.token.reveal(), _shown_invitation(made))
@@ -330,7 +328,7 @@ def _registration_off(settings: Settings) -> str:
 
 def withdraw_invitation(tx: Transaction, call: Call) -> None:
     """Withdraw a registration token."""
-    if not registration.withdraw(tx, call.actor, call.named("invitation_id"), call.now):
+    if not tokens.withdraw(tx, call.actor, call.named("invitation_id"), call.now):
         raise Refused.because(
             ErrorCode.NOT_FOUND, "this invitation does not exist", "admin.invitation"
         )

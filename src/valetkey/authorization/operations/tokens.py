@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.api_tokens import Faults, FreshToken, Program, WantedToken
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import Permission, UserActor
+from valetkey.authorization.actions.admin.tokens import Faults, FreshToken, Program, WantedToken
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.user import LARGEST_UID, ApiToken, Uid
 from valetkey.authorization.operations.operation import (
@@ -31,7 +31,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class TokenShown(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ def read_own_token(tx: Transaction, call: Call) -> CurrentToken:
 def list_tokens(tx: Transaction, call: Call) -> Result:
     """List the tokens of the admin API, newest first."""
     limit, before = limit_of(call.query), place_of(call.query)
-    found = api_tokens.page(tx, call.actor, before, limit + 1)
+    found = tokens.page(tx, call.actor, before, limit + 1)
     items = [token_shown(token, call.now) for token in found[:limit]]
     last = found[limit - 1] if len(found) > limit else None
     after = cursor(TimeCursor(last.created_at, last.id)) if last else None
@@ -145,7 +145,7 @@ def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> NewTok
     names = tuple(each.value for each in body.permissions)
     wanted = WantedToken(body.name, names, Lifetime(body.lifetime), maker)
     key = call.services.fingerprints
-    made = api_tokens.issue(tx, call.actor, key, wanted, fresh, call.now)
+    made = tokens.issue(tx, call.actor, key, wanted, fresh, call.now)
     if isinstance(made, tuple):
         return made
     return NewToken(fresh.secret.reveal(), token_shown(made, call.now))
@@ -153,7 +153,7 @@ def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> NewTok
 
 def end_token(tx: Transaction, call: Call) -> None:
     """End a token and those created with it. Refused (not found) if it is not valid any more."""
-    if not api_tokens.end(tx, call.actor, call.named("token_id"), call.now):
+    if not tokens.end(tx, call.actor, call.named("token_id"), call.now):
         raise _no_such_token()
 
 

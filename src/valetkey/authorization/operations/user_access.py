@@ -4,13 +4,12 @@ from msgspec import UnsetType
 
 from valetkey.authorization.actions.account.connected_apps import end_app as end_access
 from valetkey.authorization.actions.account.email_change import remove_sign_in_methods
-from valetkey.authorization.actions.account.password_reset import LIFETIME, issue_reset
+from valetkey.authorization.actions.account.passwords import LIFETIME, issue_reset
 from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.bulk_revocation import end_consents_of_user
 from valetkey.authorization.actions.users import end_everything, sign_out_everywhere
-from valetkey.authorization.email.links import RESET
-from valetkey.authorization.email.notices import actor_values, email_to
+from valetkey.authorization.email.notices import RESET, actor_values, email_to
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.accounts import (
     DataExported,
@@ -52,7 +51,7 @@ from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _ONE = "/users/{uid}"
 _JSON = "application/json"

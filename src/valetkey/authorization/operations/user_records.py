@@ -8,18 +8,18 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.search import UserDetails
-from valetkey.authorization.actions.user_input import (
+from valetkey.authorization.actions.users import (
     Email,
     EmailVerified,
     Name,
     PostalAddress,
     Profile,
     Username,
+    UserRecord,
     UserWanted,
     changed_claims,
     described,
 )
-from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, Role, User, ascii_email
 from valetkey.authorization.operations.operation import Line, Moment, change_of
 

@@ -2,16 +2,15 @@
 
 from msgspec import UnsetType
 
-from valetkey.authorization.actions.account.password_reset import (
+from valetkey.authorization.actions.account.passwords import (
     FIRST_LIFETIME,
     has_sign_in_method,
     issue_first_password,
 )
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import find_users, user_details
-from valetkey.authorization.actions.user_input import wanted_record
-from valetkey.authorization.email.links import RESET
-from valetkey.authorization.email.notices import actor_values, email_to
+from valetkey.authorization.actions.users import wanted_record
+from valetkey.authorization.email.notices import RESET, actor_values, email_to
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.accounts import (
     PasswordChanged,
@@ -66,7 +65,7 @@ from valetkey.kernel.moment import days
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 ADDRESS = (Option("address.formatted", "--formatted-address"),)
 """The option for a postal address."""

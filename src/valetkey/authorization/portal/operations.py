@@ -18,7 +18,7 @@ from valetkey.authorization.operations.user_records import (
 from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def _no_effect_note(settings: Settings) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from valetkey.config import rules
 from valetkey.config.rules import Group, whole
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class Registrants(StrEnum):

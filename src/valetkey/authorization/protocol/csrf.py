@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, same
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Headers
 
 _OWN = frozenset({"same-origin", "none"})

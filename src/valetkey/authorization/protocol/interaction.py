@@ -23,7 +23,7 @@ from valetkey.kernel.moment import Instant, days, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 LIFETIME = minutes(15)
 """How long the user may take."""

@@ -10,8 +10,8 @@ from valetkey.authorization.model.client import CLIENT_SCOPE, Client
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES, OPENID
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical, parse_url
-from valetkey.kernel.words import translatable
 
 RESOURCE = "resource"
 """The parameter, at the authorization endpoint and at the token endpoint."""

@@ -14,7 +14,7 @@ from valetkey.authorization.providers.settings import (
     ProviderSettings,
 )
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 LONGEST_SECRET = 2_000
 

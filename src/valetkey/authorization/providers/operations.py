@@ -53,7 +53,7 @@ from valetkey.authorization.providers.storage import StoredProviders
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import to_base64url
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 ProviderChange = change_of(
     ProviderWanted,

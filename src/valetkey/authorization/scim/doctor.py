@@ -13,7 +13,7 @@ from valetkey.authorization.actions.inspection.check import (
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _MOST_NAMED = 20
 _MOST_LEFT_OUT = 10_000

@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Group, User
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class ScimCredential(Struct, frozen=True):

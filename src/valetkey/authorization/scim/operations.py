@@ -32,7 +32,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _ALL = "/scim-credentials"
 _ONE = f"{_ALL}/{{credential_id}}"

@@ -34,7 +34,7 @@ from valetkey.authorization.site.shown_once import (
     ShownValue,
 )
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 SCIM = "/admin/scim"

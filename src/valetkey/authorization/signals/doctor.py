@@ -14,7 +14,7 @@ from valetkey.authorization.signals.model import ADDRESS
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import hours
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _LONG = hours(1)
 

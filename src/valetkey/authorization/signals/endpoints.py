@@ -12,8 +12,8 @@ from valetkey.authorization.endpoints.client.userinfo import NO_TOKEN, BearerRef
 from valetkey.authorization.feature import EndpointParts
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_client
+from valetkey.authorization.model.grant import require_live
 from valetkey.authorization.model.user import Uid
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,
     MANAGE,
@@ -47,7 +47,7 @@ from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import ordered_id
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 from valetkey.web.body import read_json, read_query
 from valetkey.web.exchange import Endpoint, Request, Response, json_response
 from valetkey.web.router import Body, Route

@@ -9,8 +9,8 @@ from valetkey.authorization.signals.doctor import CHECKS
 from valetkey.authorization.signals.jobs import GAUGES, jobs, sweep
 from valetkey.authorization.signals.model import EVENTS, SCOPES
 from valetkey.authorization.signals.operations import STREAMS
-from valetkey.authorization.signals.rules.listener import SecurityEvents
 from valetkey.authorization.signals.rules.streams import reseal_all
+from valetkey.authorization.signals.rules.tokens import SecurityEvents
 from valetkey.authorization.signals.storage import delete_of_client, delete_of_user
 from valetkey.authorization.storage.transaction import Hooks
 from valetkey.web.router import Route

@@ -9,13 +9,12 @@ from http import HTTPStatus
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.background.gauges import Gauges, set_queue
 from valetkey.authorization.background.logout_delivery import (
     ReceiverTasks,
     asked_pause,
     pause_after,
 )
-from valetkey.authorization.background.maintenance import BATCH
+from valetkey.authorization.background.maintenance import BATCH, Gauges, set_queue
 from valetkey.authorization.feature import Job, Parts
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import SYSTEM
@@ -40,7 +39,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 from valetkey.web import log
 
 _LOOK_EVERY = 1.0

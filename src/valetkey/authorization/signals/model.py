@@ -25,7 +25,7 @@ from valetkey.authorization.model.event.accounts import (
 from valetkey.authorization.model.event.event import ByClient, Event
 from valetkey.authorization.storage.outbox import ReceiverMessage
 from valetkey.kernel.moment import Instant, days, seconds
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 LEASE = seconds(30)
 """How long one process may hold a token: six times the longest attempt."""

@@ -54,8 +54,8 @@ from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
-from valetkey.kernel.words import translatable
 
 SHORT = {each.rpartition("/")[2]: each for each in SUPPORTED}
 """The event types by the last part of their URI."""

@@ -37,8 +37,8 @@ from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
-from valetkey.kernel.words import translatable
 from valetkey.web.body import Form
 
 _FAILURES = 50

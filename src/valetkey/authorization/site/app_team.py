@@ -16,7 +16,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.site.presentation import logo_of
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; the paths of its other pages are below it."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from valetkey.authorization.layout.language import accepted
 from valetkey.kernel.preconditions import etag_of
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Pairs, Request, Response
 
 ARCHIVE = Path(__file__).with_suffix(".zip")

@@ -6,7 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.site.page import VisitorRequest
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class LinkSubject(StrEnum):

@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.email.links import SIGN_UP
+from valetkey.authorization.email.notices import SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, REQUIRED_FACTOR, SIGN_IN
 from valetkey.authorization.model.user import User
 from valetkey.authorization.site.account.overview import AccountOverview
@@ -20,8 +20,8 @@ from valetkey.authorization.site.page import (
     anyone,
 )
 from valetkey.authorization.site.sign_out import csrf_to_sign_out
-from valetkey.config.sections.accounts import SignUpMode
-from valetkey.kernel.words import translatable
+from valetkey.config.sections.people import SignUpMode
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Interrupt, see_other
 
 

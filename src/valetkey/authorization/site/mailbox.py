@@ -19,7 +19,7 @@ from valetkey.authorization.site.page import (
     not_found,
 )
 from valetkey.authorization.storage.transaction import Store
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class ListedEmail(Struct, frozen=True):

@@ -4,10 +4,9 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.password_change import NewPasswordFault
-from valetkey.authorization.actions.account.password_reset import PasswordReset
+from valetkey.authorization.actions.account.passwords import NewPasswordFault, PasswordReset
 from valetkey.authorization.authentication.password import SHORTEST
-from valetkey.authorization.email.links import FORGOTTEN, RESET
+from valetkey.authorization.email.notices import FORGOTTEN, RESET
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.viewer import language_of
@@ -33,7 +32,7 @@ from valetkey.authorization.site.page import (
     retry_after,
     visitor,
 )
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class ResetRequestPage(Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 COPY_NOW = translatable("The secret is shown only once. Copy it now.")
 COPY_THE_SECRET = translatable("Copy the secret")

@@ -34,8 +34,8 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import shown_user
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import encode_pairs
-from valetkey.kernel.words import translatable
 from valetkey.web.body import Form, read_parameters
 from valetkey.web.exchange import Interrupt, Pairs, see_other
 

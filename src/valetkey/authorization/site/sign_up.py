@@ -17,7 +17,7 @@ from valetkey.authorization.actions.account.sign_up import (
     SignUpOrigin,
 )
 from valetkey.authorization.authentication.password import SHORTEST
-from valetkey.authorization.email.links import SIGN_UP, SIGN_UP_CONFIRM
+from valetkey.authorization.email.notices import SIGN_UP, SIGN_UP_CONFIRM
 from valetkey.authorization.endpoints.authorize.checks import check_interaction, open_interaction
 from valetkey.authorization.endpoints.authorize.pending import sealed_for
 from valetkey.authorization.layout.addresses import SIGN_IN, safe_return_path
@@ -54,9 +54,9 @@ from valetkey.authorization.site.sign_in.flow import (
     TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUpMode
+from valetkey.config.sections.people import SignUpMode
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Interrupt, Request
 
 

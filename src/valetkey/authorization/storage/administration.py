@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.user import ApiToken, Uid
 from valetkey.authorization.storage.revision import touch
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.people import BrandField
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, days

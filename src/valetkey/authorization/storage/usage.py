@@ -13,7 +13,7 @@ from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.request_samples import RequestSample
-from valetkey.web.rate_limit import Buckets
+from valetkey.web.client_address import Buckets
 
 EVERY_CLIENT = ""
 """The client under which the totals of all clients are counted."""

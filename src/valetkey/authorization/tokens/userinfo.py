@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.api import NO_CLAIMS, ExtraClaim
 from valetkey.authorization.model.client import Client
-from valetkey.authorization.model.grant import Liveness
+from valetkey.authorization.model.grant import Liveness, require_live
 from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import (
     GROUPS,
@@ -16,7 +16,6 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
     user_claims,
 )
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.id_token import Subjects

@@ -14,7 +14,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks.model import ADDRESS
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import minutes
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _FAILING = minutes(1)
 

@@ -13,13 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
-from valetkey.authorization.background.gauges import Gauges, set_queue
 from valetkey.authorization.background.logout_delivery import (
     ReceiverTasks,
     asked_pause,
     pause_after,
 )
-from valetkey.authorization.background.maintenance import BATCH
+from valetkey.authorization.background.maintenance import BATCH, Gauges, set_queue
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.feature import Job, Parts
 from valetkey.authorization.layout.addresses import DEVELOPER
@@ -53,8 +52,8 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
+from valetkey.kernel.text import printable
 from valetkey.kernel.webhook import webhook_signature
-from valetkey.kernel.words import printable
 from valetkey.web import log
 
 AT_ONCE = 4

@@ -21,7 +21,7 @@ from valetkey.authorization.model.event.grants import (
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.storage.outbox import ReceiverMessage
 from valetkey.kernel.moment import Instant, days, seconds
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 LEASE = seconds(30)
 """How long one process may hold a message: six times the longest attempt."""

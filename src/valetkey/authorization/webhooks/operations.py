@@ -48,8 +48,8 @@ from valetkey.authorization.webhooks.rules import (
 )
 from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
-from valetkey.kernel.words import translatable
 
 WebhookChange = change_of(WebhookWanted, "WebhookChange", "Changes of a webhook.")
 

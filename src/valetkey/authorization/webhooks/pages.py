@@ -84,8 +84,8 @@ from valetkey.authorization.webhooks.rules import (
 )
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
-from valetkey.kernel.words import translatable
 from valetkey.web.body import Form
 
 _ID = 100

@@ -30,7 +30,7 @@ from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 
 MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)

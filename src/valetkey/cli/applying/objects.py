@@ -19,8 +19,13 @@ from valetkey.authorization.actions.clients import (
     secret_faults,
 )
 from valetkey.authorization.actions.groups import assign, assign_group
-from valetkey.authorization.actions.user_input import changed_claims
-from valetkey.authorization.actions.users import Accounts, UserRecord, changed_names, fresh_uid
+from valetkey.authorization.actions.users import (
+    Accounts,
+    UserRecord,
+    changed_claims,
+    changed_names,
+    fresh_uid,
+)
 from valetkey.authorization.applying import (
     Action,
     Declared,

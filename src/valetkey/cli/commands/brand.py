@@ -18,7 +18,7 @@ from valetkey.cli import options, say
 from valetkey.cli.operations.command import Input
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register.store import OpenedStore, with_store
-from valetkey.config.sections.brand import BrandField
+from valetkey.config.sections.people import BrandField
 from valetkey.kernel.refusal import OperatorError
 
 _INPUT = Input(BrandChange)

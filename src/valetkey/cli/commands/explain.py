@@ -19,7 +19,7 @@ from valetkey.database.decisions import Decisions
 from valetkey.database.engine import Connection
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.typed_code import read_code
+from valetkey.kernel.text import read_code
 
 _REFERENCE = re.compile(
     r"VK-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})-([0-9A-HJKMNP-TV-Z]{4})"

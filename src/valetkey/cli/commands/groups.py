@@ -11,7 +11,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.register.store import OpenedStore, with_store
-from valetkey.config.sections.accounts import SignUpMode
+from valetkey.config.sections.people import SignUpMode
 from valetkey.kernel.refusal import OperatorError
 
 

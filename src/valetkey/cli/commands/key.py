@@ -13,7 +13,7 @@ from valetkey.authorization.operations.server_records import RotationWanted
 from valetkey.cli import options, say
 from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import Members, flat, perform, print_list
-from valetkey.cli.register import keys
+from valetkey.cli.register import store
 from valetkey.cli.register.store import OpenedStore, confirm, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.paths import credential_path, database_file, keyring_path
@@ -56,7 +56,7 @@ def list_(config: Path | None, as_json: bool) -> None:
 
     async def list_keys(opened: OpenedStore) -> tuple[Sequence[Members], Sequence[int]]:
         found = cast("Sequence[Members]", flat(await perform(opened, LIST_KEYS))["items"])
-        return keys.by_algorithm(found), [key.version for key in opened.keyring.sealer.keys]
+        return store.by_algorithm(found), [key.version for key in opened.keyring.sealer.keys]
 
     records, versions = with_store(settings, list_keys)
     if as_json:
@@ -116,10 +116,10 @@ def rotate(kind: str, at_once: bool, algorithm: str | None, yes: bool, config: P
 
     async def rotate_keys(opened: OpenedStore) -> str:
         if kind == "sealing":
-            version = await keys.rotate_sealing_key(opened)
+            version = await store.rotate_sealing_key(opened)
             return f"Secrets are sealed with version {version}. Next: restart both servers."
         if kind == "credential":
-            path = await keys.rotate_credential(opened)
+            path = await store.rotate_credential(opened)
             return (
                 f"{path} contains a new credential. Next: restart the resource server within a day."
             )
@@ -145,8 +145,8 @@ def backup(file: Path, config: Path | None) -> None:
         # A new keyring would decrypt nothing, and be taken for a backup until it is needed.
         raise OperatorError(f"there is no keyring at {path}; is this the right configuration?")
 
-    async def read_backup(opened: OpenedStore) -> keys.Backup:
-        return keys.Backup(opened.keyring, credential_in_file(settings))
+    async def read_backup(opened: OpenedStore) -> store.Backup:
+        return store.Backup(opened.keyring, credential_in_file(settings))
 
     text = with_store(settings, read_backup).text()
     try:
@@ -178,7 +178,7 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
         raise OperatorError(
             "VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it"
         )
-    saved = keys.Backup.parse(_read(file))
+    saved = store.Backup.parse(_read(file))
     database = database_file(settings, settings.authorization)
     if database is not None and not database.exists():
         # As after the loss of a disk: the databases come next.
@@ -188,7 +188,7 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
     # Verified before it is written: the existing keyring may be the only valid one.
     tried = replace(settings.authorization, keyring_text=Secret(saved.keyring.text()))
     opening, all_keys = with_store(
-        replace(settings, authorization=tried), keys.opens_all, begins=True
+        replace(settings, authorization=tried), store.opens_all, begins=True
     )
     if opening < all_keys:
         say.error(
@@ -218,7 +218,7 @@ _QUESTION = {
 }
 
 
-def _put_both(settings: Settings, saved: keys.Backup, *, yes: bool) -> Path:
+def _put_both(settings: Settings, saved: store.Backup, *, yes: bool) -> Path:
     path = keyring_path(settings)
     _put(path, saved.keyring.text(), yes=yes)
     if saved.credential is not None and settings.resource.credential_text is None:

@@ -18,7 +18,7 @@ from tests.attacks.people.administration.doors import (
 )
 from tests.support.harness import ADA, CREDENTIAL, SECRET, Harness, run
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin import tokens as api_tokens
 from valetkey.authorization.actions.admin.permissions import (
     MAY,
     CommandLine,

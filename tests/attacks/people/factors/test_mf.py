@@ -21,7 +21,7 @@ from tests.support.plain_browser import PASSWORD, Answer, Browser
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.passkey import LIFETIME
 from valetkey.authorization.authentication.session import PROOF_LASTS
-from valetkey.config.sections.accounts import FactorSettings
+from valetkey.config.sections.people import FactorSettings
 from valetkey.kernel.secret import to_base64url
 
 MATTERS = (

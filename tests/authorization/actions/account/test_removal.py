@@ -12,7 +12,7 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import EmailKind, MailKind
 from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.runtime import SYSTEM
 

@@ -25,7 +25,7 @@ from valetkey.authorization.model.event.event import CLI, USUAL_ACTOR, DoneBy
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.people import BrandField, BrandSettings
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant

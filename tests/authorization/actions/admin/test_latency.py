@@ -16,7 +16,7 @@ from valetkey.authorization.actions.admin.server import (
     last_hours,
     sweep_latency,
 )
-from valetkey.authorization.background.gauges import ResponseTimeCounter
+from valetkey.authorization.background.maintenance import ResponseTimeCounter
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, hours

@@ -4,8 +4,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.fetch.test_certificate import certificate
-from valetkey.authorization.actions.inspection.databases import judged_clock
-from valetkey.authorization.actions.inspection.machine import certificates, file_modes, judged_disk
+from valetkey.authorization.actions.inspection.machine import (
+    certificates,
+    file_modes,
+    judged_clock,
+    judged_disk,
+)
 from valetkey.config.load import load
 from valetkey.config.settings import AuthorizationSettings, Settings, SettingsSource
 from valetkey.kernel.moment import Instant, days

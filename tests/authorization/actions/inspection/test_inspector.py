@@ -7,7 +7,7 @@ from time import monotonic
 from tests.support.harness import Harness, run
 from valetkey.authorization.actions.inspection.inspector import KEPT, WITHIN, Inspector
 from valetkey.authorization.features import CHECKS
-from valetkey.config.sections.mail import MailSettings, MailTls
+from valetkey.config.sections.people import MailSettings, MailTls
 from valetkey.kernel.replace import replace
 
 

@@ -21,7 +21,7 @@ from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.search import END, EventFilter
-from valetkey.config.sections.accounts import PrivacySettings
+from valetkey.config.sections.people import PrivacySettings
 from valetkey.config.settings import AuthorizationSettings
 from valetkey.kernel.moment import days, later, minutes, seconds
 from valetkey.kernel.runtime import SYSTEM, Runtime

@@ -10,7 +10,7 @@ from tests.support.harness import Harness
 from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.model.user import Role, User
 from valetkey.authorization.storage.records import EventRecord
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope

@@ -5,9 +5,9 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from tests.support.harness import ADA, Harness
-from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import MAY, CommandLine, Permission
+from valetkey.authorization.actions.admin.tokens import FreshToken, WantedToken
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.user import ApiToken, Role, Uid, User
 from valetkey.kernel.moment import Lifetime, days
@@ -131,7 +131,7 @@ async def caller(
     wanted = WantedToken("A program", names, lifetime or days(30), uid)
     key = it.foundation.keyring.fingerprint_key
     made = await it.write(
-        lambda tx: api_tokens.issue(tx, CommandLine(), key, wanted, fresh, it.clock.now)
+        lambda tx: tokens.issue(tx, CommandLine(), key, wanted, fresh, it.clock.now)
     )
     assert isinstance(made, ApiToken), made
     return Caller(it, fresh.secret.reveal())

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.architecture.tree import ROOT
-from valetkey.authorization.actions.admin import api_tokens
-from valetkey.authorization.actions.admin.api_tokens import FreshToken, WantedToken
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import CommandLine, Permission
+from valetkey.authorization.actions.admin.tokens import FreshToken, WantedToken
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.model.event.event import CLI
 from valetkey.authorization.model.user import ApiToken, Role, Uid
@@ -45,7 +45,7 @@ def _token(servers: Servers) -> str:
             for uid in (1001, 1002):
                 tx.user_directory.set_role(Uid(uid), Role.OWNER, now)
             key = foundation.keyring.fingerprint_key
-            made = api_tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
+            made = tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
             assert isinstance(made, ApiToken), made
 
         try:

@@ -20,7 +20,7 @@ from tests.support.visitors import ALICE, run
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.interaction import LIFETIME
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
+from valetkey.config.sections.people import AccountSettings, SignUpMode
 
 TYPED = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": OTHER}
 

@@ -12,7 +12,7 @@ from valetkey.authorization.protocol.authorization_response import ResponseMode,
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import METHODS
 from valetkey.authorization.tokens.read import SharedRefresh
-from valetkey.config.sections.brand import BrandSettings
+from valetkey.config.sections.people import BrandSettings
 from valetkey.kernel.jose import mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.replace import replace

@@ -19,7 +19,7 @@ from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTransport
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.replace import replace
 

@@ -13,8 +13,7 @@ from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import AccountSettings, MailSettings, MailTransport, SignUpMode
 
 WORD = "a good long password"
 OTHER = "nine violet kettles"

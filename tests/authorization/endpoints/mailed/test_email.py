@@ -25,7 +25,7 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.authentication.session import PROOF_LASTS
 from valetkey.authorization.email.notices import UNDO_LIFETIME
 from valetkey.authorization.model.email import EmailKind
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 
 NEW = "lovelace@example.com"
 

@@ -24,7 +24,7 @@ from tests.support.wait import until
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.model.email import Email, EmailKind
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 
 
 def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:

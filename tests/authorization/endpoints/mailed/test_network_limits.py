@@ -22,7 +22,7 @@ from valetkey.authorization.actions.account.sign_up import LIFETIME, SENT_AGAIN,
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.config.settings import LimitSettings, PasswordSettings
 
 FEW = 3

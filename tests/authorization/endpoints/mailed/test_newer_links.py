@@ -22,8 +22,7 @@ from tests.support.plain_browser import Answer
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.actions.admin.owner import fresh_link, issue_link
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.email.links import LIFETIMES
-from valetkey.authorization.email.notices import ASKED_LIMIT, UNDO_LIFETIME
+from valetkey.authorization.email.notices import ASKED_LIMIT, LIFETIMES, UNDO_LIFETIME
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.grant import VoucherKind

@@ -20,12 +20,12 @@ from tests.authorization.endpoints.mailed.post import (
 )
 from tests.support.harness import ADA, Harness
 from tests.support.plain_browser import Answer, Browser
-from valetkey.authorization.actions.account.password_reset import LIFETIME
+from valetkey.authorization.actions.account.passwords import LIFETIME
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.user import User
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.replace import replace
 from valetkey.testing.server import QUICK_PASSWORDS
 

@@ -22,8 +22,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import usual
 from valetkey.authorization.actions.account.sign_up import LIFETIME, SENT_AGAIN
 from valetkey.authorization.model.email import EmailKind
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import AccountSettings, MailSettings, SignUpMode
 
 
 def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_in(

@@ -8,7 +8,7 @@ from tests.support.visitors import run
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.admin.server import change_brand
 from valetkey.authorization.model.event.event import by_cli
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.people import BrandField, BrandSettings
 
 
 async def _style(it: Harness) -> str:

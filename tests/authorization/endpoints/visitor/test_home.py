@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.authorization.endpoints.mailed.post import browser, proven, run, signed_in
 from tests.support.harness import Harness
-from valetkey.config.sections.accounts import AccountSettings, SignUpMode
+from valetkey.config.sections.people import AccountSettings, SignUpMode
 
 READS_HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 

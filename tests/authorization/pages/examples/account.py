@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from valetkey.authorization.actions.account.password_change import NewPasswordFault
+from valetkey.authorization.actions.account.passwords import NewPasswordFault
 from valetkey.authorization.features import KINDS
 from valetkey.authorization.layout.contexts import (
     AskingApp,

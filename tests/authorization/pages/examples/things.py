@@ -40,7 +40,7 @@ from valetkey.authorization.site.admin.server.settings import (
     ServerSettingsPage,
     SettingGroup,
 )
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.people import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -8,20 +8,23 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.password_reset import issue_reset
+from valetkey.authorization.actions.account.passwords import issue_reset
 from valetkey.authorization.actions.account.sign_up import already_there
 from valetkey.authorization.actions.admin.roles import end_issued
 from valetkey.authorization.actions.users import end_everything
 from valetkey.authorization.authentication.factors import forget_devices
 from valetkey.authorization.authentication.session import SignedIn
-from valetkey.authorization.email.links import (
+from valetkey.authorization.email.notices import (
     EMAIL_CONFIRM,
     EMAIL_VERIFY,
     LIFETIMES,
+    UNDO_LIFETIME,
     Links,
+    MailOutbox,
+    Notices,
     ValidLink,
+    email_to,
 )
-from valetkey.authorization.email.notices import UNDO_LIFETIME, MailOutbox, Notices, email_to
 from valetkey.authorization.model.email import EmailKind
 from valetkey.authorization.model.event.accounts import (
     AuthenticatorRemoved,

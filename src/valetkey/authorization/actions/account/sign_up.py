@@ -11,10 +11,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.password_change import (
-    NewPasswordFault,
-    new_password_fault,
-)
+from valetkey.authorization.actions.account.passwords import NewPasswordFault, new_password_fault
 from valetkey.authorization.actions.users import Accounts, UserRecord, is_choosable, is_reserved
 from valetkey.authorization.authentication.password import (
     PasswordSignIn,
@@ -22,15 +19,16 @@ from valetkey.authorization.authentication.password import (
     prepare,
     verify,
 )
-from valetkey.authorization.email.links import (
+from valetkey.authorization.email.notices import (
     FORGOTTEN,
     LIFETIMES,
     SIGN_UP,
     SIGN_UP_CONFIRM,
     Links,
+    MailOutbox,
     ValidLink,
+    email_to,
 )
-from valetkey.authorization.email.notices import MailOutbox, email_to
 from valetkey.authorization.layout.addresses import SIGN_IN
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.accounts import UserInvited
@@ -46,7 +44,7 @@ from valetkey.authorization.model.user import (
 )
 from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUpMode
+from valetkey.config.sections.people import SignUpMode
 from valetkey.kernel.moment import Instant, days, hours, later
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret

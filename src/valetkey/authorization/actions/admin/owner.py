@@ -16,7 +16,7 @@ from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_secret, well_formed
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 OWNER_LINK_LIFETIME = minutes(15)
 """How long the link can be used."""

@@ -11,7 +11,7 @@ from valetkey.authorization.model.event.event import CLI, DoneBy, by_user
 from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class Permission(StrEnum):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.api_tokens import end_all_of
 from valetkey.authorization.actions.admin.permissions import Actor, hold_in_order, permissions_of
+from valetkey.authorization.actions.admin.tokens import end_all_of
 from valetkey.authorization.actions.registrations import withdraw
 from valetkey.authorization.email.notices import Notices
 from valetkey.authorization.model.event.accounts import RoleChanged
@@ -15,7 +15,7 @@ from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def end_issued(tx: Transaction, uid: Uid, now: Instant) -> None:

@@ -25,7 +25,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.storage.usage import day_of, start_of
 from valetkey.authorization.storage.users import Filter
 from valetkey.config import rules
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.people import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.secret import to_base64url
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import Roles
-from valetkey.authorization.actions.inspection import accounts, databases, keys, machine, queues
+from valetkey.authorization.actions.inspection import machine, queues, records
 from valetkey.authorization.actions.inspection.check import (
     Check,
     Condition,
@@ -23,15 +23,15 @@ from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web import log
 
 CHECKS: tuple[Check, ...] = (
     *machine.MACHINE_CHECKS,
     *machine.CERTIFICATE_CHECKS,
-    *databases.CHECKS,
-    *keys.CHECKS,
-    *accounts.CHECKS,
+    *machine.CHECKS,
+    *records.KEY_CHECKS,
+    *records.ACCOUNT_CHECKS,
     *queues.CHECKS,
 )
 """Every check that the console makes. `valetkey doctor` makes these and those of a shell."""

@@ -16,7 +16,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _STUCK = minutes(10)
 _AUDIT_BEHIND = minutes(30)

@@ -4,7 +4,7 @@ import re
 
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import Decision
-from valetkey.kernel.typed_code import read_code
+from valetkey.kernel.text import read_code
 
 
 def reads_like_reference(text: str) -> bool:

@@ -39,7 +39,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _LONGEST = {"person": 200, "client": 200, "api": 500, "scope": 1_000}
 _MOST_APIS = 200

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import remember_consent
 from valetkey.authorization.actions.registrations import note_sign_in
-from valetkey.authorization.email.links import SIGN_UP
+from valetkey.authorization.email.notices import SIGN_UP
 from valetkey.authorization.endpoints.authorize.checks import (
     ClientError,
     begin,

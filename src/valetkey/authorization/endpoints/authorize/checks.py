@@ -47,8 +47,8 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, fresh_id
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import origin
-from valetkey.kernel.words import translatable
 from valetkey.web.body import Form
 from valetkey.web.exchange import Interrupt, Request, see_other
 

@@ -53,7 +53,7 @@ from valetkey.kernel.moment import Instant, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Fingerprint, same, to_base64url
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form, read_query
 from valetkey.web.exchange import Pairs, Request, Response, html_response, see_other
 

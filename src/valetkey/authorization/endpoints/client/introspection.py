@@ -22,9 +22,9 @@ from valetkey.authorization.model.api import NO_CLAIMS, ExtraClaim
 from valetkey.authorization.model.client import RESOURCE_SERVER, Client
 from valetkey.authorization.model.event.event import by_client
 from valetkey.authorization.model.event.grants import AccessTokenRevoked, GrantRevoked
+from valetkey.authorization.model.grant import require_live
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.protocol.client_authentication.method import Authenticated, not_proven
-from valetkey.authorization.protocol.liveness import require_live
 from valetkey.authorization.protocol.resource import plain
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.apis import ApiDirectory

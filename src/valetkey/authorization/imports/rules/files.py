@@ -12,13 +12,13 @@ from typing import Annotated, cast
 import msgspec
 from msgspec import inspect
 
-from valetkey.authorization.actions.user_input import PostalAddress, UserWanted
+from valetkey.authorization.actions.users import PostalAddress, UserWanted
 from valetkey.authorization.imports.model import ImportKind, ImportRow, RowState
 from valetkey.authorization.model.user import ATTRIBUTE_NAME, fold
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS, Reason, fault_of, reason
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 
 _MOST = 200
 """Maximum length of the explained reasons of a row, in characters."""

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import client_id_faults, secret_faults
-from valetkey.authorization.actions.user_input import UserWanted, wanted_record
-from valetkey.authorization.actions.users import username_fault
+from valetkey.authorization.actions.users import UserWanted, username_fault, wanted_record
 from valetkey.authorization.authentication.password import hash_prepared, prepare
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
 from valetkey.authorization.features import GRANT_RULES

@@ -25,8 +25,7 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
 )
 from valetkey.authorization.actions.attributes import merged_attributes, takes_json, typed_value
-from valetkey.authorization.actions.user_input import wanted_record
-from valetkey.authorization.actions.users import Accounts, UserRecord
+from valetkey.authorization.actions.users import Accounts, UserRecord, wanted_record
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
 from valetkey.authorization.imports.model import (
     ImportKind,
@@ -56,7 +55,7 @@ from valetkey.kernel.moment import Instant, days, later, minutes, seconds
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import read_json
 
 

@@ -7,7 +7,7 @@ from valetkey.authorization.model.event.event import (
     ByUser,
     Event,
 )
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class SigningKeyIssued(BySystem, frozen=True):

@@ -12,7 +12,7 @@ from typing import ClassVar, NewType
 
 from msgspec import Struct
 
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 DoneBy = NewType("DoneBy", str)
 """An actor in an event: a kind and, except for the last two kinds, an id.

@@ -16,7 +16,7 @@ from valetkey.authorization.model.event.event import (
     ByUser,
     Event,
 )
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class ConsentGiven(ByUser, frozen=True):

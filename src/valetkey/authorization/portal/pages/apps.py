@@ -53,7 +53,7 @@ from valetkey.authorization.storage.usage import day_of, start_of
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import Prefix, fresh_secret
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import read_query
 
 

@@ -42,8 +42,8 @@ from valetkey.authorization.tokens.id_token import Subjects
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
-from valetkey.kernel.words import translatable
 
 
 class FindingLine(Struct, frozen=True):

@@ -47,8 +47,8 @@ from valetkey.authorization.storage.usage import StoredSample
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import origin
-from valetkey.kernel.words import translatable
 
 
 class Advice(Struct, frozen=True):

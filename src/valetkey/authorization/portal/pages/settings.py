@@ -63,7 +63,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 _UNPROCESSABLE, _OUTDATED = 422, 409

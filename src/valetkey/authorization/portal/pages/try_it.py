@@ -49,8 +49,8 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.keyring import Keyring, Sealer
 from valetkey.kernel.moment import Lifetime, later
 from valetkey.kernel.strict_json import read_object
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import append_query
-from valetkey.kernel.words import translatable
 from valetkey.web.body import read_parameters
 from valetkey.web.exchange import Endpoint, Headers, Request, Response
 

@@ -21,7 +21,7 @@ from valetkey.kernel.moment import Instant, hours, seconds
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import from_base64url
 from valetkey.kernel.strict_json import read_foreign_object
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 

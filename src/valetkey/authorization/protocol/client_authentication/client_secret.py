@@ -17,7 +17,7 @@ from valetkey.authorization.protocol.client_authentication.method import (
 )
 from valetkey.kernel.refusal import Refusal, Refused
 from valetkey.kernel.secret import same
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -15,7 +15,7 @@ from valetkey.authorization.protocol.client_authentication.method import (
     not_proven,
 )
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 def _recognises(presented: Presented) -> bool:

@@ -33,7 +33,7 @@ from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet, refused, thumbprint
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class RegisteredKeys(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.shapes import MOST_ERRORS, errors_of
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 Values = Mapping[str, str]
 """What fills the places of a text or a sentence, by name."""

@@ -42,7 +42,7 @@ from valetkey.authorization.site.sign_in.sign_in import SignInLink
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.secret import same
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class Connection(Struct, frozen=True):

@@ -57,7 +57,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 PROVIDERS = "/admin/providers"

@@ -62,12 +62,12 @@ from valetkey.authorization.site.sign_in.flow import (
 from valetkey.authorization.site.sign_in.sign_in import SignInLink
 from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUpMode
+from valetkey.config.sections.people import SignUpMode
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import encode_pairs
-from valetkey.kernel.words import translatable
 from valetkey.web.body import Form, read_parameters, read_query
 from valetkey.web.client_address import network_of
 from valetkey.web.exchange import Interrupt, Request, see_other

@@ -36,7 +36,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Fingerprint, FingerprintKey, Secret, to_base64url
 from valetkey.kernel.strict_json import read_object
-from valetkey.kernel.words import printable
+from valetkey.kernel.text import printable
 
 FEDERATED = "fed"
 """The authentication method of upstream sign-ins; RFC 8176 defines none."""

@@ -49,7 +49,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web import log
 
 _KINDS: dict[ProviderKind, Callable[[ProviderConnection], Provider]] = {

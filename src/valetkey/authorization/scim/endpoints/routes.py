@@ -32,9 +32,9 @@ from valetkey.kernel.preconditions import preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.web.body import read_json
+from valetkey.web.client_address import Buckets
 from valetkey.web.exchange import Endpoint, Request, Response
 from valetkey.web.paths import Paths
-from valetkey.web.rate_limit import Buckets
 from valetkey.web.router import Body, Route
 
 PREFIX = "/scim/v2"

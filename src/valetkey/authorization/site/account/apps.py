@@ -38,7 +38,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import logo_of
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, minutes
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _NEWS = minutes(5)
 """How long the page may say that access was just revoked."""

@@ -6,7 +6,13 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.account.email_change import EmailAddresses, EmailFault
 from valetkey.authorization.authentication.browsers import Cookies
-from valetkey.authorization.email.links import EMAIL, EMAIL_CONFIRM, EMAIL_UNDO, EMAIL_VERIFY, RESET
+from valetkey.authorization.email.notices import (
+    EMAIL,
+    EMAIL_CONFIRM,
+    EMAIL_UNDO,
+    EMAIL_VERIFY,
+    RESET,
+)
 from valetkey.authorization.layout.addresses import HOME, SECURITY
 from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.site.emailed_link import (
@@ -30,7 +36,7 @@ from valetkey.authorization.site.page import (
     retry_after,
     visitor,
 )
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class EmailPage(Struct, frozen=True):

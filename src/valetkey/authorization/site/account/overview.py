@@ -19,8 +19,8 @@ from valetkey.authorization.storage.grants import ConnectedName
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import origin
-from valetkey.kernel.words import translatable
 
 _MOST = 50
 """Maximum number of apps listed as links."""

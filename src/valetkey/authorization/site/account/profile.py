@@ -40,7 +40,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store
 from valetkey.fetch.image import UnusableImage, portrait
 from valetkey.kernel.moment import minutes
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.offload import Offload
 
 PROFILE = ADDRESSES["profile"]

@@ -24,7 +24,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store
 from valetkey.config.settings import SessionSettings
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 _SHOWN = 100
 

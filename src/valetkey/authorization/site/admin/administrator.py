@@ -26,7 +26,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.authorization.storage.sessions import Administration
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import AdministrationSettings
+from valetkey.config.sections.people import AdministrationSettings
 from valetkey.kernel.moment import Instant, is_live, later, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.secret import (
@@ -37,7 +37,7 @@ from valetkey.kernel.secret import (
     same,
     well_formed,
 )
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Interrupt, Pairs, Request, see_other
 
 PURPOSE = "administration"

@@ -42,7 +42,7 @@ from valetkey.authorization.site.page import Act as PageAct
 from valetkey.authorization.site.page import Outcome, Page, SeeOther
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 API = "/apis/{api_id}"
 """The path of an API, as links to its page have it."""

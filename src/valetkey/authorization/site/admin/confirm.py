@@ -42,7 +42,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
 )
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form, read_query
 from valetkey.web.exchange import Request
 

@@ -28,7 +28,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Sh
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 R = TypeVar("R", bound=VisitorRequest)
 V = TypeVar("V")

@@ -20,7 +20,7 @@ from valetkey.authorization.site.page import (
     sort_headings,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form, read_query
 
 _NOTHING: Mapping[str, str] = {}

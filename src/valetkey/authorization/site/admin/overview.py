@@ -18,7 +18,7 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.page import Figure, Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Store
 from valetkey.authorization.storage.usage import day_text
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class ConditionLine(Struct, frozen=True):

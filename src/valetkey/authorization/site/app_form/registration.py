@@ -32,7 +32,7 @@ from valetkey.authorization.site.page import (
 )
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.secret import same
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 _CLIENT_ID = re.compile(r"app_[A-Za-z0-9_-]{22}", re.ASCII)

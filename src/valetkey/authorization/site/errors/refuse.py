@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.refusals import plain_reference
-from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
+from valetkey.authorization.email.notices import FORGOTTEN, SIGN_UP
 from valetkey.authorization.endpoints.authorize.pending import sealed_in
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.layout.addresses import (
@@ -33,7 +33,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, Show, Visit
 from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Request, Response, html_response
 from valetkey.web.paths import WRONG_HOST
 from valetkey.web.router import NO_ROUTE

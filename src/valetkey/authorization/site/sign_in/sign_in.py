@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from valetkey.authorization.authentication.factors import VerificationFailed
 from valetkey.authorization.authentication.password import PasswordSignIn
-from valetkey.authorization.email.links import FORGOTTEN, SIGN_UP
+from valetkey.authorization.email.notices import FORGOTTEN, SIGN_UP
 from valetkey.authorization.layout.addresses import HOME, SIGN_IN
 from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.model.event.accounts import SignInFailed
@@ -29,9 +29,9 @@ from valetkey.authorization.site.sign_in.flow import (
     TargetRequest,
 )
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.accounts import SignUpMode
+from valetkey.config.sections.people import SignUpMode
 from valetkey.kernel.refusal import ErrorCode, Refusal
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class SignInLink(Struct, frozen=True):

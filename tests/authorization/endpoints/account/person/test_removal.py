@@ -15,7 +15,7 @@ from valetkey.authorization.model.event.event import CLI
 from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.storage.account_removals import KEPT
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import days, minutes
 from valetkey.kernel.replace import replace

@@ -11,7 +11,7 @@ from tests.authorization.endpoints.account.security.factors import (
 )
 from tests.support.harness import Harness
 from tests.support.visitors import ALICE, run
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.replace import replace
 

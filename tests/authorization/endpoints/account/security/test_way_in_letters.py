@@ -7,7 +7,7 @@ from tests.support.harness import Harness
 from tests.support.visitors import ALICE, run
 from valetkey.authorization.email.message import write
 from valetkey.authorization.layout.brand import Brand
-from valetkey.config.sections.mail import MailSettings
+from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 

@@ -9,8 +9,8 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.cases import case
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions.inspection.accounts import IMPLICIT
 from valetkey.authorization.actions.inspection.inspector import KEPT
+from valetkey.authorization.actions.inspection.records import IMPLICIT
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import Role
 from valetkey.kernel.moment import Instant

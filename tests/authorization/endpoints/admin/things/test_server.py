@@ -12,7 +12,7 @@ from valetkey.authorization.model.event.accounts import MailDispatched, MailGive
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.settings import CHANGE_SETTING, SettingWanted
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.sections.mail import MailSettings, MailTransport
+from valetkey.config.sections.people import MailSettings, MailTransport
 
 
 async def _in_german(browser: Browser, form: Answer, **typed: str) -> str:

@@ -44,7 +44,7 @@ from valetkey.kernel.keyring import Ticket, open_ticket, seal_ticket
 from valetkey.kernel.moment import later, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 RECOVERY_CODES = ADDRESSES["recovery_codes"]
 DOWNLOAD = "/account/security/recovery-codes/download"

@@ -47,7 +47,7 @@ from valetkey.authorization.site.sign_in.flow import ReturnTarget
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import read_query
 from valetkey.web.exchange import Pairs, Request
 

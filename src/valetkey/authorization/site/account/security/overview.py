@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.factors import remove_password
-from valetkey.authorization.actions.account.password_change import (
+from valetkey.authorization.actions.account.passwords import (
     NewPassword,
     NewPasswordFault,
     PasswordChange,
@@ -40,7 +40,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 DEVICES = "/account/security/devices"
 

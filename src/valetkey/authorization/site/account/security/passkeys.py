@@ -42,7 +42,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 NEW = ADDRESSES["new_passkey"]
 PASSKEY = "/account/security/passkeys/{id}"

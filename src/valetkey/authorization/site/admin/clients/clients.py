@@ -62,7 +62,7 @@ from valetkey.authorization.storage.search import (
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"

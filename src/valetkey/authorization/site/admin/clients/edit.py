@@ -45,7 +45,7 @@ from valetkey.authorization.site.admin.input_fields import (
 from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 EDIT = "/admin/clients/{client_id}/edit"
 OWNERS = "/admin/clients/{client_id}/owners"

@@ -53,7 +53,7 @@ from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 EVENTS = ADDRESSES["admin_events"]

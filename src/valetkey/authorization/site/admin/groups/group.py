@@ -71,7 +71,7 @@ from valetkey.authorization.storage.search import ClientFilter, ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 GROUP = "/admin/groups/{group}"

@@ -46,7 +46,7 @@ from valetkey.authorization.site.admin.selected import SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 GROUPS = ADDRESSES["admin_groups"]
 NEW = "/admin/groups/new"

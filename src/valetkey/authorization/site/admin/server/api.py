@@ -12,7 +12,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.operations.operation import PREFIX, Operation
 from valetkey.authorization.operations.table import Table
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 
 class OperationShown(Struct, frozen=True):

@@ -42,10 +42,10 @@ from valetkey.authorization.site.consent import ConsentPage, ScopeLine
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.authorization.site.sign_in.sign_in import SignInPage
 from valetkey.config import rules
-from valetkey.config.sections.brand import BrandField, BrandSettings
+from valetkey.config.sections.people import BrandField, BrandSettings
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Interrupt, html_response
 
 PREVIEW = f"{BRAND}/preview/{{page}}"

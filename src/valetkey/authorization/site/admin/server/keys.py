@@ -26,7 +26,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 KEYS = ADDRESSES["admin_keys"]

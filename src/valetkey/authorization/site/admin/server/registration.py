@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import registration
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
@@ -28,7 +28,7 @@ from valetkey.authorization.site.shown_once import (
 from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.kernel.moment import Instant, Lifetime, days
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import EMPTY, Form
 
 REGISTRATION = ADDRESSES["admin_registration"]
@@ -147,7 +147,10 @@ class Registration(Struct, frozen=True):
             made = await value_of(call, InvitationMade)
         except InvalidInput as invalid:
             faults = tuple(
-                (each.field, _TOO_MANY if each == registration.TOO_MANY else _FAULTS[each.field])
+                (
+                    each.field,
+                    _TOO_MANY if each == tokens.TOO_MANY_INVITATIONS else _FAULTS[each.field],
+                )
                 for each in invalid.faults
             )
             return await self._page(request, form, faults)
@@ -175,7 +178,7 @@ class Registration(Struct, frozen=True):
         withdrawn: bool = False,
     ) -> Outcome:
         actor, now = request.actor, request.now
-        live = await self.services.store.read(lambda tx: registration.live(tx, actor, now))
+        live = await self.services.store.read(lambda tx: tokens.live(tx, actor, now))
         may = request.permissions.allow(Permission.CLIENTS)
         settings, developers = self.services.settings, self.services.developers
         page = RegistrationPage(

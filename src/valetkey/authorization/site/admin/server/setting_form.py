@@ -37,7 +37,7 @@ from valetkey.kernel.moment import UNITS, parse_lifetime
 from valetkey.kernel.preconditions import FAILED, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
 SETTINGS = ADDRESSES["admin_settings"]

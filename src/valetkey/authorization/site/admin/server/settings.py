@@ -31,7 +31,7 @@ from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.rules import Group
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 SETTINGS = ADDRESSES["admin_settings"]
 BRAND = "/admin/settings/brand"

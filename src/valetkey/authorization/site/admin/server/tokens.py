@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import api_tokens
+from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
@@ -55,7 +55,7 @@ from valetkey.authorization.storage.search import END as CURSOR_END
 from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import EMPTY, Form
 
 PERMISSION_WORDS = {
@@ -180,8 +180,8 @@ class ApiTokens(Struct, frozen=True):
         before = place_in(form.get("after"))
 
         def find_tokens(tx: Transaction) -> tuple[Sequence[ApiToken], int, Mapping[int, str]]:
-            found = api_tokens.page(tx, actor, before, SHOWN + 1)
-            count = len(api_tokens.page(tx, actor, CURSOR_END, MOST_COUNTED + 1))
+            found = tokens.page(tx, actor, before, SHOWN + 1)
+            count = len(tokens.page(tx, actor, CURSOR_END, MOST_COUNTED + 1))
             users = {each.uid: tx.users.find(each.uid) for each in found}
             return found, count, {uid: user.username for uid, user in users.items() if user}
 
@@ -222,7 +222,7 @@ class ApiTokens(Struct, frozen=True):
             made = await value_of(call, NewToken)
         except InvalidInput as invalid:
             faults = tuple(
-                (each.field, _TOO_MANY if each == api_tokens.TOO_MANY else _FAULTS[each.field])
+                (each.field, _TOO_MANY if each == tokens.TOO_MANY else _FAULTS[each.field])
                 for each in invalid.faults
                 if each.field in _FAULTS
             )

@@ -28,7 +28,7 @@ from valetkey.authorization.site.admin.users.users import NEW, USERS, user_addre
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import NewSecretPage, ShownValue
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 EDIT = "/admin/users/{uid}/edit"
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.account.password_change import new_password_fault
+from valetkey.authorization.actions.account.passwords import new_password_fault
 from valetkey.authorization.actions.admin.owner import (
     OWNER_LINK_LIFETIME,
     OwnerLink,
@@ -44,7 +44,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import shown_user
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.secret import Prefix, well_formed
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 from valetkey.web.body import read_query
 from valetkey.web.exchange import Request
 

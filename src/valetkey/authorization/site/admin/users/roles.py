@@ -25,7 +25,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 ROLES = ADDRESSES["admin_roles"]
 

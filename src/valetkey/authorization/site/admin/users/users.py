@@ -35,7 +35,7 @@ from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.users import Filter, Order
 from valetkey.kernel.moment import Instant, minutes
-from valetkey.kernel.words import translatable
+from valetkey.kernel.text import translatable
 
 USERS = ADDRESSES["admin_users"]
 NEW = "/admin/users/new"

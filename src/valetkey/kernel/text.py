@@ -1,7 +1,25 @@
-"""Codes as people type, paste and scan them, in one form."""
+"""Texts: sentences marked for translation, text made printable, codes as people type them."""
 
 import re
 import unicodedata
+
+
+def translatable(text: str) -> str:
+    """Mark `text` for translation and return it; the catalogue is collected from these calls.
+
+    Call it with a plain literal where a sentence is declared; translate the sentence where it is
+    shown.
+    """
+    return text
+
+
+def printable(text: str, instead: str = " ") -> str:
+    """Return the text with `instead` for each character that Unicode does not print.
+
+    These are control characters, line breaks and what changes the direction of text; a space stays.
+    """
+    return "".join(letter if letter.isprintable() else instead for letter in text)
+
 
 _LONGEST = 100
 """More characters than any code has, separators of its groups included."""
