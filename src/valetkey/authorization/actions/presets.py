@@ -169,6 +169,7 @@ class ConfigurationFile(Struct, frozen=True):
 class Preset(Struct, frozen=True):
     """A framework or product that an app is built with: one entry of presets.toml.
 
+    `group` is `product` for a finished program, else the kind: one heading of the list of presets.
     `registration` has values of `ClientMetadata` by field. `like` names the preset whose
     registration this one shares. `client`, `needs` and `run` are documentation; `run` is the test.
     """
@@ -180,6 +181,7 @@ class Preset(Struct, frozen=True):
     files: Mapping[str, str]
     run: str
     name: str = ""
+    group: str = ""
     redirect_uri: str = ""
     scopes: tuple[str, ...] = ()
     grant_types: tuple[str, ...] = ()
@@ -278,6 +280,7 @@ def _read() -> Mapping[str, Preset]:
         presets[name] = replace(
             preset,
             name=name,
+            group=preset.group or preset.kind.value,
             redirect_uri=preset.redirect_uri or shared.redirect_uri,
             scopes=preset.scopes or shared.scopes,
             grant_types=preset.grant_types or shared.grant_types,
@@ -288,6 +291,10 @@ def _read() -> Mapping[str, Preset]:
 
 PRESETS: Mapping[str, Preset] = _read()
 """Every preset by its name, in the order in which they are shown."""
+
+
+PRESET_GROUPS = ("server", "browser", "device", "product", "machine")
+"""The groups of presets, in the order in which they are shown."""
 
 
 def presets_of(kind: AppKind) -> tuple[Preset, ...]:

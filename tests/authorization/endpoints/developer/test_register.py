@@ -70,6 +70,31 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
     run(tmp_path, story, database_url)
 
 
+def test_presets_are_listed_once_each_in_groups_with_a_mark(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        chooser = (await (await developer(it)).get("/developer/new")).body
+        parts = re.split(r"<h[23]>", chooser)[1:]
+        listed = {
+            part.partition("<")[0].strip(): re.findall(r"preset=([\w-]+)", part) for part in parts
+        }
+        assert {name: len(presets) for name, presets in listed.items()} == {
+            "Web frameworks": 10,
+            "Single-page apps": 1,
+            "Mobile, desktop and command line": 3,
+            "Products and proxies": 12,
+            "Services": 1,
+            "Something else": 0,
+        }
+        assert sorted(name for names in listed.values() for name in names) == sorted(PRESETS)
+        marks = re.findall(r'class="glyph (\w+)"\s+aria-hidden="true">([^<]+)<', chooser)
+        assert len(marks) == len(PRESETS)
+        assert ("product", "Gr") in marks
+        # No picture of a trademark.
+        assert "<img" not in chooser.partition("<main")[2]
+
+    run(tmp_path, story)
+
+
 def test_every_preset_registers_unchanged_and_shows_its_configuration(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)

@@ -13,7 +13,6 @@ from valetkey.authorization.model.client import (
 )
 from valetkey.authorization.portal.pages.try_it import (
     ApiChoice,
-    ChoiceLine,
     Parameter,
     QuickstartPage,
     Token,
@@ -23,6 +22,7 @@ from valetkey.authorization.portal.pages.try_it import (
     TryRequestPage,
     TryTokensPage,
     TryUserInfoPage,
+    choice_lines,
 )
 from valetkey.authorization.portal.rules.quickstart import Quickstarts
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -103,10 +103,7 @@ def _quickstart(chosen: str, *, missing: bool = False) -> QuickstartPage:
         scope=Scope.of("notes:read") if missing else Scope.of("openid", "profile"),
     )
     quickstarts = Quickstarts(ISSUER, "", (Algorithm.RS256,), bytes)
-    lines = tuple(
-        ChoiceLine(f"{HEAD.at('quickstart')}?in={each.name}", each.label, each.name == chosen)
-        for each in quickstarts.choices_of(client)
-    )
+    lines = choice_lines(HEAD.at("quickstart"), quickstarts.choices_of(client), chosen)
     return QuickstartPage(HEAD, ISSUER, _ADDRESSES, lines, quickstarts.of(client, chosen), "/v2/")
 
 

@@ -2,11 +2,12 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from valetkey.authorization.actions.inspection.refusals import plain_reference
 from valetkey.authorization.layout.addresses import AUTHORIZE
@@ -21,6 +22,7 @@ from valetkey.authorization.portal.rules.apps import (
     shortened,
 )
 from valetkey.authorization.portal.rules.quickstart import (
+    Choice,
     Quickstart,
     Quickstarts,
     plain_program,
@@ -58,12 +60,19 @@ _TOKEN = "/oauth/token"
 _METADATA = "/.well-known/openid-configuration"
 
 
-class ChoiceLine(Struct, frozen=True):
-    """A framework, product or program that can be chosen."""
+class ChoiceLine(Choice, frozen=True, kw_only=True):
+    """A choice and its page."""
 
     url: str
-    label: str
     is_current: bool
+
+
+def choice_lines(path: str, choices: Sequence[Choice], chosen: str) -> tuple[ChoiceLine, ...]:
+    """Return the choices as links to the page at `path`."""
+    return tuple(
+        ChoiceLine(*astuple(each), url=f"{path}?in={each.name}", is_current=each.name == chosen)
+        for each in choices
+    )
 
 
 class QuickstartPage(Struct, frozen=True):
@@ -109,15 +118,12 @@ class QuickstartPages(Struct, frozen=True):
                 head,
                 issuer,
                 (
-                    ("Authorization endpoint", f"{issuer}{AUTHORIZE}"),
-                    ("Token endpoint", f"{issuer}{_TOKEN}"),
-                    ("Metadata", f"{issuer}{_METADATA}"),
+                    (translatable("Authorization endpoint"), f"{issuer}{AUTHORIZE}"),
+                    (translatable("Token endpoint"), f"{issuer}{_TOKEN}"),
+                    (translatable("Metadata"), f"{issuer}{_METADATA}"),
                     *((("API", api),) if api else ()),
                 ),
-                tuple(
-                    ChoiceLine(f"{place}?in={each.name}", each.label, each.name == chosen)
-                    for each in offered.choices_of(client)
-                ),
+                choice_lines(place, offered.choices_of(client), chosen),
                 offered.of(client, chosen) if chosen else None,
                 self.reference,
                 can_be_tried(client),

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.actions.presets import (
+    PRESET_GROUPS,
     PRESETS,
     SECRET_TO_FILL_IN,
     AppKind,
@@ -60,7 +61,7 @@ _PROGRAMS = {
     "node": ("signin.mjs", "node signin.mjs"),
     "browser": ("index.html", ""),
 }
-_PROGRAM = "program-"
+_PROGRAM, _PROGRAMS_GROUP = "program-", "program"
 # Presets whose framework has a stack, and one that is a program.
 _SHOWN_AS = MappingProxyType(
     {
@@ -125,10 +126,15 @@ STACKS: Mapping[str, Stack] = _read()
 
 
 class Choice(Struct, frozen=True):
-    """A framework, product or program that has a quickstart."""
+    """A framework, product or program that has a quickstart.
+
+    `group` is that of a preset, or `program`; `hint` says what its code uses.
+    """
 
     name: str
     label: str
+    group: str
+    hint: str = ""
 
 
 class Quickstart(Struct, frozen=True):
@@ -166,15 +172,24 @@ class Quickstarts(Struct, frozen=True):
 
     def choices_of(self, client: Client) -> tuple[Choice, ...]:
         """Return what has a quickstart for this app: stacks, presets, then plain programs."""
-        return (
-            *(Choice(n, each.label) for n, each in STACKS.items() if self._has_files(each, client)),
+        choices = (
             *(
-                Choice(each.name, each.label)
+                Choice(name, each.label, each.kind.value, each.title)
+                for name, each in STACKS.items()
+                if each.kind is kind_of(client) and _is_plain(client)
+            ),
+            *(
+                Choice(each.name, each.label, each.group)
                 for each in presets_of(kind_of(client))
                 if each.name not in _SHOWN_AS and _is_plain(client)
             ),
-            *(Choice(_PROGRAM + each.id, each.language) for each in self._snippets(client)),
+            *(
+                Choice(_PROGRAM + each.id, each.language, _PROGRAMS_GROUP)
+                for each in self._snippets(client)
+            ),
         )
+        order = (*PRESET_GROUPS, _PROGRAMS_GROUP)
+        return tuple(sorted(choices, key=lambda each: order.index(each.group)))
 
     def chosen(self, client: Client, wanted: str) -> str:
         """Return the name of the choice that is wanted, of its preset or of its program.
@@ -219,9 +234,6 @@ class Quickstarts(Struct, frozen=True):
             missing_openid=OPENID in preset.scopes and OPENID not in client.scope,
             needs_secret=any(SECRET_TO_FILL_IN in file.text for file in shown),
         )
-
-    def _has_files(self, stack: Stack, client: Client) -> bool:
-        return stack.kind is kind_of(client) and _is_plain(client)
 
     def _filled(self, stack: Stack, client: Client) -> Quickstart:
         registered = stack.redirect_uri_of(client)

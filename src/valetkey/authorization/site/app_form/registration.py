@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults
 from valetkey.authorization.actions.presets import (
+    PRESET_GROUPS,
     PRESETS,
     AppKind,
     AppRules,
@@ -56,6 +57,7 @@ class ChooseKindPage(Struct, frozen=True):
     denial: str = ""
     most: int = 0
     action: str = NEW_APP
+    groups: tuple[str, ...] = PRESET_GROUPS
 
 
 class NewAppPage(Struct, frozen=True):
