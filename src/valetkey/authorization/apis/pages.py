@@ -23,7 +23,6 @@ from valetkey.authorization.apis.operations import (
     ONE,
     ApiList,
     ApiShown,
-    ApiWanted,
     no_such_api,
     shown,
 )
@@ -55,7 +54,7 @@ from valetkey.authorization.site.admin.confirm import (
     confirmation,
 )
 from valetkey.authorization.site.admin.groups.groups import group_address
-from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text, in_lines
+from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related
 from valetkey.authorization.site.admin.objects import (
@@ -99,9 +98,6 @@ API_CHOICES: Mapping[str, Choices] = {
 }
 """Labels of its choices."""
 
-LINES = in_lines(ApiWanted, API_WORDS)
-"""The fields with a value per line."""
-
 _TITLE = translatable("APIs")
 _LONGEST = 80
 
@@ -140,7 +136,6 @@ class Apis(Struct, frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create API"),
-                opaque=LINES,
                 choices=API_CHOICES,
                 groups=API_GROUPS,
             ).page(),
@@ -303,7 +298,6 @@ class ApiPages(Struct, frozen=True):
                 translatable("Edit API"),
                 self._edited,
                 self._changed,
-                opaque=LINES,
                 choices=API_CHOICES,
                 groups=API_GROUPS,
             ).page(),

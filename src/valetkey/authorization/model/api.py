@@ -116,7 +116,7 @@ class ApiMetadata(Struct, frozen=True):
         tuple[str, ...],
         ApiFieldRule(
             translatable("Machine scopes"),
-            translatable("One name per line, for apps that use client credentials."),
+            translatable("For apps that use client credentials."),
             _SCOPES,
             help="A scope that clients can request for themselves.",
             most=MOST_SCOPES,
@@ -138,7 +138,7 @@ class ApiMetadata(Struct, frozen=True):
         ApiFieldRule(
             translatable("Roles"),
             translatable(
-                "One name per line, such as editor. Users and groups get them on their pages, and "
+                "Such as editor. Users and groups get them on their pages, and "
                 "tokens contain them in the claim roles."
             ),
             _SCOPES,
@@ -153,7 +153,7 @@ class ApiMetadata(Struct, frozen=True):
         frozenset[str] | None,
         ApiFieldRule(
             translatable("Allowed apps"),
-            translatable("One client ID per line, or the word any."),
+            translatable("Names or client IDs, or the word any."),
             _ACCESS,
             description="Apps that may request it: client ids, or `any`.",
             most=1_000,
@@ -165,7 +165,7 @@ class ApiMetadata(Struct, frozen=True):
         tuple[str, ...],
         ApiFieldRule(
             translatable("Required groups"),
-            translatable("One name per line: only members of one of them get tokens for this API."),
+            translatable("Only members of one of them get tokens for this API."),
             _ACCESS,
             help="A group; only members of one of them get tokens for the API.",
             description="Only members of one of them get tokens for it.",

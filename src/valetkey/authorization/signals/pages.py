@@ -45,14 +45,14 @@ _FAILURES = 50
 _ONE = f"{ADDRESS}/{{stream_id}}"
 _ABOVE = translatable("Security event streams")
 _WORDS: Words = {
-    "client_id": (translatable("App"), translatable("The client ID of the receiver.")),
+    "client_id": (translatable("App"), translatable("The receiver, by name or client ID.")),
     "url": (
         translatable("Address"),
         translatable("The https address that tokens are pushed to. Leave empty for polling."),
     ),
     "events": (
         translatable("Events"),
-        translatable("One type per line, such as session-revoked. Leave empty for every event."),
+        translatable("Types such as session-revoked. Leave empty for every event."),
     ),
     "description": (translatable("Description"), translatable("What it is for.")),
     "authorization_header": (
@@ -158,7 +158,6 @@ class SignalStreamPages(Struct, frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create stream"),
-                opaque=("events",),
             ).page(),
             Page(_ONE, administrator(), self.show),
             InputForm(
@@ -172,7 +171,6 @@ class SignalStreamPages(Struct, frozen=True):
                 translatable("Edit stream"),
                 self._edited,
                 self._made,
-                opaque=("events",),
             ).page(),
             ConfirmationPages(
                 f"{_ONE}/{{act}}",

@@ -99,7 +99,7 @@ _WORDS: Words = {
     ),
     "events": (
         translatable("Events"),
-        translatable("One name per line, as in the audit log. Leave empty for every event."),
+        translatable("Names as in the audit log. Leave empty for every event."),
     ),
     "description": (translatable("Description"), translatable("What it is for.")),
 }
@@ -108,7 +108,7 @@ _APP_WORDS: Words = {
     "events": (
         translatable("Events"),
         translatable(
-            "One name per line; empty for all of these: consent.given, consent.withdrawn, "
+            "Leave empty for all of these: consent.given, consent.withdrawn, "
             "grant.revoked, access_token.revoked, client_secret.issued, client_secret.ended, "
             "client.disabled, client.enabled."
         ),
@@ -341,7 +341,6 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create webhook"),
-                opaque=("events",),
             ).page(),
             Page(one, area.sees, self.show),
             InputForm(
@@ -355,7 +354,6 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 translatable("Edit webhook"),
                 self._edited,
                 self._changed,
-                opaque=("events",),
             ).page(),
             ConfirmationPages(
                 f"{one}/{{act}}",

@@ -53,10 +53,10 @@ from valetkey.authorization.site.admin.input_fields import (
     as_text,
     input_fields,
     read_input,
-    typed,
+    typed_again,
 )
-from valetkey.authorization.site.admin.input_form import InputFormPage
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.input_form import InputFormPage, act_of
+from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -140,11 +140,11 @@ _CLAIM_WORDS: Words = {
     ),
     "clients": (
         translatable("Apps"),
-        translatable("One client ID per line. Leave empty for every app."),
+        translatable("Names or client IDs. Leave empty for every app."),
     ),
     "apis": (
         translatable("APIs"),
-        translatable("One identifier per line. Leave empty for every API."),
+        translatable("Names or identifiers. Leave empty for every API."),
     ),
 }
 SOURCES = (
@@ -182,8 +182,6 @@ class Kind(Struct, frozen=True):
     words: Words
     row: Callable[[Shown], Row]
     links: tuple[tuple[str, str], ...]
-    multiple: tuple[str, ...] = ()
-    opaque: tuple[str, ...] = ()
 
     def address(self, name: str, act: str) -> str:
         """Return the address of a page about the declaration with this name."""
@@ -225,7 +223,6 @@ KINDS = (
         _ATTRIBUTE_WORDS,
         _attribute_row,
         (),
-        opaque=("schema",),
     ),
     Kind(
         CLAIMS,
@@ -240,8 +237,6 @@ KINDS = (
         _CLAIM_WORDS,
         _claim_row,
         ((translatable("Preview tokens"), PREVIEW),),
-        multiple=("in",),
-        opaque=("clients", "apis"),
     ),
 )
 
@@ -303,8 +298,8 @@ class DeclarationPages(Struct, frozen=True):
         kind, texts = self.kind, self.kind.texts
         below = f"{kind.place}/{{{kind.argument}}}"
         may = administrator(Permission.CLIENTS)
-        create = Act(self.create, opaque=kind.opaque, multiple=kind.multiple)
-        change = Act(self.change, opaque=kind.opaque, multiple=kind.multiple)
+        create = act_of(self.create, kind.wanted, kind.words)
+        change = act_of(self.change, kind.wanted, kind.words)
         return (
             Page(
                 kind.place,
@@ -375,9 +370,11 @@ class DeclarationPages(Struct, frozen=True):
         self, request: AdminRequest, item: Shown | None, name: str, seen: Preconditions
     ) -> Outcome:
         kind, form = self.kind, _with_source(request.form)
-        values = {_NAME: name, **typed(form, kind.words)}
-        values[_ARGUMENT] = request.form.get(_ARGUMENT) or ""
+        again, grown = typed_again(form, kind.words)
+        values = {_NAME: name, **again, _ARGUMENT: request.form.get(_ARGUMENT) or ""}
         tag = form.get("etag") or ""
+        if grown is not None:
+            return await self._form(request, item, values, tag=tag, grown=grown)
         try:
             body = read_input(kind.wanted, kind.words, form)
             path = {kind.argument: quote(name, safe="")}
@@ -403,6 +400,7 @@ class DeclarationPages(Struct, frozen=True):
         *,
         tag: str = "",
         stale: bool = False,
+        grown: str = "",
     ) -> Outcome:
         kind, texts = self.kind, self.kind.texts
         fields = list[InputField]()
@@ -424,7 +422,7 @@ class DeclarationPages(Struct, frozen=True):
                     must=reason_of(fault) if fault else None,
                 )
             )
-        for field in input_fields(kind.wanted, kind.words, values, faults):
+        for field in input_fields(kind.wanted, kind.words, values, faults, grown=grown):
             match field.name:
                 case "from":
                     fields += await self._source(request, field, values)
@@ -506,7 +504,8 @@ def _with_source(form: Form) -> Form:
         return form
     source += (form.get(_ARGUMENT) or "").strip()
     first = {name: form.get(name) or "" for name in form.names}
-    return Form({**first, "from": source}, {"in": form.all("in")})
+    more = {name: form.all(name) for name in form.names if len(form.all(name)) > 1}
+    return Form({**first, "from": source}, more)
 
 
 def declaration_pages(services: Services) -> tuple[Page[AdminRequest], ...]:

@@ -50,8 +50,9 @@ from valetkey.authorization.site.admin.input_fields import (
     as_text,
     input_fields,
     read_input,
-    typed,
+    typed_again,
 )
+from valetkey.authorization.site.admin.input_form import act_of
 from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show, not_found
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
@@ -349,11 +350,11 @@ _WORDS: Words = {
     SECRET: (translatable("Client secret"), translatable("It is stored encrypted.")),
     "scopes": (
         translatable("Further scopes"),
-        translatable("One per line. The scopes for sign-in are always requested."),
+        translatable("The scopes for sign-in are always requested."),
     ),
     "keep_claims": (
         translatable("Claims to keep"),
-        translatable("One per line. Declared claims of tokens can use them."),
+        translatable("Declared claims of tokens can use them."),
     ),
     "sign_up": (
         translatable("New users can sign up with it"),
@@ -401,7 +402,8 @@ class ProviderForms(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the form for a new provider, and the one that changes a provider."""
         may = administrator(Permission.SETTINGS, recent=True)
-        create, change = Act(self.create, opaque=(SECRET,)), Act(self.change, opaque=(SECRET,))
+        create = act_of(self.create, ProviderWanted, _WORDS, SECRET)
+        change = act_of(self.change, ProviderChange, _EDIT_WORDS, SECRET)
         return (
             Page(NEW, may, self.show_new, create, title=translatable("New provider")),
             Page(EDIT, may, self.edit, change, title=translatable("Edit provider")),
@@ -420,16 +422,15 @@ class ProviderForms(Struct, frozen=True):
         """Add the provider, or show each fault beside its field."""
         chosen = request.form.get("preset")
         preset = next((each for each in PRESETS if each.id == chosen), PRESETS[-1])
+        values, grown = typed_again(request.form, _WORDS)
+        if grown is not None:
+            return Show(form_page(self._server, preset, values, grown=grown))
         try:
             typed_body = read_input(ProviderWanted, _WORDS, request.form)
             body = replace(typed_body, id=typed_body.id.strip(), kind=preset.kind)
             made = await self._run(request, CREATE_PROVIDER, body)
         except InvalidInput as invalid:
-            values = typed(request.form, _WORDS)
-            return Show(
-                form_page(self._server, preset, values, invalid.faults),
-                _BAD_REQUEST,
-            )
+            return Show(form_page(self._server, preset, values, invalid.faults), _BAD_REQUEST)
         return SeeOther(f"{provider_address(made.id)}?done=new")
 
     async def edit(self, request: AdminRequest) -> Outcome:
@@ -441,7 +442,9 @@ class ProviderForms(Struct, frozen=True):
         """Change the provider, unless it was changed since the form was shown."""
         shown = await read_provider(self.services, request)
         form, tag = request.form, request.form.get("etag") or '""'
-        values = typed(form, _EDIT_WORDS)
+        values, grown = typed_again(form, _EDIT_WORDS)
+        if grown is not None:
+            return Show(self._edited(shown, values, tag, grown=grown))
         try:
             body = read_input(ProviderChange, _EDIT_WORDS, form)
             await self._run(request, CHANGE_PROVIDER, body, tag)
@@ -467,7 +470,12 @@ class ProviderForms(Struct, frozen=True):
         return await value_of(replace(call, preconditions=seen), ProviderShown)
 
     def _edited(
-        self, shown: ProviderShown, values: Mapping[str, str], tag: str, faults: Faults = ()
+        self,
+        shown: ProviderShown,
+        values: Mapping[str, str],
+        tag: str,
+        faults: Faults = (),
+        grown: str = "",
     ) -> ProviderFormPage:
         if shown.origin == "file":
             raise not_found("provider")
@@ -478,14 +486,18 @@ class ProviderForms(Struct, frozen=True):
             above=shown.name,
             title=translatable("Edit provider"),
             submit=translatable("Save changes"),
-            fields=_fields(ProviderChange, _EDIT_WORDS, values, faults),
+            fields=_fields(ProviderChange, _EDIT_WORDS, values, faults, grown),
             redirect_uri=shown.redirect_uri,
             etag=tag,
         )
 
 
 def form_page(
-    server: str, preset: Preset | None, values: Mapping[str, str], faults: Faults = ()
+    server: str,
+    preset: Preset | None,
+    values: Mapping[str, str],
+    faults: Faults = (),
+    grown: str = "",
 ) -> ProviderFormPage:
     """Return the form of a new provider of the server at this URL, or the choice of a preset."""
     page = ProviderFormPage(
@@ -500,7 +512,7 @@ def form_page(
     provider_id = values.get("id") or preset.id
     return replace(
         page,
-        fields=_fields(ProviderWanted, _WORDS, values, faults),
+        fields=_fields(ProviderWanted, _WORDS, values, faults, grown),
         redirect_uri=redirect_uri(server, provider_id),
         preset=preset,
     )
@@ -515,9 +527,10 @@ def _fields(
     words: Words,
     values: Mapping[str, str],
     faults: Faults,
+    grown: str,
 ) -> tuple[InputField, ...]:
     """Return the fields in the order of the words; the secret is never shown again."""
-    fields = {each.name: each for each in input_fields(kind, words, values, faults)}
+    fields = {each.name: each for each in input_fields(kind, words, values, faults, grown=grown)}
     secret = fields[SECRET]
     fields[SECRET] = replace(secret, kind="secret", value="")
     return tuple(fields[name] for name in words)

@@ -1,10 +1,10 @@
 """Fields derived from the input type of an operation, and their values in a submitted form."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
@@ -34,6 +34,9 @@ Words = Mapping[str, tuple[str, str]]
 Faults = tuple[MetadataError, ...]
 Choices = tuple[tuple[str, str], ...]
 
+MOST_ROWS = 60
+"""Rows of all lists of a form; beyond them the longest are text areas. A form has 100 fields."""
+
 _ON = "yes"
 _MOST_DIGITS = 9
 _LONGEST = 65_536
@@ -51,9 +54,11 @@ _JSON_FAULTS = {
 class InputField(Struct, frozen=True):
     """A field of the form.
 
-    `kind` is `text`, `number`, `lines`, `json`, `choice`, `several`, `flag`, `secret` or
-    `duration`. The value of `several` has a line per choice, that of `duration` has a `unit`: `s`,
-    `m`, `h` or `d`. Fields with the same `group`, a translatable title, are in one section.
+    `kind` is `text`, `number`, `list`, `lines`, `json`, `choice`, `several`, `flag`, `secret` or
+    `duration`. A `list` has a row for each line of its value, and an empty one; those are fields
+    themselves, with their faults. The value of `several` has a line per choice, that of `duration`
+    has a `unit`: `s`, `m`, `h` or `d`. Fields with the same `group`, a translatable title, are in
+    one section.
     """
 
     name: str
@@ -71,11 +76,17 @@ class InputField(Struct, frozen=True):
     state: str = ""
     #: Whether its section is shown open, although the field is not at fault.
     is_open: bool = False
+    rows: tuple["InputField", ...] = ()
+    #: Whether the empty row has the focus, after another one was added or removed.
+    grown: bool = False
     #: What is wrong with a field of an app, as in the portal.
     sentence: Sentence | None = None
     #: The fault as a template with its values, if it has one.
     must: Reason | None = None
     unit: str = ""
+
+
+_ROW = InputField("", "", "", "text", "", required=False)
 
 
 def input_fields(
@@ -89,54 +100,108 @@ def input_fields(
     states: Mapping[str, str] = MappingProxyType({}),
     durations: Collection[str] = (),
     opened: Collection[str] = (),
+    grown: str = "",
 ) -> tuple[InputField, ...]:
     """Return the fields of this input type with their values as text, in the order of `words`."""
     declared = _declared(kind)
-    wrong: dict[str, MetadataError] = {}
-    for fault in faults:
-        name, _, rest = fault.field.partition("/")
-        wrong.setdefault(name if name in declared else f"{name}.{rest}", fault)
-    details = {name: fault.detail for name, fault in wrong.items()}
-    found: list[InputField] = []
-    for name, text in words.items():
-        each = _field(name, declared[name], *text, values.get(name), details)
-        several = name in choices and each.kind == "lines"
-        if name in durations:
+    found = {
+        name: _field(name, declared[name], *text, values.get(name)) for name, text in words.items()
+    }
+    for name, each in found.items():
+        shape = each
+        if each.kind == "list" and name in choices:
+            shape = replace(each, kind="several")
+        elif each.kind == "list":
+            lines = _lines(each.value)
+            rows = tuple(InputField(name, "", "", "text", it, required=False) for it in lines)
+            shape = replace(each, value="\n".join(lines), rows=(*rows, _ROW), grown=name == grown)
+        elif name in durations:
             number, unit = _in_unit(each.value)
-            each = replace(each, kind="duration", value=number, unit=unit)
-        found.append(
-            replace(
-                each,
-                kind="several" if several else each.kind,
-                choices=choices.get(name, each.choices),
-                group=groups.get(name, ""),
-                state=states.get(name, ""),
-                is_open=name in opened,
-                sentence=_sentence(wrong.get(name)),
-                must=reason_of(wrong[name]) if name in wrong else None,
-            )
+            shape = replace(each, kind="duration", value=number, unit=unit)
+        found[name] = replace(
+            shape,
+            choices=choices.get(name, each.choices),
+            group=groups.get(name, ""),
+            state=states.get(name, ""),
+            is_open=name in opened or name == grown,
         )
-    return tuple(found)
+    # The first fault of a field or of a row is told.
+    for fault in reversed(faults):
+        name, _, rest = fault.field.partition("/")
+        name = name if name in found else f"{name}.{rest}"
+        if name in found:
+            found[name] = _at_fault(found[name], fault, rest)
+    return _within_limit(tuple(found.values()))
 
 
-def _sentence(fault: MetadataError | None) -> Sentence | None:
-    if fault is None or not fault.code or fault.code in REASONS:
+def _at_fault(field: InputField, fault: MetadataError, place: str) -> InputField:
+    """Return the field with this fault, in its row if `place` is the number of one."""
+    rows = field.rows
+    if place.isdecimal() and len(place) < _MOST_DIGITS and int(place) < len(rows) - 1:
+        wrong = _at_fault(rows[int(place)], fault, "")
+        rows = (*rows[: int(place)], wrong, *rows[int(place) + 1 :])
+        return replace(field, rows=rows, faulty=True)
+    return replace(
+        field,
+        faulty=True,
+        fault=fault.detail,
+        sentence=_sentence(fault),
+        must=reason_of(fault),
+    )
+
+
+def _within_limit(fields: tuple[InputField, ...]) -> tuple[InputField, ...]:
+    while sum(len(each.rows) for each in fields) > MOST_ROWS:
+        longest = max(fields, key=lambda each: len(each.rows))
+        fault = next((each for each in longest.rows if each.faulty), longest)
+        lines = replace(
+            longest,
+            kind="lines",
+            rows=(),
+            fault=fault.fault,
+            sentence=fault.sentence,
+            must=fault.must,
+        )
+        fields = tuple(lines if each is longest else each for each in fields)
+    return fields
+
+
+def grown_list(form: Form) -> str | None:
+    """Return the list that a button adds an entry to or removes one from; None for other buttons.
+
+    Such a button saves nothing, whatever it names.
+    """
+    button = form.get("add") or form.get("remove")
+    return None if button is None else button.partition("/")[0]
+
+
+def entries(form: Form, name: str) -> Sequence[str]:
+    """Return the entries of a list in the form, without the one that a button removes."""
+    place = (form.get("remove") or "").removeprefix(f"{name}/")
+    typed_in = [line for each in form.all(name) for line in each.splitlines() or ("",)]
+    if place.isdecimal() and len(place) < _MOST_DIGITS and int(place) < len(typed_in):
+        del typed_in[int(place)]
+    return [line.strip() for line in typed_in if line.strip()]
+
+
+def _sentence(fault: MetadataError) -> Sentence | None:
+    if not fault.code or fault.code in REASONS:
         return None
     return sentence(fault)
 
 
-def repeated(kind: type[msgspec.Struct], names: Collection[str]) -> tuple[str, ...]:
-    """Return those of these fields that are lists, whose name a form repeats for each choice."""
+def lists_of(kind: type[msgspec.Struct], words: Words) -> frozenset[str]:
+    """Return those of these fields that are lists, whose name a form repeats for each entry."""
     declared = _declared(kind)
-    return tuple(
-        name for name in names if isinstance(_plain(declared[name].type), inspect.ListType)
+    return frozenset(it for it in words if isinstance(_plain(declared[it].type), inspect.ListType))
+
+
+def texts_of(kind: type[msgspec.Struct], words: Words) -> frozenset[str]:
+    """Return those of these fields whose text may have several lines."""
+    declared = _declared(kind)
+    return frozenset(
+        it for it in words if _kind(_plain(declared[it].type)) in {"list", "lines", "json"}
     )
-
-
-def in_lines(kind: type[msgspec.Struct], names: Collection[str]) -> tuple[str, ...]:
-    """Return those of these fields whose text has several lines."""
-    declared = _declared(kind)
-    return tuple(name for name in names if _kind(_plain(declared[name].type)) in {"lines", "json"})
 
 
 def typed(form: Form, words: Words) -> Mapping[str, str]:
@@ -145,6 +210,16 @@ def typed(form: Form, words: Words) -> Mapping[str, str]:
     The unit of the field `x` is in `unit-x`. Other text keeps its unit, and is no number.
     """
     return {name: _submitted(form, name)[:_LONGEST] for name in words}
+
+
+def typed_again(form: Form, words: Words) -> tuple[Mapping[str, str], str | None]:
+    """Return the submitted texts for another look, and the list whose button was pressed.
+
+    The list is None for a button that saves. Any other saves nothing, whatever it names.
+    """
+    grown = grown_list(form)
+    values = typed(form, words)
+    return (values if grown is None else {**values, grown: "\n".join(entries(form, grown))}), grown
 
 
 def _submitted(form: Form, name: str) -> str:
@@ -204,11 +279,24 @@ def read_input(kind: type[T], words: Words, form: Form) -> T:
         except InvalidInput as invalid:
             faults += invalid.faults
         except (ValueError, msgspec.ValidationError):
-            faults.append(MetadataError(name, ""))
+            faults += _unread(name, texts[name], types[each.name] if not whole else str)
     if faults:
         raise InvalidInput(faults)
     given |= {whole: msgspec.convert(each, type=types[whole]) for whole, each in parts.items()}
     return kind(**given)
+
+
+def _unread(name: str, text: str, kind: Any) -> Sequence[MetadataError]:
+    """Return the errors of the entries of a list, each in its row; else one of the field."""
+    found = list[MetadataError]()
+    for number, line in enumerate(_lines(text)):
+        try:
+            msgspec.convert([line], type=kind)
+        except msgspec.ValidationError:
+            found.append(MetadataError(f"{name}/{number}", ""))
+    # An entry that fails by itself; not one of too many, and no value of another type.
+    is_list = isinstance(_plain(inspect.type_info(kind)), inspect.ListType)
+    return found if is_list and found else [MetadataError(name, "")]
 
 
 def json_value(field: str, text: str) -> object:
@@ -252,14 +340,7 @@ def _plain(declared: inspect.Type) -> inspect.Type:
     return declared
 
 
-def _field(
-    name: str,
-    field: inspect.Field,
-    label: str,
-    hint: str,
-    value: str | None,
-    wrong: Mapping[str, str],
-) -> InputField:
+def _field(name: str, field: inspect.Field, label: str, hint: str, value: str | None) -> InputField:
     declared = _plain(field.type)
     default = "" if field.default in (NODEFAULT, UNSET) else as_text(field.default)
     one = declared.item_type if isinstance(declared, inspect.ListType) else declared
@@ -272,8 +353,6 @@ def _field(
         value=default if value is None else value,
         required=field.required,
         choices=tuple((str(each.value), str(each.value)) for each in enum),
-        faulty=name in wrong,
-        fault=wrong.get(name, ""),
     )
 
 
@@ -287,10 +366,10 @@ def _kind(declared: inspect.Type) -> str:
             return "flag"
         case inspect.ListType(item_type=inspect.EnumType()):
             return "several"
-        case inspect.DictType() if _is_json(declared):
-            return "json"
-        case inspect.ListType() | inspect.DictType():
-            return "lines"
+        case inspect.ListType():
+            return "list"
+        case inspect.DictType():
+            return "json" if _is_json(declared) else "lines"
         case _:
             return "text"
 
@@ -300,8 +379,12 @@ def _is_json(declared: inspect.DictType) -> bool:
     return isinstance(_plain(declared.value_type), inspect.CustomType)
 
 
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = False) -> object:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = _lines(text)
     match declared:
         case inspect.BoolType():
             return text == _ON

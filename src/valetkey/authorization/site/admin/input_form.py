@@ -21,8 +21,10 @@ from valetkey.authorization.site.admin.input_fields import (
     InputField,
     Words,
     input_fields,
+    lists_of,
     read_input,
-    typed,
+    texts_of,
+    typed_again,
 )
 from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show, VisitorRequest
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
@@ -85,6 +87,16 @@ class FormSubject(Struct, frozen=True):
     choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
 
 
+def act_of(
+    perform: Callable[[R], Awaitable[Outcome]],
+    takes: type[msgspec.Struct],
+    words: Words,
+    *opaque: str,
+) -> Act[R]:
+    """Return the handler of a form with these fields; the text of `opaque` is not restricted."""
+    return Act(perform, (*opaque, *texts_of(takes, words)), lists_of(takes, words))
+
+
 class InputForm(Struct, Generic[R, V], frozen=True):
     """The page with the form for the input of an operation, which runs it.
 
@@ -106,8 +118,6 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     subject: Callable[[R], Awaitable[FormSubject]]
     finish: Callable[[R, V], Awaitable[Outcome]]
     submit: str = translatable("Save changes")
-    opaque: Collection[str] = ()
-    multiple: Collection[str] = ()
     conflicts: str = ""
     choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
     groups: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -116,7 +126,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
 
     def page(self) -> Page[R]:
         """Return the page."""
-        act = Act(self.run, opaque=self.opaque, multiple=self.multiple)
+        act = act_of(self.run, self._takes, self.words)
         return Page(self.path, self.requires, self.show_form, act, title=self.title)
 
     async def show_form(self, request: R) -> Outcome:
@@ -128,8 +138,10 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         """Run the operation, unless its subject was changed since the form was shown."""
         subject, form = await self.subject(request), request.form
         words = self._words(subject)
-        values, etag = typed(form, words), form.get("etag") or ""
+        (values, grown), etag = typed_again(form, words), form.get("etag") or ""
         again = replace(subject, etag=etag)
+        if grown is not None:
+            return self._show(request, again, values, grown=grown)
         seen = preconditions((etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
         try:
             body = read_input(self._takes, words, form)
@@ -165,6 +177,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         values: Mapping[str, str],
         faults: Faults = (),
         opened: Collection[str] = (),
+        grown: str = "",
     ) -> tuple[InputField, ...]:
         return input_fields(
             self._takes,
@@ -176,6 +189,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             states=self.states,
             durations=self.durations,
             opened=opened,
+            grown=grown,
         )
 
     def _show(
@@ -187,6 +201,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         *,
         stale: bool = False,
         problem: str = "",
+        grown: str = "",
     ) -> Show:
         """Show the form; sections with submitted `values` that differ are open."""
         fields = self._fields(subject, subject.values)
@@ -194,7 +209,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             before = {(each.name, each.value, each.unit) for each in fields}
             again = self._fields(subject, values, faults)
             opened = [it.name for it in again if (it.name, it.value, it.unit) not in before]
-            fields = self._fields(subject, values, faults, opened)
+            fields = self._fields(subject, values, faults, opened, grown)
         page = InputFormPage(
             action=request.request.path,
             back=subject.back,

@@ -130,14 +130,14 @@ def test_entries_of_a_list_are_added_and_removed_without_a_script(tmp_path: Path
         path = "/admin/settings/registration.metadata_document_hosts/edit"
         form = await page(browser, path)
         action, typed = form.form("do")
-        again = await browser.post(action, {**typed, "value": "a.example", "more": "yes"})
+        again = await browser.post(action, {**typed, "value": "a.example", "add": "value"})
         assert again.status == 200
         assert again.body.count('name="value"') == 2
         several = {**typed, "value": ["a.example", "b.example", ""]}
-        less = await browser.post(action, {**several, "remove": "0"})
+        less = await browser.post(action, {**several, "remove": "value/0"})
         assert 'value="a.example"' not in less.body
         assert 'value="b.example"' in less.body
-        for odd in ("9", "-1", "x", "9" * 500):
+        for odd in ("9", "value/9", "value/-1", "value/x", "value/" + "9" * 500):
             assert (await browser.post(action, {**several, "remove": odd})).status == 200
         assert not await it.read(lambda tx: tx.stored_settings.all())
         await browser.post(action, several)

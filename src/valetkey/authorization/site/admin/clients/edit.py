@@ -21,7 +21,7 @@ from valetkey.authorization.model.client import (
     ProfileName,
 )
 from valetkey.authorization.model.user import User
-from valetkey.authorization.operations.client_records import ClientChange, ClientMade, shown
+from valetkey.authorization.operations.client_records import ClientMade, shown
 from valetkey.authorization.operations.client_state import ADD_OWNER
 from valetkey.authorization.operations.clients import CHANGE
 from valetkey.authorization.operations.operation import Services, call_of, tag_of
@@ -39,8 +39,6 @@ from valetkey.authorization.site.admin.input_fields import (
     Choices,
     Words,
     as_text,
-    in_lines,
-    repeated,
 )
 from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
@@ -57,20 +55,19 @@ _TOKENS = translatable("Tokens")
 _SECURITY = translatable("Security")
 _LINKS = translatable("Logo and links")
 _NO_HINT = ""
-_ONE_A_LINE = translatable("One per line.")
 
 # Of fields without a label in their rule, and hints for administrators.
 _OWN: Words = {
-    "redirect_uris": (_NO_HINT, translatable("One per line. The address must match exactly.")),
+    "redirect_uris": (_NO_HINT, translatable("The address must match exactly.")),
     "grant_types": (_NO_HINT, _NO_HINT),
-    "scopes": (_NO_HINT, translatable("What the app may request, one per line.")),
+    "scopes": (_NO_HINT, translatable("What the app may request.")),
     "default_scopes": (
         translatable("Default scopes"),
-        translatable("Granted if the app requests none. One per line, out of the scopes above."),
+        translatable("Granted if the app requests none, out of the scopes above."),
     ),
     "required_scopes": (
         translatable("Required scopes"),
-        translatable("Users cannot deselect them. One per line, out of the scopes above."),
+        translatable("Users cannot deselect them. Out of the scopes above."),
     ),
     "access_token_lifetime": (
         translatable("Lifetime of access tokens"),
@@ -90,17 +87,17 @@ _OWN: Words = {
     ),
     "exchanges_tokens_of": (
         translatable("Exchanges tokens of"),
-        translatable("Client IDs whose tokens it may exchange, one per line."),
+        translatable("Apps whose tokens it may exchange, by name or client ID."),
     ),
     "exchanges_for": (
         translatable("Exchanges tokens for"),
-        translatable("What it may exchange them for, one per line."),
+        translatable("APIs that it may exchange them for, by name or identifier."),
     ),
     "required_groups": (
         translatable("Required groups"),
-        translatable("Only members of one of these groups can sign in. One name per line."),
+        translatable("Only members of one of these groups can sign in."),
     ),
-    "assertion_audiences": (translatable("Audiences of assertions"), _ONE_A_LINE),
+    "assertion_audiences": (translatable("Audiences of assertions"), _NO_HINT),
 }
 EDIT_CHOICES: Mapping[str, Choices] = {
     "type": (
@@ -200,8 +197,6 @@ class ClientForms(Struct, frozen=True):
                 translatable("Edit app"),
                 self._edited,
                 self._changed,
-                opaque=in_lines(ClientChange, EDIT_WORDS),
-                multiple=repeated(ClientChange, ("grant_types",)),
                 conflicts=ON_TOP,
                 choices=EDIT_CHOICES,
                 groups=EDIT_GROUPS,

@@ -30,6 +30,7 @@ from valetkey.authorization.site.admin.confirm import (
     confirmation,
 )
 from valetkey.authorization.site.admin.events.lines import EventRow
+from valetkey.authorization.site.admin.input_fields import entries, grown_list
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.config.catalogue import Effect, Setting, as_text, catalogue, effect_of
 from valetkey.config.rules import Kind
@@ -47,7 +48,6 @@ BUTTONS = Buttons.below(ONE)
 
 _BAD_REQUEST = 400
 _LONGEST = 2_000
-_MOST_ENTRIES = 200
 
 
 class ItemShown(Struct, frozen=True):
@@ -169,6 +169,8 @@ class SettingFormPage(Struct, frozen=True):
     bounds: tuple[int, int] | None = None
     choices: tuple[tuple[str, str], ...] = ()
     fault: str = ""
+    #: Whether an entry was just added or removed.
+    grown: bool = False
     file: str = ""
     etag: str = ""
     stale: bool = False
@@ -199,13 +201,9 @@ class SettingForms(Struct, frozen=True):
         """Change the setting, unless it was changed since the form was shown."""
         shown, form = await self._read(request), request.form
         setting = _changeable(shown)
-        if form.get("more") or form.get("remove"):
-            entries = list(form.all("value"))[:_MOST_ENTRIES]
-            remove = form.get("remove") or ""
-            if remove.isascii() and remove.isdigit() and int(remove[:4]) < len(entries):
-                del entries[int(remove[:4])]
-            page = self._page(shown, ",".join(each.strip() for each in entries if each.strip()))
-            return Show(replace(page, etag=form.get("etag") or ""))
+        if grown_list(form) is not None:
+            page = self._page(shown, ",".join(entries(form, "value")))
+            return Show(replace(page, etag=form.get("etag") or "", grown=True))
         value = _typed(setting, form)
         seen = preconditions((form.get("etag") or '""',), ())
         call = call_of(

@@ -1,0 +1,131 @@
+"""The console's forms that follow from an operation: lists with a row for each entry."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.authorization.endpoints.account.people import knows
+from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.support.harness import Harness, run
+from tests.support.plain_browser import Answer
+from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.model.client import Client
+
+APP = "/admin/clients/web"
+EDIT = f"{APP}/edit"
+LISTS = (
+    (EDIT, "redirect_uris"),
+    (EDIT, "scopes"),
+    (EDIT, "exchanges_for"),
+    ("/admin/apis/new", "machine_scopes"),
+    ("/admin/apis/new", "roles"),
+    ("/admin/claims/new", "clients"),
+    ("/admin/webhooks/new", "events"),
+    ("/admin/signal-streams/new", "events"),
+    ("/admin/providers/new?preset=openid", "scopes"),
+    ("/admin/settings/registration.metadata_document_hosts/edit", "value"),
+)
+"""A form of each kind of object, with a list in it."""
+
+
+async def web(it: Harness) -> Client:
+    found = await it.read(lambda tx: tx.clients.find("web"))
+    assert found is not None
+    return found
+
+
+def rows(answer: Answer, name: str) -> list[str]:
+    """Return what the rows of a list hold."""
+    inputs = re.findall(rf'<input[^>]*name="{name}"[^>]*>', answer.body)
+    return [unescape(re.findall(r'value="([^"]*)"', each)[0]) for each in inputs]
+
+
+def fault_of(answer: Answer, name: str, number: int) -> str:
+    """Return what is said of a row, counted from 0, that is marked as invalid."""
+    place = f"{name.replace('_', '-')}-{number + 1}"
+    (row,) = re.findall(rf'<input id="{place}"[^>]*>', answer.body)
+    found = re.search(rf'<p class="message" id="{place}-fault"[^>]*>(.*?)</p>', answer.body)
+    assert ("aria-invalid" in row) == (found is not None)
+    assert found is None or f'aria-describedby="{place}-fault"' in row
+    return unescape(found[1]) if found else ""
+
+
+@pytest.mark.parametrize(("path", "name"), LISTS)
+def test_entries_of_every_list_are_added_and_removed_without_a_script(
+    path: str, name: str, tmp_path: Path
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        asked = await page(browser, path)
+        action, shown = asked.form("do")
+        had = [each for each in shown[name] if each]
+        assert rows(asked, name) == [*had, ""]
+        # The return key presses the first button of a form: it is none that removes.
+        first = re.findall(r"<button[^>]*>", asked.body.partition(f'action="{action}"')[2])[0]
+        assert "by-return" in first
+        assert "name=" not in first
+        before = await it.events()
+        typed = {**shown, name: [*had, "one", "two", ""]}
+        more = await browser.post(action, {**typed, "add": name})
+        assert more.status == 200
+        assert rows(more, name) == [*had, "one", "two", ""]
+        assert more.body.count("autofocus") == 1
+        less = await browser.post(action, {**typed, "remove": f"{name}/{len(had)}"})
+        assert rows(less, name) == [*had, "two", ""]
+        for odd in ("9", f"{name}/99", f"{name}/-1", f"{name}/x", f"{name}/" + "9" * 500):
+            same = await browser.post(action, {**typed, "remove": odd})
+            assert (same.status, rows(same, name)) == (200, [*had, "one", "two", ""]), odd
+        assert await it.events() == before
+
+    run(tmp_path, story)
+
+
+def test_fault_is_beside_the_row_that_is_wrong(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        before = metadata_of(await web(it))
+        uris = ["https://a.example/cb", "http://evil.example/cb", "https://b.example/cb", ""]
+        refused = await do(browser, EDIT, redirect_uris=uris)
+        assert refused.status == 400
+        assert rows(refused, "redirect_uris") == uris
+        told = [fault_of(refused, "redirect_uris", number) for number in range(4)]
+        assert told[0] == told[2] == told[3] == ""
+        assert "http is only for 127.0.0.1" in told[1]
+        # Empty rows before it are left out, of the form and of the count.
+        refused = await do(browser, EDIT, scopes=["", "openid", "", "nothing:known"])
+        assert rows(refused, "scopes") == ["openid", "nothing:known", ""]
+        assert not fault_of(refused, "scopes", 0)
+        assert fault_of(refused, "scopes", 1)
+        # So is an entry that the type of the input refuses.
+        refused = await do(
+            browser, "/admin/apis/new", name="A", identifier="https://a.example/", roles=["ok", "ä"]
+        )
+        assert refused.status == 400
+        assert not fault_of(refused, "roles", 0)
+        assert fault_of(refused, "roles", 1)
+        assert metadata_of(await web(it)) == before
+
+    run(tmp_path, story, database_url)
+
+
+def test_many_entries_are_edited_in_a_text_area(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        many = "\r\n".join(f"scope{number}" for number in range(70))
+        api = {"name": "A", "identifier": "https://a.example/", "machine_scopes": many}
+        made = await do(browser, "/admin/apis/new", **api)
+        assert made.status == 303, made.body
+        path = f"{made.location.partition('?')[0]}/edit"
+        shown = await page(browser, path)
+        assert rows(shown, "machine_scopes") == []
+        assert rows(shown, "roles") == [""]
+        assert "scope69</textarea>" in shown.body
+        saved = await browser.submit(shown, "do", name="B")
+        assert saved.status == 303
+        assert knows(await page(browser, path), "scope69</textarea>")
+
+    run(tmp_path, story, database_url)
