@@ -75,6 +75,7 @@ from valetkey.authorization.site.admin.objects import (
     text,
     words,
 )
+from valetkey.authorization.site.admin.references import ANY_APP, GROUPS
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPages, Selection
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.apis import ApiUsage
@@ -98,6 +99,7 @@ API_CHOICES: Mapping[str, Choices] = {
 }
 """Labels of its choices."""
 
+_REFERENCES = {"clients": ANY_APP, "required_groups": GROUPS}
 _TITLE = translatable("APIs")
 _LONGEST = 80
 
@@ -138,6 +140,7 @@ class Apis(Struct, frozen=True):
                 submit=translatable("Create API"),
                 choices=API_CHOICES,
                 groups=API_GROUPS,
+                references=_REFERENCES,
             ).page(),
         )
 
@@ -300,6 +303,7 @@ class ApiPages(Struct, frozen=True):
                 self._changed,
                 choices=API_CHOICES,
                 groups=API_GROUPS,
+                references=_REFERENCES,
             ).page(),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )

@@ -19,6 +19,7 @@ from valetkey.authorization.signals.operations import (
     CHANGE_STREAM,
     CREATE_STREAM,
     DELETE_STREAM,
+    SHORT,
     STREAMS,
     SignalStreamShown,
     found_stream,
@@ -35,6 +36,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.references import APPS, suggestions
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.text import translatable
@@ -68,6 +70,8 @@ _EDITED: Words = {
     for name, text in _WORDS.items()
     if name not in {"client_id", "authorization_header"}
 }
+
+_REFERENCES = {"client_id": APPS, "events": suggestions(lambda: SHORT)}
 
 BUTTONS = Buttons.below("/signal-streams/{stream_id}", of=STREAMS)
 
@@ -158,6 +162,7 @@ class SignalStreamPages(Struct, frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create stream"),
+                references=_REFERENCES,
             ).page(),
             Page(_ONE, administrator(), self.show),
             InputForm(
@@ -171,6 +176,7 @@ class SignalStreamPages(Struct, frozen=True):
                 translatable("Edit stream"),
                 self._edited,
                 self._made,
+                references=_REFERENCES,
             ).page(),
             ConfirmationPages(
                 f"{_ONE}/{{act}}",

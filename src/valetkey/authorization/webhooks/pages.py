@@ -1,6 +1,6 @@
 """Pages about webhooks in the console and for teams of apps: list, log, forms, operations."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -30,6 +30,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.references import suggestions
 from valetkey.authorization.site.app_team import (
     APP,
     CONFIGURATION,
@@ -60,6 +61,7 @@ from valetkey.authorization.site.shown_once import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.webhooks.model import (
     ADDRESS,
+    APP_EVENTS,
     EVENT_EXPIRED,
     MOST_WEBHOOKS,
     MOST_WEBHOOKS_OF_APP,
@@ -138,6 +140,8 @@ class Area(Struct, Generic[R], frozen=True):
     head: Callable[[R], AppHead | None]
     #: The heading of the navigation above it, "" for none.
     section: str = ""
+    #: The events that can be chosen; empty for all.
+    events: Collection[str] = ()
 
     def may(self, request: R) -> bool:
         """Return whether the user may change webhooks."""
@@ -196,6 +200,7 @@ def of_team(frame: str) -> Area[AppRequest]:
         lambda request: _OF_OWNER if request.app.membership.owns else NOTHING,
         lambda request: request.head,
         CONFIGURATION,
+        tuple(APP_EVENTS),
     )
 
 
@@ -320,6 +325,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """The list, the form for another one, one webhook, its form and its operations."""
         area, services, one = self.area, self.services, f"{self.area.path}/{{webhook_id}}"
+        events = {"events": suggestions(lambda: area.events or services.kinds)}
         return (
             Page(
                 area.path,
@@ -341,6 +347,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create webhook"),
+                references=events,
             ).page(),
             Page(one, area.sees, self.show),
             InputForm(
@@ -354,6 +361,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 translatable("Edit webhook"),
                 self._edited,
                 self._changed,
+                references=events,
             ).page(),
             ConfirmationPages(
                 f"{one}/{{act}}",

@@ -12,6 +12,7 @@ from tests.support.harness import Harness, run
 from tests.support.plain_browser import Answer
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.client import Client
+from valetkey.authorization.storage.transaction import Transaction
 
 APP = "/admin/clients/web"
 EDIT = f"{APP}/edit"
@@ -127,5 +128,117 @@ def test_many_entries_are_edited_in_a_text_area(tmp_path: Path, database_url: st
         saved = await browser.submit(shown, "do", name="B")
         assert saved.status == 303
         assert knows(await page(browser, path), "scope69</textarea>")
+
+    run(tmp_path, story, database_url)
+
+
+REFERENCES = (
+    (EDIT, "required_groups"),
+    (EDIT, "exchanges_tokens_of"),
+    (EDIT, "exchanges_for"),
+    ("/admin/apis/new", "clients"),
+    ("/admin/apis/new", "required_groups"),
+    ("/admin/claims/new", "clients"),
+    ("/admin/claims/new", "apis"),
+    ("/admin/groups/new", "parent"),
+    ("/admin/users/new", "groups"),
+    ("/admin/signal-streams/new", "client_id"),
+)
+"""A form of each kind of object, with a field that names others."""
+
+
+@pytest.mark.parametrize(("path", "name"), REFERENCES)
+def test_fields_that_name_objects_offer_them_and_refuse_unknown_ones(
+    path: str, name: str, tmp_path: Path
+) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff", description="All employees")
+        api = {"name": "Calendar", "identifier": "https://calendar.example/"}
+        assert (await do(browser, "/admin/apis/new", **api)).status == 303
+        asked = await page(browser, path)
+        place = f"{name.replace('_', '-')}-options"
+        assert f'list="{place}"' in asked.body
+        options = asked.body.partition(f'<datalist id="{place}">')[2].partition("</datalist>")[0]
+        (value,) = {"staff", "web", "https://calendar.example/"} & set(
+            re.findall(r'value="([^"]*)"', options)
+        )
+        assert value
+        before = await it.events()
+        for odd in ("nothing like it", "\u202eweb", "x" * 600):
+            refused = await do(browser, path, **{name: odd})
+            assert refused.status == 400, odd
+            assert "Must be " in refused.body
+            assert 'aria-invalid="true"' in refused.body
+            assert await it.events() == before
+
+    run(tmp_path, story)
+
+
+def test_names_are_replaced_by_what_they_name(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        for client_id, name in (("one", "Printer"), ("two", "Scanner"), ("three", "scanner")):
+            await it.client(client_id)
+            saved = await do(await administrator(it), f"/admin/clients/{client_id}/edit", name=name)
+            assert saved.status == 303, saved.body
+        browser = await administrator(it)
+        api = {"name": "Calendar", "identifier": "https://calendar.example/"}
+        assert (await do(browser, "/admin/apis/new", **api)).status == 303
+        saved = await do(
+            browser, EDIT, exchanges_tokens_of=["printer", "two"], exchanges_for="Calendar"
+        )
+        assert saved.status == 303, saved.body
+        metadata = metadata_of(await web(it))
+        assert metadata.exchanges_tokens_of == ("one", "two")
+        assert metadata.exchanges_for == ("https://calendar.example/",)
+        # The form shows what an ID names.
+        shown = await page(browser, EDIT)
+        assert rows(shown, "exchanges_tokens_of") == ["one", "two", ""]
+        assert knows(shown, '<p class="hint" id="exchanges-tokens-of-1-hint">Printer</p>')
+        # Two apps have the name, so it means none of them.
+        refused = await do(browser, EDIT, exchanges_tokens_of=["one", "SCANNER"])
+        assert refused.status == 400
+        assert rows(refused, "exchanges_tokens_of") == ["one", "SCANNER", ""]
+        said = fault_of(refused, "exchanges_tokens_of", 1)
+        assert said == "Must be a client ID: several apps have this name."
+        assert metadata_of(await web(it)) == metadata
+
+    run(tmp_path, story, database_url)
+
+
+def test_what_was_deleted_since_can_stay(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        await it.client("one")
+        browser = await administrator(it)
+        assert (await do(browser, EDIT, exchanges_tokens_of="one")).status == 303
+        assert (await do(browser, "/admin/clients/one/delete")).status == 303
+        saved = await do(browser, EDIT, description="Later")
+        assert saved.status == 303, saved.body
+        assert metadata_of(await web(it)).exchanges_tokens_of == ("one",)
+        # It cannot be added again.
+        assert (await do(browser, EDIT, exchanges_tokens_of="")).status == 303
+        assert (await do(browser, EDIT, exchanges_tokens_of="one")).status == 400
+
+    run(tmp_path, story, database_url)
+
+
+def test_invited_user_joins_groups_of_rows(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        for name in ("staff", "crew"):
+            await do(browser, "/admin/groups/new", name=name)
+        person = {"username": "grace", "email": "grace@example.com", "password_link": ""}
+        made = await do(browser, "/admin/users/new", **person, groups=["staff", "", "crew"])
+        assert made.status == 303, made.body
+
+        def groups(tx: Transaction) -> list[str]:
+            user = tx.users.find_by_username("grace")
+            assert user is not None
+            return sorted(tx.groups.direct_names(user.uid))
+
+        assert await it.read(groups) == ["crew", "staff"]
 
     run(tmp_path, story, database_url)

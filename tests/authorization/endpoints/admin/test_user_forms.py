@@ -145,7 +145,7 @@ def test_invalid_users_are_not_created(tmp_path: Path, database_url: str) -> Non
             ({"email": "no address"}, "missing or invalid"),
             ({"name": "x" * 201}, "missing or invalid"),
             ({"username": "a\u202eb"}, "1 to 200 characters without spaces"),
-            ({"groups": "nowhere"}, "there is no nowhere"),
+            ({"groups": "nowhere"}, "Must be an existing group."),
             ({"password_link": "carrier pigeon"}, "missing or invalid"),
             ({"password_link": "email"}, "No email was sent"),
         ):

@@ -12,6 +12,7 @@ from valetkey.authorization.site.admin.clients.edit import EDIT_STATES as APP_ST
 from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS as APP_WORDS
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
+from valetkey.authorization.site.admin.references import Offered
 from valetkey.authorization.site.admin.users.forms import (
     EDIT_GROUPS,
     EDIT_WORDS,
@@ -67,7 +68,10 @@ _GRANTS = ("authorization_code", "refresh_token", "client_credentials")
 
 
 def _app(
-    values: Mapping[str, str], *faults: MetadataError, opened: Collection[str] = ()
+    values: Mapping[str, str],
+    *faults: MetadataError,
+    opened: Collection[str] = (),
+    hostile: str = "",
 ) -> InputFormPage:
     place = "/admin/clients/app_7f3k9qxmB2"
     grants = tuple((name, name) for name in _GRANTS)
@@ -80,6 +84,11 @@ def _app(
         groups=APP_GROUPS,
         states=APP_STATES,
         opened=opened,
+        offers={
+            "exchanges_tokens_of": Offered(
+                (("app_9k2", "Diary"), ("app_2x1", hostile)), {"app_2x1": hostile}
+            )
+        },
         durations=("access_token_lifetime",),
     )
     return InputFormPage(
@@ -108,7 +117,9 @@ def console_form_examples(hostile: str) -> Mapping[str, PageContext]:
             stale=True,
         ),
         "admin_edit_app": _app(_APP_TEXTS),
-        "admin_edit_app_open": _app(_APP_TEXTS, opened=APP_WORDS),
+        "admin_edit_app_open": _app(
+            {**_APP_TEXTS, "exchanges_tokens_of": "app_2x1"}, opened=APP_WORDS, hostile=hostile
+        ),
         "admin_edit_app_refused": replace(
             _app(
                 {**_APP_TEXTS, "name": hostile},

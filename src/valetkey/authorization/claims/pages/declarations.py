@@ -56,6 +56,13 @@ from valetkey.authorization.site.admin.input_fields import (
     typed_again,
 )
 from valetkey.authorization.site.admin.input_form import InputFormPage, act_of
+from valetkey.authorization.site.admin.references import (
+    APPS,
+    References,
+    apis,
+    offered,
+    resolved,
+)
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
 from valetkey.kernel.refusal import Refused
@@ -350,9 +357,7 @@ class DeclarationPages(Struct, frozen=True):
     async def edit(self, request: AdminRequest) -> Outcome:
         """Show the form with a declaration."""
         item = await self._named(request)
-        record = msgspec.to_builtins(item)
-        values = {name: self._text(record[name]) for name in self.kind.words}
-        return await self._form(request, item, values, tag=tag_of(item))
+        return await self._form(request, item, self._values(item), tag=tag_of(item))
 
     async def change(self, request: AdminRequest) -> Outcome:
         """Change the declaration, unless it was changed since the form was shown."""
@@ -375,8 +380,12 @@ class DeclarationPages(Struct, frozen=True):
         tag = form.get("etag") or ""
         if grown is not None:
             return await self._form(request, item, values, tag=tag, grown=grown)
+        kept = {} if item is None else self._values(item)
+        meant, unknown = await resolved(self.services.store, self._references, again, kept)
+        if unknown:
+            return await self._form(request, item, values, tuple(unknown), tag=tag)
         try:
-            body = read_input(kind.wanted, kind.words, form)
+            body = read_input(kind.wanted, kind.words, meant)
             path = {kind.argument: quote(name, safe="")}
             call = call_of(self.services, kind.declares, request.actor, request.now, path, body)
             await kind.declares.run(replace(call, preconditions=seen))
@@ -422,7 +431,10 @@ class DeclarationPages(Struct, frozen=True):
                     must=reason_of(fault) if fault else None,
                 )
             )
-        for field in input_fields(kind.wanted, kind.words, values, faults, grown=grown):
+        offers = await offered(self.services.store, self._references, values)
+        for field in input_fields(
+            kind.wanted, kind.words, values, faults, grown=grown, offers=offers
+        ):
             match field.name:
                 case "from":
                     fields += await self._source(request, field, values)
@@ -469,6 +481,16 @@ class DeclarationPages(Struct, frozen=True):
             required=False,
         )
         return menu, text
+
+    def _values(self, item: Shown) -> Mapping[str, str]:
+        record = msgspec.to_builtins(item)
+        return {name: self._text(record[name]) for name in self.kind.words}
+
+    @property
+    def _references(self) -> References:
+        """Return the references of its fields."""
+        known = {"clients": APPS, "apis": apis(self.services.claims.default.identifier)}
+        return {name: each for name, each in known.items() if name in self.kind.words}
 
     @staticmethod
     def _text(value: object) -> str:

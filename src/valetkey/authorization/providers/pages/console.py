@@ -426,7 +426,7 @@ class ProviderForms(Struct, frozen=True):
         if grown is not None:
             return Show(form_page(self._server, preset, values, grown=grown))
         try:
-            typed_body = read_input(ProviderWanted, _WORDS, request.form)
+            typed_body = read_input(ProviderWanted, _WORDS, values)
             body = replace(typed_body, id=typed_body.id.strip(), kind=preset.kind)
             made = await self._run(request, CREATE_PROVIDER, body)
         except InvalidInput as invalid:
@@ -446,7 +446,7 @@ class ProviderForms(Struct, frozen=True):
         if grown is not None:
             return Show(self._edited(shown, values, tag, grown=grown))
         try:
-            body = read_input(ProviderChange, _EDIT_WORDS, form)
+            body = read_input(ProviderChange, _EDIT_WORDS, values)
             await self._run(request, CHANGE_PROVIDER, body, tag)
         except InvalidInput as invalid:
             return Show(self._edited(shown, values, tag, invalid.faults), _BAD_REQUEST)

@@ -17,6 +17,7 @@ from valetkey.authorization.protocol.register.faults import (
     input_fault,
     reason_of,
 )
+from valetkey.authorization.site.admin.references import Offered
 from valetkey.authorization.site.app_form.form import Sentence, sentence
 from valetkey.config.rules import show_lifetime
 from valetkey.kernel.moment import UNITS, Lifetime
@@ -77,6 +78,10 @@ class InputField(Struct, frozen=True):
     #: Whether its section is shown open, although the field is not at fault.
     is_open: bool = False
     rows: tuple["InputField", ...] = ()
+    #: Values that are offered while one is typed, each with its name, "" for none.
+    options: tuple[tuple[str, str], ...] = ()
+    #: The name of what its value names.
+    named: str = ""
     #: Whether the empty row has the focus, after another one was added or removed.
     grown: bool = False
     #: What is wrong with a field of an app, as in the portal.
@@ -87,6 +92,7 @@ class InputField(Struct, frozen=True):
 
 
 _ROW = InputField("", "", "", "text", "", required=False)
+_NOTHING = Offered()
 
 
 def input_fields(
@@ -99,8 +105,10 @@ def input_fields(
     groups: Mapping[str, str] = MappingProxyType({}),
     states: Mapping[str, str] = MappingProxyType({}),
     durations: Collection[str] = (),
+    spaced: Collection[str] = (),
     opened: Collection[str] = (),
     grown: str = "",
+    offers: Mapping[str, Offered] = MappingProxyType({}),
 ) -> tuple[InputField, ...]:
     """Return the fields of this input type with their values as text, in the order of `words`."""
     declared = _declared(kind)
@@ -108,13 +116,15 @@ def input_fields(
         name: _field(name, declared[name], *text, values.get(name)) for name, text in words.items()
     }
     for name, each in found.items():
-        shape = each
+        shape, offer = each, offers.get(name, _NOTHING)
+        names = offer.names
         if each.kind == "list" and name in choices:
             shape = replace(each, kind="several")
-        elif each.kind == "list":
-            lines = _lines(each.value)
-            rows = tuple(InputField(name, "", "", "text", it, required=False) for it in lines)
-            shape = replace(each, value="\n".join(lines), rows=(*rows, _ROW), grown=name == grown)
+        elif each.kind == "list" or name in spaced:
+            lines = each.value.split() if name in spaced else _lines(each.value)
+            rows = tuple(replace(_ROW, value=it, named=names.get(it, "")) for it in lines)
+            value = "\n".join(lines)
+            shape = replace(each, kind="list", value=value, rows=(*rows, _ROW))
         elif name in durations:
             number, unit = _in_unit(each.value)
             shape = replace(each, kind="duration", value=number, unit=unit)
@@ -124,6 +134,9 @@ def input_fields(
             group=groups.get(name, ""),
             state=states.get(name, ""),
             is_open=name in opened or name == grown,
+            grown=name == grown,
+            options=tuple(offer.options),
+            named=names.get(each.value.strip(), ""),
         )
     # The first fault of a field or of a row is told.
     for fault in reversed(faults):
@@ -258,9 +271,9 @@ def as_text(value: object) -> str:
             return str(value)
 
 
-def read_input(kind: type[T], words: Words, form: Form) -> T:
-    """Return the submitted input. Raises InvalidInput with every invalid field."""
-    texts, faults = typed(form, words), list[MetadataError]()
+def read_input(kind: type[T], words: Words, texts: Mapping[str, str]) -> T:
+    """Return the input with these texts of its fields. Raises InvalidInput with all that fail."""
+    faults = list[MetadataError]()
     types = {each.name: each.type for each in msgspec.structs.fields(kind)}
     given: dict[str, object] = {}
     parts: dict[str, dict[str, object]] = {}

@@ -26,6 +26,7 @@ from valetkey.authorization.site.admin.input_fields import (
     texts_of,
     typed_again,
 )
+from valetkey.authorization.site.admin.references import Reference, References, offered, resolved
 from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show, VisitorRequest
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -92,9 +93,14 @@ def act_of(
     takes: type[msgspec.Struct],
     words: Words,
     *opaque: str,
+    lists: Collection[str] = (),
 ) -> Act[R]:
-    """Return the handler of a form with these fields; the text of `opaque` is not restricted."""
-    return Act(perform, (*opaque, *texts_of(takes, words)), lists_of(takes, words))
+    """Return the handler of a form with these fields; the text of `opaque` is not restricted.
+
+    `lists` are texts that have a row for each word.
+    """
+    repeated = {*lists, *lists_of(takes, words)}
+    return Act(perform, {*opaque, *lists, *texts_of(takes, words)}, repeated)
 
 
 class InputForm(Struct, Generic[R, V], frozen=True):
@@ -104,7 +110,8 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     of the type `output`. A conflict is a fault of the field `conflicts`, or an error page for "".
     `choices` are value and label of the choices of a field, by its name, `groups` the title of its
     section, and `states` what the header of that section says of its value.
-    `durations` are fields in seconds that are entered as a number and a unit.
+    `durations` are fields in seconds that are entered as a number and a unit, `spaced` are texts
+    that are lists, separated by spaces, and `references` fields that name other objects.
     """
 
     path: str
@@ -123,16 +130,18 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     groups: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     states: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     durations: Collection[str] = ()
+    spaced: Collection[str] = ()
+    references: References = msgspec.field(default_factory=dict[str, Reference])
 
     def page(self) -> Page[R]:
         """Return the page."""
-        act = act_of(self.run, self._takes, self.words)
+        act = act_of(self.run, self._takes, self.words, lists=self.spaced)
         return Page(self.path, self.requires, self.show_form, act, title=self.title)
 
     async def show_form(self, request: R) -> Outcome:
         """Show the form."""
         subject = await self.subject(request)
-        return self._show(request, subject)
+        return await self._show(request, subject)
 
     async def run(self, request: R) -> Outcome:
         """Run the operation, unless its subject was changed since the form was shown."""
@@ -141,24 +150,33 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         (values, grown), etag = typed_again(form, words), form.get("etag") or ""
         again = replace(subject, etag=etag)
         if grown is not None:
-            return self._show(request, again, values, grown=grown)
+            return await self._show(request, again, values, grown=grown)
         seen = preconditions((etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
+        meant, unknown = await resolved(
+            self.services.store, self.references, values, subject.values
+        )
+        if unknown:
+            return await self._show(request, again, values, tuple(unknown))
+        texts = {
+            name: " ".join(text.split()) if name in self.spaced else text
+            for name, text in meant.items()
+        }
         try:
-            body = read_input(self._takes, words, form)
+            body = read_input(self._takes, words, texts)
             actor, path = self.actor(request), request.arguments
             call = call_of(self.services, self.operation, actor, request.now, path, body)
             result = await value_of(replace(call, preconditions=seen), self.output)
         except InvalidInput as invalid:
-            return self._show(request, again, values, invalid.faults)
+            return await self._show(request, again, values, invalid.faults)
         except Refused as refused:
             if refused.refusal is FAILED:
-                return self._show(request, subject, values, stale=True)
+                return await self._show(request, subject, values, stale=True)
             if not self.conflicts or refused.refusal.code is not ErrorCode.CONFLICT:
                 raise
             if self.conflicts == ON_TOP:
-                return self._show(request, again, values, problem=refused.refusal.description)
+                return await self._show(request, again, values, problem=refused.refusal.description)
             fault = MetadataError(self.conflicts, refused.refusal.description)
-            return self._show(request, again, values, (fault,))
+            return await self._show(request, again, values, (fault,))
         return await self.finish(request, result)
 
     def _words(self, subject: FormSubject) -> Words:
@@ -171,28 +189,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             raise TypeError(f"{self.operation.id} takes no input")
         return kind
 
-    def _fields(
-        self,
-        subject: FormSubject,
-        values: Mapping[str, str],
-        faults: Faults = (),
-        opened: Collection[str] = (),
-        grown: str = "",
-    ) -> tuple[InputField, ...]:
-        return input_fields(
-            self._takes,
-            self._words(subject),
-            values,
-            faults,
-            choices={**self.choices, **subject.choices},
-            groups=self.groups,
-            states=self.states,
-            durations=self.durations,
-            opened=opened,
-            grown=grown,
-        )
-
-    def _show(
+    async def _show(
         self,
         request: R,
         subject: FormSubject,
@@ -204,12 +201,29 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         grown: str = "",
     ) -> Show:
         """Show the form; sections with submitted `values` that differ are open."""
-        fields = self._fields(subject, subject.values)
-        if values is not None:
-            before = {(each.name, each.value, each.unit) for each in fields}
-            again = self._fields(subject, values, faults)
-            opened = [it.name for it in again if (it.name, it.value, it.unit) not in before]
-            fields = self._fields(subject, values, faults, opened, grown)
+        texts = subject.values if values is None else values
+        offers = await offered(self.services.store, self.references, texts)
+
+        def drawn(texts: Mapping[str, str], opened: Collection[str] = ()) -> tuple[InputField, ...]:
+            return input_fields(
+                self._takes,
+                self._words(subject),
+                texts,
+                faults,
+                choices={**self.choices, **subject.choices},
+                groups=self.groups,
+                states=self.states,
+                durations=self.durations,
+                spaced=self.spaced,
+                opened=opened,
+                grown=grown,
+                offers=offers,
+            )
+
+        before = {(each.name, each.value, each.unit) for each in drawn(subject.values)}
+        fields = drawn(texts)
+        opened = [it.name for it in fields if (it.name, it.value, it.unit) not in before]
+        fields = drawn(texts, opened) if opened else fields
         page = InputFormPage(
             action=request.request.path,
             back=subject.back,

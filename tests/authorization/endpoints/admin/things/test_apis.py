@@ -30,6 +30,8 @@ async def declared(browser: Browser) -> str:
 
 def test_api_is_declared_and_edited(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
+        await it.client("web")
+        await it.client("mobile")
         browser = await administrator(it)
         place = await declared(browser)
         shown = await page(browser, place)
@@ -78,7 +80,7 @@ _INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("access_token_lifetime", "soon", "missing or invalid"),
     ("access_token_lifetime", "86401", "missing or invalid"),
     ("access_token_format", "paper", "missing or invalid"),
-    ("clients", "a b", "missing or invalid"),
+    ("clients", "a b", "Must be the name or client ID of an app."),
 )
 
 

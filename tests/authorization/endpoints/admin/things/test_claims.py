@@ -122,7 +122,10 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
             assert (answer.status, said in answer.body) == (400, True), (name, answer.body)
         wrong = claim("groups", "id_token")
         answer = await do(browser, "/admin/claims/new", name="c", clients="x", **wrong)
-        assert (answer.status, "there is no &#39;x&#39;" in answer.body) == (400, True)
+        assert (answer.status, "Must be the name or client ID of an app." in answer.body) == (
+            400,
+            True,
+        )
         attributes = await it.read(lambda tx: tx.attributes())
         assert [each.label for each in attributes] == ["First"]
         assert not await it.read(lambda tx: tx.claims())

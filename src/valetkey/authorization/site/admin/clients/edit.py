@@ -41,6 +41,13 @@ from valetkey.authorization.site.admin.input_fields import (
     as_text,
 )
 from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
+from valetkey.authorization.site.admin.references import (
+    APPS,
+    GROUPS,
+    References,
+    apis,
+    suggestions,
+)
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.text import translatable
@@ -202,9 +209,22 @@ class ClientForms(Struct, frozen=True):
                 groups=EDIT_GROUPS,
                 states=EDIT_STATES,
                 durations=("access_token_lifetime",),
+                references=self._references(),
             ).page(),
             Page(OWNERS, administrator(Permission.CLIENTS), act=Act(self.add_owner)),
         )
+
+    def _references(self) -> References:
+        scopes = suggestions(lambda: self.services.registrar("admin").rules.scopes)
+        default = self.services.claims.default.identifier
+        return {
+            "required_groups": GROUPS,
+            "scopes": scopes,
+            "default_scopes": scopes,
+            "required_scopes": scopes,
+            "exchanges_tokens_of": APPS,
+            "exchanges_for": apis(default),
+        }
 
     async def _edited(self, request: AdminRequest) -> FormSubject:
         client_id, actor, now = named(request), request.actor, request.now

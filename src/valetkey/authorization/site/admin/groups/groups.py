@@ -20,6 +20,7 @@ from valetkey.authorization.operations.user_records import (
     GroupList,
     GroupShown,
 )
+from valetkey.authorization.site.admin import references
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
     AdminRequest,
@@ -64,6 +65,7 @@ WORDS: Words = {
         ),
     ),
 }
+_REFERENCES = {"parent": references.GROUPS}
 _TITLE = translatable("Groups")
 _LONGEST_NAME = 80
 
@@ -106,6 +108,7 @@ class Groups(Struct, frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create group"),
+                references=_REFERENCES,
             ).page(),
         )
 
@@ -246,6 +249,7 @@ class GroupForm(Struct, frozen=True):
                 self._edited,
                 self._changed,
                 conflicts="name",
+                references=_REFERENCES,
             ).page(),
         )
 

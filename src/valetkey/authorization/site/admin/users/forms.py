@@ -24,6 +24,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text
 from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
+from valetkey.authorization.site.admin.references import GROUPS
 from valetkey.authorization.site.admin.users.users import NEW, USERS, user_address
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import NewSecretPage, ShownValue
@@ -45,7 +46,7 @@ NEW_WORDS: Words = {
         translatable("The email address is verified"),
         translatable("Only if you know that this is so. A link sent by email verifies it."),
     ),
-    "groups": (translatable("Groups"), translatable("Group names, separated by spaces.")),
+    "groups": (translatable("Groups"), ""),
     "role": (
         translatable("Role"),
         translatable("What the user may do in this console. Most users have no role."),
@@ -140,6 +141,8 @@ class UserForms(Struct, frozen=True):
                 submit=translatable("Invite"),
                 conflicts=ON_TOP,
                 choices=NEW_CHOICES,
+                spaced=("groups",),
+                references={"groups": GROUPS},
             ).page(),
             InputForm(
                 EDIT,
