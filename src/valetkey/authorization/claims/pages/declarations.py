@@ -380,7 +380,7 @@ class DeclarationPages(Struct, frozen=True):
         tag = form.get("etag") or ""
         if grown is not None:
             return await self._form(request, item, values, tag=tag, grown=grown)
-        kept = {} if item is None else self._values(item)
+        kept: Mapping[str, str] = {} if item is None else self._values(item)
         meant, unknown = await resolved(self.services.store, self._references, again, kept)
         if unknown:
             return await self._form(request, item, values, tuple(unknown), tag=tag)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
@@ -182,7 +182,7 @@ def _within_limit(fields: tuple[InputField, ...]) -> tuple[InputField, ...]:
 def grown_list(form: Form) -> str | None:
     """Return the list that a button adds an entry to or removes one from; None for other buttons.
 
-    Such a button saves nothing, whatever it names.
+    Such a button saves nothing, even for an unknown list.
     """
     button = form.get("add") or form.get("remove")
     return None if button is None else button.partition("/")[0]
@@ -228,7 +228,7 @@ def typed(form: Form, words: Words) -> Mapping[str, str]:
 def typed_again(form: Form, words: Words) -> tuple[Mapping[str, str], str | None]:
     """Return the submitted texts for another look, and the list whose button was pressed.
 
-    The list is None for a button that saves. Any other saves nothing, whatever it names.
+    The list is None for a button that saves. Any other button saves nothing.
     """
     grown = grown_list(form)
     values = typed(form, words)
@@ -299,7 +299,7 @@ def read_input(kind: type[T], words: Words, texts: Mapping[str, str]) -> T:
     return kind(**given)
 
 
-def _unread(name: str, text: str, kind: Any) -> Sequence[MetadataError]:
+def _unread(name: str, text: str, kind: object) -> Sequence[MetadataError]:
     """Return the errors of the entries of a list, each in its row; else one of the field."""
     found = list[MetadataError]()
     for number, line in enumerate(_lines(text)):
