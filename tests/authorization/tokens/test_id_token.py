@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
 from valetkey.authorization.model.client import Client, OpenIdRegistration, client_without_rights
 from valetkey.authorization.model.user import StandardClaims, Uid, User
 from valetkey.authorization.protocol.claims import ClaimsRequest
+from valetkey.authorization.tokens.client_keys import ClientSigner
 from valetkey.authorization.tokens.id_token import IdTokens, SignInRecord, Subjects, half_hash
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.replace import replace
@@ -60,7 +62,9 @@ class Seen:
 
 def _mint(identity: SignInRecord, **sent: str) -> Seen:
     seen = Seen()
-    made = IdTokens(ISSUER, seen, Subjects(KEY), hours(1)).mint(identity, NOW, **sent)
+    made = IdTokens(ISSUER, cast("ClientSigner", seen), Subjects(KEY), hours(1)).mint(
+        identity, NOW, **sent
+    )
     assert asyncio.run(made) == "JWT"
     return seen
 

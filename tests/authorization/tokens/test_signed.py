@@ -12,14 +12,25 @@ from joserfc import jwe, jws
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
 from valetkey.authorization.app.foundation import SCHEMA
-from valetkey.authorization.model.client import Client, ClientSecret, client_without_rights
+from valetkey.authorization.model.client import (
+    Client,
+    ClientSecret,
+    OpenIdRegistration,
+    client_without_rights,
+)
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.client_keys import ClientSigner, SharedSecrets, secret_context
+from valetkey.authorization.tokens.client_keys import (
+    ClientKeys,
+    ClientSigner,
+    SharedSecrets,
+    secret_context,
+)
 from valetkey.authorization.tokens.signing_keys import KeyPlan, SigningKeyRing
 from valetkey.database.connect import connect
 from valetkey.database.migrate import migrate
+from valetkey.fetch.outbound import OutboundHttp
 from valetkey.kernel.jose.algorithm import Algorithm
-from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS, EncryptionKeys
+from valetkey.kernel.jose.jwe import ALGORITHMS, ENCRYPTIONS
 from valetkey.kernel.jose.key import public_members
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days
@@ -47,22 +58,13 @@ DOCUMENT = json.dumps(
 ).encode()
 
 
-@dataclass(frozen=True)
-class Keys:
-    """The client's keys, wherever they come from."""
-
-    document: bytes = DOCUMENT
-
-    async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
-        return EncryptionKeys.parse(self.document)
-
-
 @dataclass
 class World:
     """A signer, the server's public keys, and a client with two secrets."""
 
     signer: ClientSigner
     keyring: Keyring
+    encryption_keys: bytes
     secrets: list[Secret] = field(default_factory=list[Secret])
 
     def client(self) -> Client:
@@ -74,7 +76,9 @@ class World:
             )
             kept.append(ClientSecret(f"s{n}", Fingerprint(f"f{n}"), None, sealed))
             self.secrets.append(secret)
-        return replace(client_without_rights("web1", NOW), secrets=tuple(kept))
+        registered = OpenIdRegistration(encryption_keys=self.encryption_keys.decode())
+        client = client_without_rights("web1", NOW)
+        return replace(client, secrets=tuple(kept), openid=registered)
 
     def published(self) -> KeySet:
         return KeySet.import_key_set(json.loads(self.signer.keys.published(NOW).document()))
@@ -83,7 +87,7 @@ class World:
 def run(
     directory: Path,
     story: Callable[[World], Awaitable[None]],
-    keys: Keys | None = None,
+    encryption_keys: bytes = DOCUMENT,
     algorithms: tuple[Algorithm, ...] = tuple(Algorithm),
 ) -> None:
     async def tell() -> None:
@@ -95,8 +99,10 @@ def run(
             ring = SigningKeyRing(store, keyring.sealer, plan, SYSTEM.random)
             await ring.maintain(NOW)
             shared = SharedSecrets(keyring.sealer)
-            signer = ClientSigner(ring, shared, keys or Keys(), SYSTEM.random)
-            await story(World(signer, keyring))
+            signer = ClientSigner(
+                ring, shared, ClientKeys(OutboundHttp((), SYSTEM.now)), SYSTEM.random
+            )
+            await story(World(signer, keyring, encryption_keys))
         finally:
             await store.engine.close()
 
@@ -203,4 +209,4 @@ def test_without_a_key_nothing_leaves_the_server(
         assert refused.value.refusal.code is ErrorCode.INVALID_CLIENT_METADATA
         assert refused.value.refusal.check == check
 
-    run(tmp_path, story, Keys(only_ec), (Algorithm.ES256,))
+    run(tmp_path, story, only_ec, (Algorithm.ES256,))

@@ -10,7 +10,6 @@ Nested as section 2 requires: signed first, then encrypted.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -219,20 +218,12 @@ def default_id_token_algorithm(offered: Collection[Algorithm]) -> str:
     return (Algorithm.RS256 if Algorithm.RS256 in offered else Algorithm.ES256).value
 
 
-class KeysOfClients(Protocol):
-    """Provides the encryption keys of clients."""
-
-    async def encryption(self, client: Client, now: Instant) -> EncryptionKeys:
-        """Return the client's encryption keys."""
-        ...
-
-
 class ClientSigner(Struct, frozen=True):
     """Signs with the server's keys or a client's secret, and encrypts to the client's key."""
 
     keys: SigningKeyRing
     shared: SharedSecrets
-    client_keys: KeysOfClients
+    client_keys: ClientKeys
     random: Callable[[int], bytes]
 
     async def sign(

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256, sha512
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from valetkey.authorization.protocol.claims import (
     claims_of_scope,
     user_claims,
 )
-from valetkey.authorization.tokens.client_keys import SharedSecrets
+from valetkey.authorization.tokens.client_keys import ClientSigner, SharedSecrets
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
 from valetkey.kernel.jose import jwt, mac
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -70,27 +69,6 @@ def sector_of(client: Client) -> str:
 _NO_SCOPE = Scope()
 
 
-class Signs(Protocol):
-    """Signs and encrypts JWTs for one client."""
-
-    async def sign(
-        self,
-        claims: Mapping[str, object],
-        client: Client,
-        now: Instant,
-        *,
-        typ: str = "JWT",
-        algorithm: str | None,
-        encryption_alg: str = "",
-        encryption_enc: str = "",
-    ) -> str:
-        """Sign the claims as a JWT, encrypted if `encryption_alg` is set.
-
-        An `algorithm` of None is the server's default for ID tokens.
-        """
-        ...
-
-
 class SignInRecord(Struct, frozen=True):
     """A sign-in: the user, time, methods and client; `sid` is the session id, "" if there is none.
 
@@ -124,7 +102,7 @@ class IdTokens(Struct, frozen=True):
     """Issues ID tokens."""
 
     issuer: str
-    signer: Signs
+    signer: ClientSigner
     subjects: Subjects
     lifetime: Lifetime
 
@@ -276,7 +254,7 @@ class LogoutTokens(Struct, frozen=True):
     """Issues logout tokens."""
 
     issuer: str
-    signer: Signs
+    signer: ClientSigner
     subjects: Subjects
 
     async def mint(

@@ -10,7 +10,7 @@ from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.storage.transaction import Store
-from valetkey.authorization.tokens.id_token import Signs
+from valetkey.authorization.tokens.client_keys import ClientSigner
 from valetkey.authorization.tokens.read import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
@@ -124,7 +124,7 @@ class UserInfoEndpoint(Struct, frozen=True):
     store: Store
     directory: ClientDirectory
     userinfo: UserInfo
-    signer: Signs
+    signer: ClientSigner
     issuer: str
     known: AnswerCache[CachedAnswer[UserInfoGrant]]
     samples: RequestSamples
