@@ -134,7 +134,8 @@ def test_nothing_sticks_out_in_longer_words_and_from_right_to_left(
 def test_twice_as_large_text_stays_within_the_page(tab: Page) -> None:
     tab.set_viewport_size({"width": 1280, "height": 700})
     found: dict[str, list[str]] = {}
-    for name in ("sign_in", "consent", "apps", "app_settings", "usage", "admin_user"):
+    names = ("sign_in", "consent", "apps", "app_settings", "usage", "admin_user")
+    for name in (*names, "app", "quickstart", "choose_kind"):
         tab.goto(f"{SERVER}/{name}")
         tab.evaluate("document.documentElement.style.fontSize = '200%'")
         found[name] = tab.evaluate(STICKING_OUT)
@@ -314,6 +315,33 @@ def _is_shaded(tabs: Locator, edge: str) -> bool:
         at = 0 if edge == "left" else taken.width - 1
         edge_alone = taken.convert("L").crop((at, 4, at + 1, 6))
     return min(edge_alone.tobytes()) < 235
+
+
+def test_quickstart_leads_from_framework_to_first_sign_in_by_keyboard_without_script(
+    browser: Browser,
+) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    tab = context.new_page()
+    tab.route("**/*", answering(BRAND))
+    tab.goto(f"{SERVER}/quickstart")
+    steps = tab.locator("ol.steps > li > h2").all_inner_texts()
+    assert steps == [
+        "Choose your framework",
+        "Get the credentials",
+        "Make the first request",
+        "Try it",
+    ]
+    # The menu of the app says where one is.
+    assert tab.locator(".of-app summary").inner_text().split("\n")[-1] == "Quickstart"
+    grafana = tab.get_by_role("link", name="Grafana")
+    assert not grafana.is_visible()
+    tab.locator(".chooser summary").focus()
+    tab.keyboard.press("Enter")
+    assert grafana.is_visible()
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-current')") == "true"
+    assert tab.get_by_role("link", name="Try it in the browser").is_visible()
+    context.close()
 
 
 def test_permissions_can_be_filtered(tab: Page) -> None:
