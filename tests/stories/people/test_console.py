@@ -59,6 +59,30 @@ def created_by_keyboard(page: Page) -> str:
     return page.inner_text(".facts #password-link").strip()
 
 
+def _names_by_keyboard(page: Page, name: str) -> None:
+    """Open the section of the profile and fill in its first field, by keyboard alone."""
+    page.locator("summary", has_text="Profile").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type(name)
+    page.click("#do")
+
+
+def _edits_redirect_uri(page: Page, url: str) -> None:
+    """Replace the redirect URI in its section of the form, by the rows of the list."""
+    page.goto(url)
+    page.click("summary:has-text('Sign-in and addresses')")
+    page.fill("#redirect-uris-2", "http://localhost:1/other")
+    page.click("button[value='redirect_uris/0']")
+    expect(page.locator("#redirect-uris-1")).to_have_value("http://localhost:1/other")
+    expect(page.locator("#redirect-uris-2")).to_be_focused()
+    page.keyboard.type("http://localhost:1/more")
+    assert page.input_value("#redirect-uris-2") == "http://localhost:1/more"
+    page.fill("#redirect-uris-1", _CALLBACK)
+    # The return key saves.
+    page.keyboard.press("Enter")
+
+
 def test_created_user_signs_in_to_created_app(
     tmp_path: Path, database_url: str, browser: Browser
 ) -> None:
@@ -88,8 +112,7 @@ def test_created_user_signs_in_to_created_app(
         page.goto(f"{url}/admin/users?q=grace")
         page.click("th[scope=row] a")
         page.click("#edit")
-        page.fill("[name=given_name]", "Grace Brewster")
-        page.click("#do")
+        _names_by_keyboard(page, "Grace Brewster")
         assert "The profile is saved." in page.inner_text("main")
 
         page.goto(f"{url}/admin/clients/new?kind=browser")
@@ -97,10 +120,8 @@ def test_created_user_signs_in_to_created_app(
         page.fill("#redirect-uri-0", "http://localhost:1/old")
         page.click("main form.app-form button.primary")
         client_id = page.inner_text("#client-id").strip()
-        page.goto(f"{url}/admin/clients/{client_id}/edit")
-        page.fill("[name=redirect_uris]", _CALLBACK)
-        page.click("#do")
-        assert "The app is saved." in page.inner_text("main")
+        _edits_redirect_uri(page, f"{url}/admin/clients/{client_id}/edit")
+        expect(page.locator("main")).to_contain_text("The app is saved.")
 
         grace.route(f"{_CALLBACK}**", lambda route: route.fulfill(body="here"))
         asked = {
