@@ -5,7 +5,7 @@ The table is explicit because `ipaddress` treats as global some addresses that e
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import (
     IPv4Address,
@@ -15,7 +15,6 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from valetkey.kernel.bounded_threads import DefaultThreads
@@ -142,12 +141,8 @@ def site_of(host: str) -> str:
 _THREADS = DefaultThreads(2 * AT_ONCE, "valetkey-resolve")
 
 
-class Resolve(Protocol):
-    """A function that finds the addresses of a host."""
-
-    async def __call__(self, host: str, port: int, /) -> Sequence[str]:
-        """Return every address of `host`, best first. Raises OSError if there is none."""
-        ...
+Resolve = Callable[[str, int], Coroutine[object, object, Sequence[str]]]
+"""Returns every address of a host, best first. Raises OSError if there is none."""
 
 
 async def resolve_by_system(host: str, port: int, /) -> Sequence[str]:
