@@ -6,8 +6,21 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions.users import UserRecord, fresh_uid, withdraw
-from valetkey.authorization.model.user import LARGEST_UID, SMALLEST_UID, Uid, User
+from valetkey.authorization.actions.users import (
+    PostalAddress,
+    Profile,
+    UserRecord,
+    fresh_uid,
+    withdraw,
+)
+from valetkey.authorization.model.user import (
+    LARGEST_UID,
+    SMALLEST_UID,
+    Address,
+    StandardClaims,
+    Uid,
+    User,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
@@ -229,3 +242,8 @@ def test_grants_begun_while_account_was_disabled_stay_dead(
         assert not await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
 
     run(tmp_path, story)
+
+
+def test_input_of_a_profile_has_the_claims_that_are_stored() -> None:
+    assert Profile.__struct_fields__ == StandardClaims.__struct_fields__
+    assert PostalAddress.__struct_fields__ == Address.__struct_fields__
