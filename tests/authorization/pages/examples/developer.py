@@ -259,7 +259,7 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
             redirect_uris=(),
             sentences=(),
         ),
-        "app_seen": replace(OVERVIEW, secret_seen=True),
+        "app_seen": replace(OVERVIEW, secret_seen=True, issues=0, hints=1),
         "app_without_secret": replace(OVERVIEW, without_secret=True, profile="fapi2"),
         "app_hostile": replace(
             OVERVIEW, app=head(hostile), description=hostile.name, redirect_uris=(hostile.name,)

@@ -22,7 +22,7 @@ from valetkey.authorization.portal.rules.apps import (
     seen_in_url,
     state_of,
 )
-from valetkey.authorization.portal.rules.monitoring import activity_of
+from valetkey.authorization.portal.rules.monitoring import Severity, activity_of
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.site.app_team import (
     APP,
@@ -170,8 +170,9 @@ class OverviewPage(Struct, frozen=True):
     #: The last sign-in, or the last token of an app without users; None for never.
     success: When | None = None
     failure: RequestLine | None = None
-    #: The number of findings of its health.
+    #: The number of findings of its health that are more than hints, and that of hints.
     issues: int = 0
+    hints: int = 0
     description: str = ""
     verified: bool = False
     #: The permissions it requests, each beginning with a verb.
@@ -207,6 +208,7 @@ class Overview(Struct, frozen=True):
         )
         days = daily(activity.days, today, _WEEK)
         dates = [day.date for day in days]
+        hints = sum(each.weight is Severity.HINT for each in activity.findings)
         return Show(
             OverviewPage(
                 app=request.head,
@@ -220,7 +222,8 @@ class Overview(Struct, frozen=True):
                 refusals=Chart(dates, [day.errors for day in days]),
                 success=None if activity.success is None else When(activity.success, now),
                 failure=None if activity.failure is None else refused_line(activity.failure, now),
-                issues=len(activity.findings),
+                issues=len(activity.findings) - hints,
+                hints=hints,
                 description=client.description,
                 verified=client.verified_at is not None,
                 sentences=tuple(scopes[name] for name in client.scope if name in scopes),

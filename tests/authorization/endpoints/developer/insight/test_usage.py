@@ -11,11 +11,12 @@ from tests.authorization.endpoints.developer.insight.teams import (
 )
 from tests.authorization.endpoints.developer.insight.test_failures import refused, written
 from tests.support.harness import Harness
-from tests.support.visitors import ALICE, BOB, run
+from tests.support.visitors import ALICE, BOB, WEB, run
 from valetkey.authorization.actions.usage import LAG, roll_up
 from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshTokenUsed
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
+from valetkey.kernel.replace import replace
 from valetkey.kernel.request_samples import RequestSample
 
 
@@ -85,6 +86,10 @@ def test_overview_charts_the_week_and_tells_the_last_sign_in_and_failure(
         for words in ("No requests in the last 7 days.", "Never", "None in the last 7 days"):
             assert knows(unused, words), words
         assert "<svg" not in unused.body
+        # That there is no logo is a hint, and a redirect URI without https is more.
+        assert knows(unused, "Nothing urgent")
+        await it.change(replace(WEB, redirect_uris=("http://localhost:3000/cb",)))
+        assert knows(await browser.get(WEB1), "1 issue to fix")
 
         def happen(tx: Transaction) -> None:
             now = it.clock.now
