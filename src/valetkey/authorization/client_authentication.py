@@ -1,6 +1,5 @@
 """Authenticate the client by exactly one method (RFC 6749 section 2.3), from bounded caches."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import blake2b
@@ -34,6 +33,7 @@ from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, hours
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.runtime import rest
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.body import Form
 from valetkey.web.client_address import Buckets
@@ -164,7 +164,7 @@ class SecretUses:
     async def run(self, store: Store) -> None:
         """Write the collected uses every 30 seconds until cancelled."""
         while True:
-            await asyncio.sleep(_WRITE_EVERY)
+            await rest(_WRITE_EVERY)
             await self.flush(store)
 
 

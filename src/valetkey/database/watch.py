@@ -19,6 +19,7 @@ from valetkey.database.identity import Seen, advance, is_older, lagging, remembe
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import rest
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.tracing import CALLER
 
@@ -47,7 +48,7 @@ class Watch:
         """Watch until cancelled."""
         rounds = 0
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await rest(_LOOK_EVERY)
             if rounds % _MEASURE_EVERY == 0:
                 await self._measure()
             rounds += 1

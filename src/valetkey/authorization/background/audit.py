@@ -29,7 +29,7 @@ from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import CheckpointKey
 from valetkey.kernel.moment import Instant, hours, later, minutes
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.kernel.secret import Secret, to_base64url
 from valetkey.web import log
 
@@ -206,7 +206,7 @@ class AuditExport:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                await asyncio.sleep(_LOOK_EVERY)
+                await rest(_LOOK_EVERY)
 
     async def export_next(self) -> bool:
         """Export one block; return whether there may be more. Raises NotExported."""
@@ -292,7 +292,7 @@ class AuditJob(Struct):
                 # Requests first: half of the time is reserved for them.
                 await asyncio.sleep(clock() - began)
                 began = clock()
-            await asyncio.sleep(_LOOK_EVERY)
+            await rest(_LOOK_EVERY)
 
     async def append_due(self) -> Block | None:
         """Append one block if one is due; return it."""

@@ -11,7 +11,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.image import UnusableImage, small_copy
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant, later, minutes
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.kernel.secret import to_base64url
 from valetkey.web import log
 from valetkey.web.offload import Busy, Offload
@@ -42,7 +42,7 @@ class LogoFetcher(Struct, frozen=True):
         while True:
             while await self.fetch_some():
                 pass
-            await asyncio.sleep(_LOOK_EVERY)
+            await rest(_LOOK_EVERY)
 
     async def fetch_some(self) -> bool:
         """Fetch a few concurrently; return whether there may be more."""

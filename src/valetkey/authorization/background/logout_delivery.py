@@ -17,7 +17,7 @@ from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.web import log
 
 PAUSES = (seconds(2), seconds(10), minutes(1), minutes(5), minutes(30), hours(1))
@@ -51,7 +51,7 @@ class LogoutDelivery:
         while True:
             while await self._deliver_some():
                 pass
-            await asyncio.sleep(_LOOK_EVERY)
+            await rest(_LOOK_EVERY)
 
     async def at_once(self, leased: Sequence[Delivery]) -> None:
         """Attempt these now, concurrently; after two seconds they continue in the background."""

@@ -26,7 +26,7 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.web import log
 
 
@@ -160,7 +160,7 @@ class Maintenance(Struct, frozen=True):
         """Write queued refusals every tenth of a second, samples of requests every two seconds."""
         rounds = 0
         while True:
-            await asyncio.sleep(_WRITE_EVERY)
+            await rest(_WRITE_EVERY)
             await self.flush()
             rounds += 1
             if rounds % _SAMPLES_EVERY == 0:
@@ -193,7 +193,7 @@ class Maintenance(Struct, frozen=True):
         clock = asyncio.get_running_loop().time
         took = 0.0
         while True:
-            await asyncio.sleep(max(0.0, _SWEEP_EVERY - took))
+            await rest(max(0.0, _SWEEP_EVERY - took))
             began = clock()
             await sweep_all(self.store, self.runtime.now(), self._sweeps())
             took = clock() - began
@@ -207,14 +207,14 @@ class Maintenance(Struct, frozen=True):
     async def count_usage(self) -> None:
         """Count the usage of apps, a batch at a time."""
         while True:
-            await asyncio.sleep(_COUNT_EVERY)
+            await rest(_COUNT_EVERY)
             await sweep_all(self.store, self.runtime.now(), (roll_up,))
 
     async def keep_keys(self) -> None:
         """Publish and retire signing keys on schedule."""
         while True:
             await self.keys.maintain(self.runtime.now())
-            await asyncio.sleep(_KEYS_EVERY)
+            await rest(_KEYS_EVERY)
 
 
 def sweep_events(tx: Transaction, keep: Retention, limit: int) -> int:
@@ -335,7 +335,7 @@ class RevocationLogWriter(Struct, frozen=True):
             return
         mark = None
         while True:
-            await asyncio.sleep(_EVERY)
+            await rest(_EVERY)
             now = self.store.engine.mark()
             if now is not None and now == mark:
                 continue
@@ -383,7 +383,7 @@ class DatabaseGauges(Struct, frozen=True):
                     *(gauge for each in self.more for gauge in each.metrics),
                 ):
                     gauge.replace({})
-            await asyncio.sleep(_READ_EVERY)
+            await rest(_READ_EVERY)
 
     async def read(self) -> None:
         """Read the metrics now."""
@@ -442,7 +442,7 @@ class ResponseTimeCounter(Struct, frozen=True):
     async def run(self, store: Store) -> None:
         """Write the counts every ten seconds."""
         while True:
-            await asyncio.sleep(_MEASURE_EVERY)
+            await rest(_MEASURE_EVERY)
             await self.flush(store)
 
     async def flush(self, store: Store) -> None:

@@ -24,7 +24,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.runtime import Runtime, import_lazily
+from valetkey.kernel.runtime import Runtime, import_lazily, rest
 from valetkey.web import log
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class MailDelivery(Struct, frozen=True):
         while True:
             while await self.deliver_some():
                 pass
-            await asyncio.sleep(_LOOK_EVERY)
+            await rest(_LOOK_EVERY)
 
     async def deliver_some(self) -> bool:
         """Attempt one batch in parallel; return whether more may be due."""

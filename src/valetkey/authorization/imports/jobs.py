@@ -18,7 +18,7 @@ from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 
 _LOOK_EVERY = 1.0
 _LONGEST_REST = 0.05
@@ -39,7 +39,7 @@ class UserImporter(Struct, frozen=True):
         while True:
             while await self.process_stage():
                 pass
-            await asyncio.sleep(_LOOK_EVERY)
+            await rest(_LOOK_EVERY)
 
     async def process_stage(self) -> bool:
         """Finish a stage of one import; return whether there was one."""

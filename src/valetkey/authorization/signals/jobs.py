@@ -37,7 +37,7 @@ from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.text import printable
 from valetkey.web import log
@@ -97,7 +97,7 @@ class SignalDelivery:
         try:
             while True:
                 tasks.begin(await self.due())
-                await asyncio.sleep(_LOOK_EVERY)
+                await rest(_LOOK_EVERY)
         finally:
             await tasks.close()
 
@@ -105,7 +105,7 @@ class SignalDelivery:
         """Bound queues and logs, every ten seconds."""
         while True:
             await self.bound()
-            await asyncio.sleep(_BOUND_EVERY)
+            await rest(_BOUND_EVERY)
 
     async def bound(self) -> None:
         """Drop what waits too long or is too much, and shorten long logs."""

@@ -50,7 +50,7 @@ from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, later
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.text import printable
 from valetkey.kernel.webhook import webhook_signature
@@ -121,7 +121,7 @@ class WebhookDelivery:
                 if changed != seen or self.clock() >= until:
                     await read_wanted(store, wanted)
                     seen, until = changed, self.clock() + _READ_EVERY
-                await asyncio.sleep(_LOOK_EVERY)
+                await rest(_LOOK_EVERY)
         finally:
             # Stale names could miss a new webhook's events.
             wanted.names, wanted.none_exist = None, False
@@ -133,7 +133,7 @@ class WebhookDelivery:
             while True:
                 if not self.subscribed.none_exist:
                     tasks.begin(await self.due())
-                await asyncio.sleep(_LOOK_EVERY)
+                await rest(_LOOK_EVERY)
         finally:
             await tasks.close()
 
@@ -142,7 +142,7 @@ class WebhookDelivery:
         while True:
             if not self.subscribed.none_exist:
                 await self.bound()
-            await asyncio.sleep(_BOUND_EVERY)
+            await rest(_BOUND_EVERY)
 
     async def bound(self) -> None:
         """Disable webhooks with too many queued messages, and shorten long logs."""

@@ -21,7 +21,7 @@ from valetkey.config.paths import process_path, write_note
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.runtime import ISSUER
+from valetkey.kernel.runtime import ISSUER, PACE, Pace
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import IncomingRequest
 from valetkey.web.hosts import send_unavailable
@@ -40,8 +40,9 @@ _FINISH = 10.0  # seconds for the requests of an application that is replaced or
 class _Life:
     """One application from its start to its end."""
 
-    def __init__(self, app: RoutedApp, settings: Settings) -> None:
+    def __init__(self, app: RoutedApp, settings: Settings, pace: Pace) -> None:
         self.app = app
+        self._pace = pace
         self.limit = settings.limits.requests
         self.over = asyncio.Event()
         self._at_work: set[IncomingRequest] = set()
@@ -50,6 +51,8 @@ class _Life:
 
     async def answer(self, asked: IncomingRequest) -> None:
         """Answer a request, unless `limits.requests` of this issuer wait for their response."""
+        if asked.path not in self.app.vital:
+            self._pace.requested()
         full = len(self._at_work) >= self.limit and asked.path not in self.app.vital
         # A stream may last for hours and costs little while idle.
         if full and sum(not each.streaming for each in self._at_work) >= self.limit:
@@ -137,6 +140,8 @@ class Issuer:
         self, begin: Callable[[Settings], Awaitable[RoutedApp]], ready: "asyncio.Future[bool]"
     ) -> None:
         ISSUER.set(self.name)
+        pace = Pace()
+        PACE.set(pace)
         try:
             settings = _checked(self.configuration)
             app = await begin(settings)
@@ -148,7 +153,7 @@ class Issuer:
             log.error("issuer.failed", bug)
             ready.set_result(False)
             return
-        life = _Life(app, settings)
+        life = _Life(app, settings, pace)
         async with app.running():
             before, self.life = self.life, life
             if before is not None:

@@ -1,0 +1,157 @@
+"""`python -m bench.issuers`: what each issuer of `valetkey serve --configs` costs.
+
+Serves so many issuers with empty databases from one process for each server, twice: the first start
+makes databases and keys, the second is the one of a restart. Prints the time until all of them are
+ready and its CPU time, and for each server memory (PSS), threads, descriptors, and the CPU time of
+some idle seconds.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.ports import free_port
+from bench.processes import ended_together
+
+_PROGRAM = str(Path(sys.executable).with_name("valetkey"))
+_LONGEST = 300.0  # seconds of a start
+_SETTLE = 30.0  # seconds after the start that are not idle yet
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure each number of issuers, and print a line for each server."""
+    parser = argparse.ArgumentParser(prog="python -m bench.issuers", description=__doc__)
+    parser.add_argument("--issuers", type=int, nargs="+", default=[1, 20, 200])
+    parser.add_argument("--idle", type=float, default=30.0, help="seconds of idling")
+    chosen = parser.parse_args()
+    print("| issuers | server | first start | start | memory | threads | descriptors | idle CPU |")
+    print("|---|---|---|---|---|---|---|---|")
+    for number in chosen.issuers:
+        with TemporaryDirectory() as folder:
+            _measure(Path(folder), number, chosen.idle)
+
+
+def _measure(here: Path, number: int, idle: float) -> None:
+    ports = {"authorization": free_port(), "resource": free_port()}
+    for each in range(number):
+        file = here / "issuers" / f"i{each}" / "valetkey.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text(
+            "".join(
+                f'[{server}]\nurl = "http://{_address(each)}:{port}"\nlisten = "127.0.0.1:{port}"\n'
+                for server, port in ports.items()
+            )
+            + '[tokens]\nsigning_algorithms = ["ES256"]\n'
+        )
+    with _serving(here, ports, number) as (_, first):
+        pass
+    with _serving(here, ports, number) as (workers, again):
+        time.sleep(_SETTLE)
+        before = {server: _cpu(pid) for server, pid in workers.items()}
+        time.sleep(idle)
+        for server, pid in workers.items():
+            used = (_cpu(pid) - before[server]) / idle
+            print(
+                f"| {number} | {server} | {first[0]:.1f} s | {again[0]:.1f} s"
+                f" ({again[1]:.1f} s of CPU) | {_memory(pid):.0f} MB"
+                f" | {_count(pid, 'task')} | {_count(pid, 'fd')} | {used:.1%} of a core |",
+                flush=True,
+            )
+
+
+def _address(number: int) -> str:
+    # Loopback, so that there is no TLS; only the Host has it.
+    return f"127.1.{number // 250}.{number % 250 + 1}"
+
+
+@contextmanager
+def _serving(
+    here: Path, ports: dict[str, int], number: int
+) -> Generator[tuple[dict[str, int], tuple[float, float]]]:
+    """Yield the process id of each server, and the time and CPU time until all were ready."""
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("VALETKEY")}
+    began = time.monotonic()
+    with ended_together(), (here / "log").open("w") as log:
+        subprocess.Popen(
+            [_PROGRAM, "serve", "--configs", str(here / "issuers")],
+            env={**environment, "VALETKEY__SERVING__DRAIN": "0"},
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+        for each in range(number):
+            for port in ports.values():
+                _await_ready(f"{_address(each)}:{port}", port)
+        took = time.monotonic() - began
+        workers = {server: _listener(port) for server, port in ports.items()}
+        yield workers, (took, sum(map(_cpu, workers.values())))
+
+
+def _await_ready(host: str, port: int) -> None:
+    until = time.monotonic() + _LONGEST
+    while not _is_ready(host, port):
+        if time.monotonic() > until:
+            raise TimeoutError(f"{host} did not start")
+        time.sleep(0.05)
+
+
+def _is_ready(host: str, port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", "/health/ready", headers={"host": host})
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _listener(port: int) -> int:
+    """Return the worker that listens on this port: the youngest process that has the socket."""
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    sockets = {
+        f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"
+    }
+    found = [pid for pid in _processes() if sockets & _open(pid)]
+    return max(found, key=lambda pid: int(_stat(pid)[19]))
+
+
+def _processes() -> Sequence[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def _open(pid: int) -> set[str]:
+    try:
+        return {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    except OSError:
+        return set()
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _cpu(pid: int) -> float:
+    """Return the CPU time of a process in seconds."""
+    return (int(_stat(pid)[11]) + int(_stat(pid)[12])) / _TICKS
+
+
+def _memory(pid: int) -> float:
+    """Return the proportional memory of a process in MB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def _count(pid: int, what: str) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())
+
+
+if __name__ == "__main__":
+    main()
