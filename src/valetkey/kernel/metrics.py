@@ -6,10 +6,13 @@ label holds a value that a caller chose: labels are route patterns, names of che
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import add
 from threading import Lock
 from types import MappingProxyType
+from typing import TypeVar
+
+from valetkey.kernel.runtime import ISSUER
 
 Labels = tuple[object, ...]
 """Label values in the order of the metric's label names; each is converted with `str`."""
@@ -24,7 +27,8 @@ EXEMPLARS = "exemplars"
 
 PREFIX = "valetkey_"
 MOST_SERIES = 2_000
-"""Maximum number of series of one metric in one process; further ones are counted under `other`."""
+"""Maximum number of series of one metric in one process, for each issuer; further ones are counted
+under `other`."""
 
 OTHER = "other"
 
@@ -53,7 +57,11 @@ class Metric(ABC):
 
     @abstractmethod
     def samples(self) -> Iterator[Sample]:
-        """Return the samples counted so far."""
+        """Return the samples counted so far for the issuer at work."""
+
+    def issuers(self) -> Collection[str]:
+        """Return the issuers for which it counted, "" among them for the process itself."""
+        return ()
 
 
 class Counter(Metric):
@@ -64,19 +72,28 @@ class Counter(Metric):
     def __init__(self, name: str, help_: str, *labels: str) -> None:
         """Start at zero."""
         super().__init__(name, help_, *labels)
-        self._values: dict[Labels, float] = {}
+        self._by_issuer: dict[str, dict[Labels, float]] = {}
+
+    @property
+    def _values(self) -> dict[Labels, float]:
+        return _of_issuer(self._by_issuer)
+
+    def issuers(self) -> Collection[str]:
+        """See `Metric.issuers`."""
+        return tuple(self._by_issuer)
 
     def add(self, *labels: object, amount: float = 1) -> None:
         """Increase the number by `amount`; safe to call from any thread."""
         # No lock, which would cost more than the rest: threads are not switched in between, and
         # where they could be, one increment would be lost.
+        values = self._values
         try:
-            self._values[labels] += amount
+            values[labels] += amount
         except KeyError:
             with self._turn:
-                if len(self._values) >= MOST_SERIES:
+                if len(values) >= MOST_SERIES:
                     labels = (OTHER,) * len(labels)
-                self._values[labels] = self._values.get(labels, 0) + amount
+                values[labels] = values.get(labels, 0) + amount
 
     def samples(self) -> Iterator[Sample]:
         """Return the number for each set of label values."""
@@ -92,28 +109,33 @@ class Gauge(Metric):
     def __init__(self, name: str, help_: str, *labels: str, shared: bool = False) -> None:
         """Start without values."""
         super().__init__(name, help_, *labels, shared=shared)
-        self._values: dict[Labels, float] = {}
-        self._asked: dict[Labels, Callable[[], float]] = {}
+        self._set: dict[str, dict[Labels, float]] = {}
+        self._read: dict[str, dict[Labels, Callable[[], float]]] = {}
+
+    def issuers(self) -> Collection[str]:
+        """See `Metric.issuers`."""
+        return {*self._set.copy(), *self._read.copy()}
 
     def set(self, value: float, *labels: object) -> None:
         """Set the number for these label values."""
         with self._turn:
-            self._values[labels] = value
+            _of_issuer(self._set)[labels] = value
 
     def replace(self, values: Mapping[Labels, float]) -> None:
         """Replace all values by these."""
         with self._turn:
-            self._values = dict(values)
+            self._set[ISSUER.get()] = dict(values)
 
     def read_from(self, how: Callable[[], float], *labels: object) -> None:
         """Call `how` whenever the value is read, on any thread; a later call replaces it."""
         with self._turn:
-            self._asked[labels] = how
+            _of_issuer(self._read)[labels] = how
 
     def samples(self) -> Iterator[Sample]:
         """Return the number for each set of label values."""
         with self._turn:
-            values, asked = dict(self._values), list(self._asked.items())
+            values = dict(_of_issuer(self._set))
+            asked = list(_of_issuer(self._read).items())
         values.update((labels, how()) for labels, how in asked)
         return ((_shown(labels), (value,)) for labels, value in values.items())
 
@@ -127,7 +149,15 @@ class Histogram(Metric):
         """Count into buckets that end at `bounds`, plus one unbounded bucket."""
         super().__init__(name, help_, *labels)
         self.bounds = tuple(bounds)
-        self._counts: dict[Labels, list[float]] = {}
+        self._by_issuer: dict[str, dict[Labels, list[float]]] = {}
+
+    @property
+    def _counts(self) -> dict[Labels, list[float]]:
+        return _of_issuer(self._by_issuer)
+
+    def issuers(self) -> Collection[str]:
+        """See `Metric.issuers`."""
+        return tuple(self._by_issuer)
 
     def observe(self, value: float, *labels: object) -> None:
         """Count one observation; safe to call from any thread."""
@@ -142,9 +172,10 @@ class Histogram(Metric):
 
     def _first(self, labels: Labels) -> list[float]:
         with self._turn:
-            if len(self._counts) >= MOST_SERIES:
+            known = self._counts
+            if len(known) >= MOST_SERIES:
                 labels = (OTHER,) * len(labels)
-            return self._counts.setdefault(labels, [0.0] * (len(self.bounds) + 2))
+            return known.setdefault(labels, [0.0] * (len(self.bounds) + 2))
 
 
 class RequestSeconds(Histogram):
@@ -156,17 +187,20 @@ class RequestSeconds(Histogram):
     def __init__(self, name: str, help_: str, *labels: str, bounds: Sequence[float]) -> None:
         """Start without exemplars."""
         super().__init__(name, help_, *labels, bounds=bounds)
-        self._exemplars: dict[tuple[str, str, int], tuple[str, float, int]] = {}
+        self._latest: dict[str, dict[tuple[str, str, int], tuple[str, float, int]]] = {}
 
     def show(self, value: float, trace_id: str, at: int, route: str, status: int) -> None:
         """Keep this request as the exemplar of its bucket."""
         # Bounded by the routes; the trace id has 32 characters of the 128 that OpenMetrics permits.
         bucket = bisect_left(self.bounds, value)
-        self._exemplars[route, outcome_of(status), bucket] = trace_id, value, at
+        latest = _of_issuer(self._latest)
+        latest[route, outcome_of(status), bucket] = trace_id, value, at
 
     def exemplars(self) -> Iterator[Sample]:
         """Return route, outcome, number of the bucket and trace id; then duration and time."""
-        for (route, outcome, bucket), (trace_id, value, at) in self._exemplars.copy().items():
+        for (route, outcome, bucket), (trace_id, value, at) in (
+            _of_issuer(self._latest).copy().items()
+        ):
             yield (route, outcome, str(bucket), trace_id), (value, at)
 
     def samples(self) -> Iterator[Sample]:
@@ -210,8 +244,30 @@ def _shown(labels: Labels) -> tuple[str, ...]:
     return tuple(map(str, labels))
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _of_issuer(counted: dict[str, dict[K, V]]) -> dict[K, V]:
+    """Return what was counted for the issuer at work."""
+    found = counted.get(issuer := ISSUER.get())
+    return counted.setdefault(issuer, {}) if found is None else found
+
+
+def snapshots() -> Mapping[str, Snapshot]:
+    """Return everything that this process has counted, by issuer; "" is the process itself."""
+    found: dict[str, Snapshot] = {}
+    for issuer in {"", *(name for metric in _catalogue.values() for name in metric.issuers())}:
+        at_work = ISSUER.set(issuer)
+        try:
+            found[issuer] = snapshot()
+        finally:
+            ISSUER.reset(at_work)
+    return found
+
+
 def snapshot() -> Snapshot:
-    """Return everything that this process has counted."""
+    """Return everything that this process has counted for the issuer at work."""
     told = {name: list(metric.samples()) for name, metric in _catalogue.items()}
     if exemplars := list(HTTP_SECONDS.exemplars()):
         told[EXEMPLARS] = exemplars

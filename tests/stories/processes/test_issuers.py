@@ -31,6 +31,7 @@ class Several(dict[str, Serving]):
         self.place = place
         self.log = log
         self.process = process
+        self.metrics = ""
 
     def events(self, name: str) -> Sequence[Mapping[str, object]]:
         """What the log has of an event so far."""
@@ -86,6 +87,7 @@ def _several(
         assert process.stdout is not None
         ready = process.stdout.readline()
         assert ready.startswith(f"ready issuers={len(names)}"), ready + log.read_text()
+        several.metrics = ready.rpartition("metrics=")[2].strip()
         for name in names:
             several[name] = _serving(name, ports, process)
             _wait_for(several[name].api)
@@ -119,7 +121,8 @@ def _status(url: str, host: str = "") -> int:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Generator[Several]:
-    with _several(tmp_path_factory.mktemp("several"), "a", "b") as several:
+    scraped = {"VALETKEY__METRICS__LISTEN": f"127.0.0.1:{_ports()[0]}"}
+    with _several(tmp_path_factory.mktemp("several"), "a", "b", environment=scraped) as several:
         yield several
 
 
@@ -276,6 +279,22 @@ def test_log_names_the_issuer(both: Several) -> None:
 
     wait_until(logged)
     assert {line["issuer"] for line in both.events("issuer.ready")} == {"a", "b"}
+
+
+def test_metrics_name_the_issuer(both: Several) -> None:
+    def tokens() -> dict[str, float]:
+        text = requests.get(both.metrics, timeout=CEILING).text
+        found = dict.fromkeys("ab", 0.0)
+        for line in text.splitlines():
+            if line.startswith("valetkey_tokens_issued_total{"):
+                labels, _, number = line.rpartition(" ")
+                found[labels.partition('issuer="')[2][0]] += float(number)
+        assert 'valetkey_worker_up{issuer="",server="authorization"' in text
+        return found
+
+    before = tokens()
+    _tokens(both["a"])
+    assert tokens() == {"a": before["a"] + 1, "b": before["b"]}
 
 
 def test_broken_issuers_answer_503_and_leave_the_others_alone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.metadata import version
 from itertools import accumulate
@@ -57,8 +57,9 @@ else:
 Worker = tuple[str, int]
 """The name of a server and the number of its worker."""
 
-WorkerMetrics = Mapping[Worker, Snapshot | None]
-"""The metrics of each worker; None for a worker that did not respond in time."""
+WorkerMetrics = Mapping[Worker, Mapping[str, Snapshot] | None]
+"""The metrics of each worker, by issuer ("" for the worker itself); None for a worker that did not
+respond in time."""
 
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 _OF_SERVER = ("server",)
@@ -68,7 +69,8 @@ _OF_WORKER = ("server", "worker")
 def expose(found: WorkerMetrics, accept: str) -> tuple[bytes, str]:
     """Return the metrics and their media type: OpenMetrics or Prometheus text, by `accept`.
 
-    Each series is labelled with its server and worker, so that the restart of a worker shows as a
+    Each series is labelled with its server and worker, and where a worker serves several issuers
+    with its issuer, empty for the worker itself, so that the restart of a worker shows as a
     counter reset; `sum without (worker)` adds the workers up. Metrics read from a shared database
     are reported once per server. Other parameters of `accept` are ignored.
     """
@@ -97,6 +99,8 @@ class _Collected:
 
 def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
     name, labels = PREFIX + metric.name, _OF_SERVER if metric.shared else _OF_WORKER
+    if _has_issuers(found):
+        labels = (*labels, "issuer")
     told = _samples(metric, found)
     if isinstance(metric, Histogram):
         histogram = families.HistogramMetricFamily(
@@ -123,26 +127,38 @@ def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
 def _exemplars(found: WorkerMetrics) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
     """Return the exemplars of request durations by labels and number of the bucket."""
     told: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
-    for (server, worker), said in found.items():
-        for (route, outcome, bucket, trace_id), (value, at) in (said or {}).get(EXEMPLARS, ()):
+    for place, said in _places(found):
+        for (route, outcome, bucket, trace_id), (value, at) in said.get(EXEMPLARS, ()):
             exemplar = samples.Exemplar({"trace_id": trace_id}, value, at)
-            labels = (server, str(worker), route, outcome)
-            told.setdefault(labels, {})[int(bucket)] = exemplar
+            told.setdefault((*place, route, outcome), {})[int(bucket)] = exemplar
     return told
 
 
 def _samples(metric: Metric, found: WorkerMetrics) -> Iterator[Sample]:
+    if metric.name == "worker_up":
+        itself = ("",) if _has_issuers(found) else ()
+        for (server, number), by_issuer in found.items():
+            yield (server, str(number), *itself), (float(by_issuer is not None),)
+        return
     told: set[tuple[str, ...]] = set()
-    for (server, worker), said in found.items():
-        if metric.name == "worker_up":
-            yield (server, str(worker)), (float(said is not None),)
-            continue
-        counted: Sequence[Sample] = said.get(metric.name, ()) if said is not None else ()
-        for values, numbers in counted:
-            whole = (server, *values) if metric.shared else (server, str(worker), *values)
-            if whole not in told:
+    for (server, worker, *issuer), said in _places(found):
+        for values, numbers in said.get(metric.name, ()):
+            place = (server, *issuer) if metric.shared else (server, worker, *issuer)
+            if (whole := (*place, *values)) not in told:
                 told.add(whole)
                 yield whole, numbers
+
+
+def _places(found: WorkerMetrics) -> Iterator[tuple[tuple[str, ...], Snapshot]]:
+    """Yield the metrics of each issuer in each worker, with the labels that say whose they are."""
+    several = _has_issuers(found)
+    for (server, worker), by_issuer in found.items():
+        for issuer, said in (by_issuer or {}).items():
+            yield (server, str(worker), *((issuer,) if several else ())), said
+
+
+def _has_issuers(found: WorkerMetrics) -> bool:
+    return any(any(by_issuer) for by_issuer in found.values() if by_issuer)
 
 
 _PATIENCE = 0.8  # seconds for the other workers' metrics, so that a scrape takes less than one
@@ -244,7 +260,7 @@ def _send_metrics(caller: socket.socket) -> None:
     # CPU time is added as the difference to what was counted.
     with _MEASURING:
         _measure_process()
-        told = msgspec.json.encode(metrics.snapshot())
+        told = msgspec.json.encode(metrics.snapshots())
     caller.sendall(told)
 
 
@@ -288,10 +304,10 @@ def _read(caller: socket.socket) -> tuple[str, Mapping[str, str]]:
     return top, {name.strip().lower(): value.strip() for name, _, value in fields}
 
 
-def _ask(scraping: Scraping) -> Mapping[Worker, Snapshot | None]:
+def _ask(scraping: Scraping) -> WorkerMetrics:
     """Return the metrics of every worker, this one included; None for one that was too slow."""
     places = [(server, n) for server, many in scraping.workers.items() for n in range(many)]
-    found: dict[Worker, Snapshot | None] = dict.fromkeys(places)
+    found: dict[Worker, Mapping[str, Snapshot] | None] = dict.fromkeys(places)
     heard: dict[Worker, bytes] = {}
     deadline = time.monotonic() + _PATIENCE
     with contextlib.ExitStack() as stack, DefaultSelector() as selector:
@@ -314,7 +330,7 @@ def _ask(scraping: Scraping) -> Mapping[Worker, Snapshot | None]:
                     selector.unregister(asked)
                     with contextlib.suppress(msgspec.DecodeError):
                         found[worker] = msgspec.json.decode(
-                            heard[worker], type=dict[str, list[Sample]]
+                            heard[worker], type=dict[str, dict[str, list[Sample]]]
                         )
     return found
 
