@@ -5,8 +5,11 @@ sockets and its event loop. One that cannot start answers 503 and is tried again
 """
 
 import asyncio
+import ctypes
+import gc
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -87,6 +90,7 @@ class Issuer:
         self.failures = 0
         self.life: _Life | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self._waiting = 0
         self.host = ""
         """The Host of its server; of a configuration that names none, the one before."""
@@ -145,27 +149,31 @@ class Issuer:
         try:
             settings = _checked(self.configuration)
             app = await begin(settings)
+            async with app.running():
+                await self._serve(_Life(app, settings, pace), ready)
+            log.info("issuer.stopped")
         except (OperatorError, DatabaseUnavailable) as reason:
             log.error("issuer.failed", reason=str(reason))
-            ready.set_result(False)
-            return
         except Exception as bug:  # noqa: BLE001 - a fault of one issuer must not end the others
             log.error("issuer.failed", bug)
-            ready.set_result(False)
+        finally:
+            if not ready.done():
+                ready.set_result(False)
+
+    async def _serve(self, life: _Life, ready: "asyncio.Future[bool]") -> None:
+        if self._stopped:
             return
-        life = _Life(app, settings, pace)
-        async with app.running():
-            before, self.life = self.life, life
-            if before is not None:
-                before.over.set()
-            log.info("issuer.ready")
-            ready.set_result(True)
-            await life.over.wait()
-            await life.end()
-        log.info("issuer.stopped")
+        before, self.life = self.life, life
+        if before is not None:
+            before.over.set()
+        log.info("issuer.ready")
+        ready.set_result(True)
+        await life.over.wait()
+        await life.end()
 
     async def stop(self) -> None:
         """Stop its application, after the requests that it has."""
+        self._stopped = True
         life, self.life = self.life, None
         if life is not None:
             life.over.set()
@@ -207,6 +215,9 @@ class Issuers:
         self._changed = asyncio.Event()
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[asyncio.Task[None]] = set()
+        self._settled = False
+        # Before the worker is ready: the supervisor passes SIGHUP on from then on.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._read_again)
         self.read()
 
     @property
@@ -251,8 +262,6 @@ class Issuers:
     async def run(self) -> None:
         """Start issuers, those that requests wait for first, until cancelled."""
         loop = asyncio.get_running_loop()
-        with suppress(RuntimeError, ValueError):  # only the main thread handles signals
-            loop.add_signal_handler(signal.SIGHUP, self._read_again)
         while True:
             self._changed.clear()
             idle = [i for i in self._issuers.values() if i.name not in self._starting]
@@ -288,6 +297,19 @@ class Issuers:
         finally:
             del self._starting[issuer.name]
             self._changed.set()
+        if not self._starting and all(each.due != 0.0 for each in self._issuers.values()):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Return memory to the system (glibc only): starts leave 40 % of what they used."""
+        if not self._settled:
+            # Objects of now stay: examining those of hundreds of issuers would take a second.
+            self._settled = True
+            gc.collect()
+            gc.freeze()
+        if sys.platform == "linux":
+            with suppress(AttributeError):
+                ctypes.CDLL(None).malloc_trim(0)
 
     async def _begin(self, issuer: Issuer, settings: Settings) -> RoutedApp:
         await self._prepare(settings)

@@ -103,6 +103,7 @@ NAME = "valetkey-worker"
 _OBJECTS = 20_000  # live objects allocated before the youngest are collected: a few MB
 _ATTEMPT_EVERY = 1.0  # seconds
 _FEWEST = 16
+_OF_ISSUER = 24  # descriptors that each of several issuers opens: databases, logs, requests
 _LAST_RESORT = 20.0  # seconds a worker may take to end after its supervisor did
 
 T = TypeVar("T")
@@ -219,7 +220,7 @@ def _work_for_issuers(
             background=(issuers.run,),
             on_close=issuers.close,
         )
-        limits = _limits(settings)
+        limits = _limits(settings, len(issuers.settings))
         beside = asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())
         gc.set_threshold(_OBJECTS, 10, 10)
         await listen.serve(
@@ -295,14 +296,15 @@ async def _retry_until_available(settings: Settings, start: Callable[[], Awaitab
         await asyncio.sleep(_ATTEMPT_EVERY)
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(settings: Settings, issuers: int = 0) -> Limits:
     """Return a worker's limits, reduced so that its connections fit the open file limit."""
+    others = OTHER_DESCRIPTORS + issuers * _OF_ISSUER
     soft, hard = getrlimit(RLIMIT_NOFILE)
     if soft != hard:
         # The soft limit is kept low by default for programs that use select().
         setrlimit(RLIMIT_NOFILE, (hard, hard))
     wanted = settings.limits.connections
-    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - OTHER_DESCRIPTORS)
+    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - others)
     if room < wanted:
         log.warning("limits.connections", set=wanted, used=room, open_files=hard)
     return Limits(
