@@ -180,7 +180,9 @@ def metrics() -> Iterator[str]:
         "metrics: see [monitor your servers](../how-to/operate/monitor.md). Every series has the\n"
         "label `server`; series of a single process also have `worker`. Add them up with\n"
         "`sum without (worker)`. No label contains a value chosen by a caller. Names of counters\n"
-        "end in `_total`, names of histograms in `_bucket`, `_count` and `_sum`."
+        "end in `_total`, names of histograms in `_bucket`, `_count` and `_sum`. Where a process\n"
+        "serves [several issuers](../how-to/operate/many-issuers.md), every series has the label\n"
+        "`issuer`, which is empty for the process itself."
     )
     yield (
         "`valetkey_database_size_bytes` has the tables of SQLite as far as measuring them is\n"
