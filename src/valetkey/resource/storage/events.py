@@ -11,7 +11,7 @@ from valetkey.database.decisions import Decision, DecisionQueue, Decisions
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, Lifetime, days
-from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.runtime import Runtime, rest
 from valetkey.resource.storage.objects import StoredValues, Sweep
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.upstream.revocations import Page, Revocation
@@ -225,7 +225,7 @@ class Maintenance(Struct, frozen=True):
         """Write decision records every second and delete expired rows, until cancelled."""
         rounds = 0
         while True:
-            await asyncio.sleep(_EVERY)
+            await rest(_EVERY)
             rounds += 1
             with contextlib.suppress(*UNAVAILABLE):
                 await self.write_decisions()
