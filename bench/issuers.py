@@ -44,13 +44,9 @@ def _measure(here: Path, number: int, idle: float) -> None:
     for each in range(number):
         file = here / "issuers" / f"i{each}" / "valetkey.toml"
         file.parent.mkdir(parents=True)
-        file.write_text(
-            "".join(
-                f'[{server}]\nurl = "http://{_address(each)}:{port}"\nlisten = "{_address(each)}:{port}"\n'
-                for server, port in ports.items()
-            )
-            + '[tokens]\nsigning_algorithms = ["ES256"]\n'
-        )
+        places = {server: f"{_address(each)}:{port}" for server, port in ports.items()}
+        sections = [f'[{n}]\nurl = "http://{at}"\nlisten = "{at}"\n' for n, at in places.items()]
+        file.write_text("".join(sections) + '[tokens]\nsigning_algorithms = ["ES256"]\n')
     with _serving(here, ports, number) as (_, first):
         pass
     with _serving(here, ports, number) as (workers, again):

@@ -1,6 +1,5 @@
 """Events of the audit log, stored revocations, and background work."""
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, TypeVar
