@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 from bench.ports import free_port
 from bench.processes import ended_together
+from valetkey.cli.serving.worker import NAME
 
 _PROGRAM = str(Path(sys.executable).with_name("valetkey"))
 _LONGEST = 300.0  # seconds of a start
@@ -110,17 +111,23 @@ def _is_ready(host: str, port: int) -> bool:
 
 
 def _listener(port: int) -> int:
-    """Return the worker that listens on this port: the youngest process that has the socket."""
+    """Return the worker that listens on this port."""
     rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
     sockets = {
         f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"
     }
-    found = [pid for pid in _processes() if sockets & _open(pid)]
-    return max(found, key=lambda pid: int(_stat(pid)[19]))
+    return next(pid for pid in _processes() if _name(pid) == NAME and sockets & _open(pid))
 
 
 def _processes() -> Sequence[int]:
     return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _open(pid: int) -> set[str]:
