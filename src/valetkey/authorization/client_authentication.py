@@ -31,9 +31,9 @@ from valetkey.kernel import metrics
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.key import KeySet
 from valetkey.kernel.moment import Instant, hours
+from valetkey.kernel.pace import rest
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.runtime import rest
 from valetkey.kernel.secret import Fingerprint, FingerprintKey
 from valetkey.web.body import Form
 from valetkey.web.client_address import Buckets

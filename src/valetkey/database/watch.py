@@ -18,8 +18,8 @@ from valetkey.database.engine import (
 from valetkey.database.identity import Seen, advance, is_older, lagging, remember
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.pace import rest
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.runtime import rest
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.tracing import CALLER
 

@@ -29,7 +29,8 @@ from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import CheckpointKey
 from valetkey.kernel.moment import Instant, hours, later, minutes
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.pace import rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, to_base64url
 from valetkey.web import log
 

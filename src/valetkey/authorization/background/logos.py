@@ -11,7 +11,8 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.image import UnusableImage, small_copy
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant, later, minutes
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.pace import rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import to_base64url
 from valetkey.web import log
 from valetkey.web.offload import Busy, Offload

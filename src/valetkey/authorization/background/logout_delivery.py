@@ -16,8 +16,9 @@ from valetkey.authorization.tokens.id_token import LogoutTokens
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
+from valetkey.kernel.pace import rest
 from valetkey.kernel.refusal import Refused
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
 
 PAUSES = (seconds(2), seconds(10), minutes(1), minutes(5), minutes(30), hours(1))

@@ -24,9 +24,10 @@ from valetkey.database.decisions import Decision
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
+from valetkey.kernel.pace import rest
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.request_samples import RequestSample, RequestSamples
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.web import log
 
 

@@ -23,8 +23,9 @@ from valetkey.config.sections.people import MailTls
 from valetkey.config.settings import Settings
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, hours, later, minutes, seconds
+from valetkey.kernel.pace import rest
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.runtime import Runtime, import_lazily, rest
+from valetkey.kernel.runtime import Runtime, import_lazily
 from valetkey.web import log
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.event.event import USUAL_ACTOR
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.pace import rest
+from valetkey.kernel.runtime import Runtime
 
 _LOOK_EVERY = 1.0
 _LONGEST_REST = 0.05

@@ -37,7 +37,8 @@ from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.fetch.outbound import JSON, Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, days, later
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.pace import rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.text import printable
 from valetkey.web import log

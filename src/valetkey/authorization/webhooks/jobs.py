@@ -50,7 +50,8 @@ from valetkey.fetch.outbound import Fetched, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, days, later
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.pace import rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import ordered_id
 from valetkey.kernel.text import printable
 from valetkey.kernel.webhook import webhook_signature

@@ -23,8 +23,9 @@ from valetkey.config.load import OperatorErrors
 from valetkey.config.paths import process_path, write_note
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.pace import PACE, Pace
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.runtime import ISSUER, PACE, Pace
+from valetkey.kernel.runtime import ISSUER
 from valetkey.web import log
 from valetkey.web.connection.incoming_request import IncomingRequest
 from valetkey.web.hosts import send_unavailable

@@ -10,7 +10,8 @@ from valetkey.database.decisions import Decision, DecisionQueue, Decisions
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, Overloaded
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant, Lifetime, days
-from valetkey.kernel.runtime import Runtime, rest
+from valetkey.kernel.pace import rest
+from valetkey.kernel.runtime import Runtime
 from valetkey.resource.storage.objects import StoredValues, Sweep
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.upstream.revocations import Page, Revocation
