@@ -117,8 +117,8 @@ def test_created_user_signs_in_to_created_app(
 
         page.goto(f"{url}/admin/clients/new?kind=browser")
         page.fill("#name", "Weather")
-        page.fill("#redirect-uri-0", "http://localhost:1/old")
-        page.click("main form.app-form button.primary")
+        page.fill("#redirect-uris-1", "http://localhost:1/old")
+        page.click("#do")
         client_id = page.inner_text("#client-id").strip()
         _edits_redirect_uri(page, f"{url}/admin/clients/{client_id}/edit")
         expect(page.locator("main")).to_contain_text("The app is saved.")

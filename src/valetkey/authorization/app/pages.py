@@ -40,7 +40,6 @@ from valetkey.authorization.site.admin.clients.client import ClientPages
 from valetkey.authorization.site.admin.clients.clients import (
     SELECTED_APPS,
     ClientListPages,
-    NewClient,
 )
 from valetkey.authorization.site.admin.clients.edit import ClientForms
 from valetkey.authorization.site.admin.confirm import Buttons
@@ -280,9 +279,8 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
         *SelectedPages(services, SELECTED_GROUPS).pages(),
         *RoleHolderPages(store, services.roles).pages(),
         *ClientListPages(store).pages(),
-        *NewClient(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
         *SelectedPages(services, SELECTED_APPS).pages(),
-        *ClientForms(services).pages(),
+        *ClientForms(services, ids, foundation.requested_from_users, foundation.issuer).pages(),
         *ClientPages(services, links).pages(),
         *Registration(services).pages(),
         *EventPages(services).pages(),

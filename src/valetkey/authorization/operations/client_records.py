@@ -285,6 +285,11 @@ def changed_metadata(client: Client, change: object) -> ClientMetadata:
     return with_values(metadata_of(client), values)
 
 
+def with_changes(metadata: ClientMetadata, change: object) -> ClientMetadata:
+    """Return the metadata with the values of a `ClientChange`."""
+    return with_values(metadata, _declared_values(change))
+
+
 def _declared_values(body: object) -> Mapping[str, object]:
     members = cast("msgspec.Struct", body)
     values = ((name, getattr(members, name)) for name in members.__struct_fields__)

@@ -13,12 +13,14 @@ from tests.support.plain_browser import Answer
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 
 APP = "/admin/clients/web"
 EDIT = f"{APP}/edit"
 LISTS = (
     (EDIT, "redirect_uris"),
-    (EDIT, "scopes"),
+    (EDIT, "default_scopes"),
+    ("/admin/clients/new?kind=server", "redirect_uris"),
     (EDIT, "exchanges_for"),
     ("/admin/apis/new", "machine_scopes"),
     ("/admin/apis/new", "roles"),
@@ -97,10 +99,10 @@ def test_fault_is_beside_the_row_that_is_wrong(tmp_path: Path, database_url: str
         assert told[0] == told[2] == told[3] == ""
         assert "http is only for 127.0.0.1" in told[1]
         # Empty rows before it are left out, of the form and of the count.
-        refused = await do(browser, EDIT, scopes=["", "openid", "", "nothing:known"])
-        assert rows(refused, "scopes") == ["openid", "nothing:known", ""]
-        assert not fault_of(refused, "scopes", 0)
-        assert fault_of(refused, "scopes", 1)
+        refused = await do(browser, EDIT, default_scopes=["", before.scopes[0], "", "no:thing"])
+        assert rows(refused, "default_scopes") == [before.scopes[0], "no:thing", ""]
+        assert not fault_of(refused, "default_scopes", 0)
+        assert fault_of(refused, "default_scopes", 1)
         # So is an entry that the type of the input refuses.
         refused = await do(
             browser, "/admin/apis/new", name="A", identifier="https://a.example/", roles=["ok", "ä"]
@@ -133,6 +135,7 @@ def test_many_entries_are_edited_in_a_text_area(tmp_path: Path, database_url: st
 
 
 REFERENCES = (
+    ("/admin/clients/new?kind=browser", "required_groups"),
     (EDIT, "required_groups"),
     (EDIT, "exchanges_tokens_of"),
     (EDIT, "exchanges_for"),
@@ -242,3 +245,55 @@ def test_invited_user_joins_groups_of_rows(tmp_path: Path, database_url: str) ->
         assert await it.read(groups) == ["crew", "staff"]
 
     run(tmp_path, story, database_url)
+
+
+def labels(answer: Answer) -> list[str]:
+    """Return the titles of the sections and the labels of the fields, in order."""
+    form = answer.body.partition('id="do"')[0].partition("<h1>")[2]
+    found = re.findall(r"<(label|legend|strong)[^>]*>(.*?)</\1>", form, re.DOTALL)
+    return [" ".join(re.sub("<[^>]*>", "", text).split()) for _, text in found]
+
+
+@pytest.mark.parametrize("kind", ["server", "browser", "device", "machine"])
+def test_app_is_registered_and_edited_by_the_same_form(kind: str, tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        new = await page(browser, f"/admin/clients/new?kind={kind}")
+        fields = {"name": "Notes", "tos_uri": "https://notes.example/terms"}
+        if kind != "machine":
+            fields["redirect_uris"] = "http://127.0.0.1:3000/cb"
+        made = await browser.submit(new, "do", **fields)
+        assert made.status == 200, made.body
+        client_id = made.body.partition('<code id="client-id">')[2].partition("<")[0]
+        edit = await page(browser, f"/admin/clients/{client_id}/edit")
+        # The new row of an entry aside.
+        assert [each for each in labels(edit) if each != "Redirect URIs 2"] == labels(new)
+        assert edit.form("do")[1]["tos_uri"] == ["https://notes.example/terms"]
+        # A form that is only submitted changes nothing.
+        before = await it.events()
+        assert (await browser.submit(edit, "do")).status == 303
+        assert await it.events() == before
+
+    run(tmp_path, story)
+
+
+def test_registration_keeps_what_was_typed_and_registers_once(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        new = await page(browser, "/admin/clients/new?kind=server")
+        typed = {"name": "Notes", "policy_uri": "https://notes.example/privacy"}
+        refused = await browser.submit(new, "do", **typed, redirect_uris="http://evil.example/cb")
+        assert refused.status == 400
+        assert "http is only for 127.0.0.1" in fault_of(refused, "redirect_uris", 0)
+        action, shown = refused.form("do")
+        assert shown["policy_uri"] == [typed["policy_uri"]]
+        fixed = {**shown, "redirect_uris": ["https://notes.example/cb", ""]}
+        made = await browser.post(action, fixed)
+        assert made.status == 200, made.body
+        again = await browser.post(action, fixed)
+        assert again.location == f"/admin/clients/{shown['client_id'][0]}"
+        events = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+        mine = [each.name for each in events if each.client_id == shown["client_id"][0]]
+        assert mine.count("client.registered") == 1
+
+    run(tmp_path, story)

@@ -1,6 +1,6 @@
 """Forms derived from the input type of an operation."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -24,6 +24,7 @@ from valetkey.authorization.site.admin.input_fields import (
     lists_of,
     read_input,
     texts_of,
+    typed,
     typed_again,
 )
 from valetkey.authorization.site.admin.references import Reference, References, offered, resolved
@@ -65,6 +66,8 @@ class InputFormPage(Struct, frozen=True):
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
+    #: Further values that the form posts, by name.
+    hidden: tuple[tuple[str, str], ...] = ()
 
 
 class FormSubject(Struct, frozen=True):
@@ -86,6 +89,12 @@ class FormSubject(Struct, frozen=True):
     note: str = ""
     #: Choices of fields that depend on the subject.
     choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
+    #: Replaces the title of the form, translatable.
+    title: str = ""
+    #: Further values that the form posts, by name.
+    hidden: Sequence[tuple[str, str]] = ()
+    #: Fields whose sections are open at first.
+    opened: Sequence[str] = ()
 
 
 def act_of(
@@ -141,43 +150,52 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     async def show_form(self, request: R) -> Outcome:
         """Show the form."""
         subject = await self.subject(request)
-        return await self._show(request, subject)
+        return await self.draw(request, subject)
 
     async def run(self, request: R) -> Outcome:
         """Run the operation, unless its subject was changed since the form was shown."""
-        subject, form = await self.subject(request), request.form
-        words = self._words(subject)
-        (values, grown), etag = typed_again(form, words), form.get("etag") or ""
-        again = replace(subject, etag=etag)
-        if grown is not None:
-            return await self._show(request, again, values, grown=grown)
+        subject, etag = await self.subject(request), request.form.get("etag") or ""
+        body = await self.submitted(request, subject)
+        if isinstance(body, Show):
+            return body
         seen = preconditions((etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
-        meant, unknown = await resolved(
-            self.services.store, self.references, values, subject.values
-        )
+        values, again = typed(request.form, self._words(subject)), replace(subject, etag=etag)
+        try:
+            actor, path = self.actor(request), request.arguments
+            call = call_of(self.services, self.operation, actor, request.now, path, body)
+            result = await value_of(replace(call, preconditions=seen), self.output)
+        except InvalidInput as invalid:
+            return await self.draw(request, again, values, invalid.faults)
+        except Refused as refused:
+            if refused.refusal is FAILED:
+                return await self.draw(request, subject, values, stale=True)
+            if not self.conflicts or refused.refusal.code is not ErrorCode.CONFLICT:
+                raise
+            if self.conflicts == ON_TOP:
+                return await self.draw(request, again, values, problem=refused.refusal.description)
+            fault = MetadataError(self.conflicts, refused.refusal.description)
+            return await self.draw(request, again, values, (fault,))
+        return await self.finish(request, result)
+
+    async def submitted(self, request: R, subject: FormSubject) -> msgspec.Struct | Show:
+        """Return the submitted input; the form again for a button of a list, or with faults."""
+        form, words = request.form, self._words(subject)
+        values, grown = typed_again(form, words)
+        again = replace(subject, etag=form.get("etag") or "")
+        if grown is not None:
+            return await self.draw(request, again, values, grown=grown)
+        store = self.services.store
+        meant, unknown = await resolved(store, self.references, values, subject.values)
         if unknown:
-            return await self._show(request, again, values, tuple(unknown))
+            return await self.draw(request, again, values, tuple(unknown))
         texts = {
             name: " ".join(text.split()) if name in self.spaced else text
             for name, text in meant.items()
         }
         try:
-            body = read_input(self._takes, words, texts)
-            actor, path = self.actor(request), request.arguments
-            call = call_of(self.services, self.operation, actor, request.now, path, body)
-            result = await value_of(replace(call, preconditions=seen), self.output)
+            return read_input(self._takes, words, texts)
         except InvalidInput as invalid:
-            return await self._show(request, again, values, invalid.faults)
-        except Refused as refused:
-            if refused.refusal is FAILED:
-                return await self._show(request, subject, values, stale=True)
-            if not self.conflicts or refused.refusal.code is not ErrorCode.CONFLICT:
-                raise
-            if self.conflicts == ON_TOP:
-                return await self._show(request, again, values, problem=refused.refusal.description)
-            fault = MetadataError(self.conflicts, refused.refusal.description)
-            return await self._show(request, again, values, (fault,))
-        return await self.finish(request, result)
+            return await self.draw(request, again, values, invalid.faults)
 
     def _words(self, subject: FormSubject) -> Words:
         return {name: text for name, text in self.words.items() if name not in subject.without}
@@ -189,7 +207,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             raise TypeError(f"{self.operation.id} takes no input")
         return kind
 
-    async def _show(
+    async def draw(
         self,
         request: R,
         subject: FormSubject,
@@ -223,12 +241,16 @@ class InputForm(Struct, Generic[R, V], frozen=True):
         before = {(each.name, each.value, each.unit) for each in drawn(subject.values)}
         fields = drawn(texts)
         opened = [it.name for it in fields if (it.name, it.value, it.unit) not in before]
+        opened += subject.opened
+        if faults and not problem and not any(each.faulty for each in fields):
+            # About a field that this form does not have.
+            problem = f"{faults[0].field}: {faults[0].detail}"
         fields = drawn(texts, opened) if opened else fields
         page = InputFormPage(
             action=request.request.path,
             back=subject.back,
             above=subject.above,
-            title=self.title,
+            title=subject.title or self.title,
             submit=self.submit,
             fields=fields,
             etag=subject.etag,
@@ -237,5 +259,6 @@ class InputForm(Struct, Generic[R, V], frozen=True):
             note=subject.note,
             frame=subject.frame,
             app=subject.app,
+            hidden=tuple(subject.hidden),
         )
         return Show(page, _BAD_REQUEST if faults or stale or problem else 200)

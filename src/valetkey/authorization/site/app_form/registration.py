@@ -32,6 +32,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
 )
 from valetkey.kernel.keyring import Keyring
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import same
 from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
@@ -131,6 +132,19 @@ class NewIds(Struct, frozen=True):
         return generated and same(mark, self.mark(session_id, client_id))
 
 
+class Draft(Struct, frozen=True):
+    """An app that is being registered: its metadata so far, and what was chosen before."""
+
+    app: ClientMetadata
+    kind: AppKind
+    client_id: str
+    preset: Preset | None = None
+
+    def completed(self, app: ClientMetadata) -> ClientMetadata:
+        """Return the metadata with what follows from the preset."""
+        return app if self.preset is None else self.preset.completed(app)
+
+
 class AppRegistration(Struct, Generic[R], frozen=True):
     """The page that registers an app: its kind, its form, its credentials.
 
@@ -167,8 +181,8 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         if denial is not None or kind is None:
             return self._choose(denial)
         preset = preset_in(request.query, kind)
-        form = forms.shown(forms.new(kind, preset), kind)
-        return self._form(request, form, self.ids.fresh(), preset)
+        draft = Draft(forms.new(kind, preset), kind, self.ids.fresh(), preset)
+        return await self.draw(request, draft)
 
     async def submit(self, request: R) -> Outcome:
         """Register the app, or show its faults; other buttons only validate or add rows."""
@@ -177,11 +191,10 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         if kind is None or not self.ids.is_own(self.session_id(request), form):
             return SeeOther(self.path)
         preset = preset_in(form, kind)
-        app = forms.read(form, forms.new(kind, preset))
-        if preset is not None:
-            app = preset.completed(app)
-        if shown := forms.submitted_button(form, app, kind):
-            return self._form(request, shown, client_id, preset)
+        draft = Draft(forms.new(kind, preset), kind, client_id, preset)
+        app = await self.read(request, draft)
+        if isinstance(app, Show):
+            return app
         made = await self.register(request, app, client_id)
         match made:
             case SeeOther():
@@ -191,8 +204,20 @@ class AppRegistration(Struct, Generic[R], frozen=True):
             case NewApp():
                 return self._registered(made, app, client_id, preset)
             case faults:
-                shown = forms.shown(app, kind_of(app), faults=faults)
-                return self._form(request, shown, client_id, preset, self.fault_status)
+                return await self.draw(request, replace(draft, app=app), faults)
+
+    async def read(self, request: R, draft: Draft) -> ClientMetadata | Show:
+        """Return the metadata in the form, or the form again after a button that saves nothing."""
+        forms = self._forms
+        app = draft.completed(forms.read(request.form, draft.app))
+        shown = forms.submitted_button(request.form, app, draft.kind)
+        return app if shown is None else self._form(request, shown, draft)
+
+    async def draw(self, request: R, draft: Draft, faults: Faults = ()) -> Show:
+        """Return the form of the app, with each fault beside its field."""
+        kind = kind_of(draft.app) if faults else draft.kind
+        shown = self._forms.shown(draft.app, kind, faults=faults)
+        return self._form(request, shown, draft, self.fault_status if faults else 200)
 
     def _registered(
         self, made: NewApp, app: ClientMetadata, client_id: str, preset: Preset | None
@@ -217,11 +242,11 @@ class AppRegistration(Struct, Generic[R], frozen=True):
         )
         return Show(page)
 
-    def _form(
-        self, request: R, form: AppForm, client_id: str, preset: Preset | None, status: int = 200
-    ) -> Show:
-        mark = self.ids.mark(self.session_id(request), client_id)
-        page = NewAppPage(self.frame, self.path, client_id, mark, form, preset, self.back)
+    def _form(self, request: R, form: AppForm, draft: Draft, status: int = 200) -> Show:
+        mark = self.ids.mark(self.session_id(request), draft.client_id)
+        page = NewAppPage(
+            self.frame, self.path, draft.client_id, mark, form, draft.preset, self.back
+        )
         return Show(page, status)
 
 

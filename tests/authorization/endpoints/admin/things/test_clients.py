@@ -64,11 +64,11 @@ def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_pa
         assert f"{new}?kind=server&amp;preset=spring-boot" in chooser
         form = await page(browser, f"{new}?kind=server&preset=spring-boot")
         uri = "https://app.example/login/oauth2/code/valetkey"
-        nameless = await browser.submit(form, "register", do="save", name="", redirect_uri_0="x")
+        nameless = await browser.submit(form, "do", name="", redirect_uris="x")
         assert nameless.status == 400
-        assert "Not saved: fix the fields marked below." in nameless.body
-        asked = {"name": "Books", "redirect_uri_0": uri}
-        made = await browser.submit(form, "register", do="save", **asked)
+        assert nameless.body.count('aria-invalid="true"') == 1
+        asked = {"name": "Books", "redirect_uris": uri}
+        made = await browser.submit(form, "do", **asked)
         shown = {
             name: unescape(text)
             for name, text in re.findall(r'<code id="([^"]+)">(.*?)</code>', made.body, re.DOTALL)
@@ -79,10 +79,10 @@ def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_pa
         client = await it.read(lambda tx: tx.clients.find(client_id))
         assert client is not None
         assert (client.name, client.redirect_uris) == ("Books", (uri,))
-        again = await browser.submit(form, "register", do="save", **asked)
+        again = await browser.submit(form, "do", **asked)
         assert again.location == f"/admin/clients/{client_id}"
         assert secret not in (await page(browser, again.location)).body
-        assert (await browser.submit(form, "register", client_id="app_mine")).location == new
+        assert (await browser.submit(form, "do", client_id="app_mine")).location == new
         events = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
         (by,) = {each.done_by for each in events if each.client_id == client_id}
         assert by == by_user(ADA)
@@ -94,11 +94,11 @@ def test_public_app_and_service_are_registered_with_any_grant_of_the_server(tmp_
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for kind, fields, grants in (
-            ("browser", {"redirect_uri_0": "https://app.example/cb"}, CODE),
+            ("browser", {"redirect_uris": "https://app.example/cb"}, CODE),
             ("machine", {}, {"client_credentials"}),
         ):
             form = await page(browser, f"/admin/clients/new?kind={kind}")
-            made = await browser.submit(form, "register", do="save", name=kind, **fields)
+            made = await browser.submit(form, "do", name=kind, **fields)
             assert made.status == 200, made.body
             found = await page(browser, f"/admin/clients?q={kind}")
             client_id = found.body.partition("/admin/clients/app_")[2].partition('"')[0]

@@ -7,22 +7,13 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission
-from valetkey.authorization.actions.presets import AppRules
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.client import RESOURCE_SERVER
-from valetkey.authorization.operations.client_records import ClientMade, LocalRegistration
-from valetkey.authorization.operations.clients import REGISTER
 from valetkey.authorization.operations.operation import (
-    InvalidInput,
-    Services,
-    call_of,
     cursor,
     place_in,
-    value_of,
 )
-from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.protocol.register.client_rules import form_options
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
@@ -48,13 +39,7 @@ from valetkey.authorization.site.admin.objects import (
     words,
 )
 from valetkey.authorization.site.admin.selected import SHOWN, SelectedEntry, Selection
-from valetkey.authorization.site.app_form.registration import (
-    AppRegistration,
-    NewApp,
-    NewIds,
-    Registration,
-)
-from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.storage.search import (
     ClientFilter,
     ClientLine,
@@ -272,58 +257,3 @@ def _list() -> ListDeclaration:
 
 LIST = _list()
 """The list of apps."""
-
-
-class NewClient(Struct, frozen=True):
-    """Register an app of any grant type and with any scope of this server.
-
-    `scopes` describes the scopes that users can be asked for.
-    """
-
-    services: Services
-    ids: NewIds
-    scopes: Mapping[str, str]
-    issuer: str
-
-    def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the page of this feature."""
-        registration = AppRegistration(
-            NEW,
-            "admin/frame.html",
-            CLIENTS,
-            self._rules,
-            self.ids,
-            self.scopes,
-            self.issuer,
-            lambda request: request.actor.session_id,
-            self._denial,
-            self._register,
-            fault_status=400,
-        )
-        return (registration.page(administrator(Permission.CLIENTS)),)
-
-    def _rules(self) -> AppRules:
-        """Return the rules of the form: every scope, and every grant type of this server."""
-        registrar = self.services.registrar("admin")
-        grants = tuple(sorted(form_options(registrar.rules.grant_types)))
-        return AppRules(
-            registrar, tuple(self.scopes), grants, self.services.developers.default_profile
-        )
-
-    async def _denial(self, _request: AdminRequest) -> None:
-        """Deny nothing: the requirement of the page has checked the role."""
-
-    async def _register(
-        self, request: AdminRequest, app: ClientMetadata, client_id: str
-    ) -> Registration:
-        body, url = LocalRegistration(app, client_id), client_address(client_id)
-        # A repeated submit or a reload: the secret has been shown.
-        if await self.services.store.read(lambda tx: tx.clients.find(client_id)) is not None:
-            return SeeOther(url)
-        call = call_of(self.services, REGISTER, request.actor, request.now, body=body)
-        try:
-            made = await value_of(call, ClientMade)
-        except InvalidInput as invalid:
-            taken = any(fault.field == "client_id" for fault in invalid.faults)
-            return SeeOther(url) if taken else invalid.faults
-        return NewApp(app.name, url, str(getattr(made, "client_secret", None) or ""))

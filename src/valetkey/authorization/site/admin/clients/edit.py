@@ -1,6 +1,6 @@
-"""/admin/clients/{client_id}/edit and /owners: edit an app, add an owner."""
+"""/admin/clients/new, /{client_id}/edit and /owners: register and edit an app, add an owner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -8,7 +8,8 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users
-from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.clients import Faults, metadata_of
+from valetkey.authorization.actions.presets import AppKind, AppRules
 from valetkey.authorization.model.client import (
     DISCOURAGED,
     RESOURCE_SERVER,
@@ -21,11 +22,23 @@ from valetkey.authorization.model.client import (
     ProfileName,
 )
 from valetkey.authorization.model.user import User
-from valetkey.authorization.operations.client_records import ClientMade, shown
+from valetkey.authorization.operations.client_records import (
+    ClientChange,
+    ClientMade,
+    LocalRegistration,
+    shown,
+    with_changes,
+)
 from valetkey.authorization.operations.client_state import ADD_OWNER
-from valetkey.authorization.operations.clients import CHANGE
-from valetkey.authorization.operations.operation import Services, call_of, tag_of
-from valetkey.authorization.protocol.register.client_metadata import fields_of
+from valetkey.authorization.operations.clients import CHANGE, REGISTER
+from valetkey.authorization.operations.operation import (
+    InvalidInput,
+    Services,
+    call_of,
+    tag_of,
+    value_of,
+)
+from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, fields_of
 from valetkey.authorization.protocol.register.client_rules import form_options
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
@@ -34,13 +47,14 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.clients.client import named, secret_page
-from valetkey.authorization.site.admin.clients.clients import client_address
+from valetkey.authorization.site.admin.clients.clients import CLIENTS, NEW, client_address
 from valetkey.authorization.site.admin.input_fields import (
     Choices,
     Words,
     as_text,
+    typed,
 )
-from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
+from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm, act_of
 from valetkey.authorization.site.admin.references import (
     APPS,
     GROUPS,
@@ -48,8 +62,16 @@ from valetkey.authorization.site.admin.references import (
     apis,
     suggestions,
 )
+from valetkey.authorization.site.app_form.registration import (
+    AppRegistration,
+    Draft,
+    NewApp,
+    NewIds,
+    Registration,
+)
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
 
 EDIT = "/admin/clients/{client_id}/edit"
@@ -185,45 +207,138 @@ EDIT_GROUPS = {name: title for title, names in _SECTIONS.items() for name in nam
 EDIT_WORDS: Words = {name: _words(_FIELDS[name]) for name in EDIT_GROUPS}
 
 
+_TITLES = {
+    AppKind.SERVER: translatable("Register a web application"),
+    AppKind.BROWSER: translatable("Register a single-page app"),
+    AppKind.DEVICE: translatable("Register a mobile or desktop app"),
+    AppKind.MACHINE: translatable("Register a service"),
+}
+_REGISTER = translatable("Register")
+_MOST_BOXES = 40
+"""Scopes that are check boxes; more are typed."""
+
+
+class ConsoleRegistration(AppRegistration[AdminRequest], frozen=True):
+    """The page that registers an app by the form that edits it."""
+
+    form: InputForm[AdminRequest, msgspec.Struct]
+    choices: Callable[[ClientMetadata], Mapping[str, Choices]]
+
+    async def read(self, request: AdminRequest, draft: Draft) -> ClientMetadata | Show:
+        """Return the metadata in the form, or the form again."""
+        body = await self.form.submitted(request, self._subject(request, draft))
+        if isinstance(body, Show):
+            return body
+        return draft.completed(with_changes(draft.app, body))
+
+    async def draw(self, request: AdminRequest, draft: Draft, faults: Faults = ()) -> Show:
+        """Return the form of the app, with each fault beside its field."""
+        values = typed(request.form, EDIT_WORDS) if faults else None
+        return await self.form.draw(request, self._subject(request, draft), values, faults)
+
+    def _subject(self, request: AdminRequest, draft: Draft) -> FormSubject:
+        preset = "" if draft.preset is None else draft.preset.name
+        mark = self.ids.mark(self.session_id(request), draft.client_id)
+        hidden = {"kind": draft.kind, "preset": preset, "client_id": draft.client_id, "mark": mark}
+        return FormSubject(
+            self.path,
+            translatable("Register an app"),
+            _texts(draft.app),
+            title=_TITLES[draft.kind],
+            choices=self.choices(draft.app),
+            hidden=[(name, str(value)) for name, value in hidden.items() if value],
+            opened=() if draft.kind is AppKind.MACHINE else ("redirect_uris", "scopes"),
+        )
+
+
 class ClientForms(Struct, frozen=True):
-    """Edit an app by a form that follows from the fields of a client, and add an owner."""
+    """Register and edit apps by one form, which follows from their fields; add an owner.
+
+    `scopes` describes the scopes that users can be asked for.
+    """
 
     services: Services
+    ids: NewIds
+    scopes: Mapping[str, str]
+    issuer: str
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the form, and the address of the one that adds an owner."""
+        """Return both forms, and the address of the one that adds an owner."""
+        edit = InputForm(
+            EDIT,
+            administrator(Permission.CLIENTS, recent=True),
+            actor_of,
+            self.services,
+            CHANGE,
+            ClientMade,
+            EDIT_WORDS,
+            translatable("Edit app"),
+            self._edited,
+            self._changed,
+            conflicts=ON_TOP,
+            choices=EDIT_CHOICES,
+            groups=EDIT_GROUPS,
+            states=EDIT_STATES,
+            durations=("access_token_lifetime",),
+            references=self._references(),
+        )
+        registration = ConsoleRegistration(
+            NEW,
+            "admin/frame.html",
+            CLIENTS,
+            self._rules,
+            self.ids,
+            self.scopes,
+            self.issuer,
+            lambda request: request.actor.session_id,
+            self._denial,
+            self._register,
+            400,
+            replace(edit, submit=_REGISTER),
+            self._choices,
+        )
+        new = registration.page(administrator(Permission.CLIENTS))
         return (
-            InputForm(
-                EDIT,
-                administrator(Permission.CLIENTS, recent=True),
-                actor_of,
-                self.services,
-                CHANGE,
-                ClientMade,
-                EDIT_WORDS,
-                translatable("Edit app"),
-                self._edited,
-                self._changed,
-                conflicts=ON_TOP,
-                choices=EDIT_CHOICES,
-                groups=EDIT_GROUPS,
-                states=EDIT_STATES,
-                durations=("access_token_lifetime",),
-                references=self._references(),
-            ).page(),
+            replace(new, act=act_of(registration.submit, ClientChange, EDIT_WORDS)),
+            edit.page(),
             Page(OWNERS, administrator(Permission.CLIENTS), act=Act(self.add_owner)),
         )
 
+    def _rules(self) -> AppRules:
+        """Return the rules of new apps: every scope, and every grant type of this server."""
+        registrar = self.services.registrar("admin")
+        grants = tuple(sorted(form_options(registrar.rules.grant_types)))
+        return AppRules(
+            registrar, tuple(self.scopes), grants, self.services.developers.default_profile
+        )
+
+    async def _denial(self, _request: AdminRequest) -> None:
+        """Deny nothing: the requirement of the page has checked the role."""
+
+    async def _register(
+        self, request: AdminRequest, app: ClientMetadata, client_id: str
+    ) -> Registration:
+        body, url = LocalRegistration(app, client_id), client_address(client_id)
+        # A repeated submit or a reload: the secret has been shown.
+        if await self.services.store.read(lambda tx: tx.clients.find(client_id)) is not None:
+            return SeeOther(url)
+        call = call_of(self.services, REGISTER, request.actor, request.now, body=body)
+        try:
+            made = await value_of(call, ClientMade)
+        except InvalidInput as invalid:
+            taken = any(fault.field == "client_id" for fault in invalid.faults)
+            return SeeOther(url) if taken else invalid.faults
+        return NewApp(app.name, url, str(getattr(made, "client_secret", None) or ""))
+
     def _references(self) -> References:
         scopes = suggestions(lambda: self.services.registrar("admin").rules.scopes)
-        default = self.services.claims.default.identifier
         return {
             "required_groups": GROUPS,
             "scopes": scopes,
             "default_scopes": scopes,
             "required_scopes": scopes,
             "exchanges_tokens_of": APPS,
-            "exchanges_for": apis(default),
+            "exchanges_for": apis(self.services.claims.default.identifier),
         }
 
     async def _edited(self, request: AdminRequest) -> FormSubject:
@@ -235,15 +350,20 @@ class ClientForms(Struct, frozen=True):
         )
         client = held.client
         metadata = metadata_of(client)
-        values = {name: _text(field.of(metadata)) for name, field in _FIELDS.items()}
         return FormSubject(
             client_address(client.id),
             client.name or client.id,
-            values,
+            _texts(metadata),
             tag_of(shown(client, now)),
             note=_VERIFIED if client.verified_at is not None else "",
-            choices={"grant_types": self._grant_types(client.grant_types)},
+            choices=self._choices(metadata),
         )
+
+    def _choices(self, metadata: ClientMetadata) -> Mapping[str, Choices]:
+        names = dict.fromkeys((*self.scopes, *metadata.scopes))
+        boxes = {"scopes": tuple((it, self.scopes.get(it, it)) for it in names)}
+        grants = {"grant_types": self._grant_types(metadata.grant_types)}
+        return grants if len(names) > _MOST_BOXES else {**grants, **boxes}
 
     def _grant_types(self, had: Sequence[str] | frozenset[str]) -> Choices:
         # The legacy ones are enabled by an operation of their own.
@@ -286,6 +406,10 @@ _VERIFIED = translatable(
     "This app is verified. Changing its name, logo, policy links or redirect URIs removes the "
     "verification until it is reviewed again."
 )
+
+
+def _texts(metadata: ClientMetadata) -> Mapping[str, str]:
+    return {name: _text(field.of(metadata)) for name, field in _FIELDS.items()}
 
 
 def _text(value: object) -> str:
