@@ -64,6 +64,11 @@ _APP_TEXTS = {
     "requires_pkce": "yes",
     "access_token_lifetime": "7200",
 }
+_SCOPES = (
+    ("openid", "know who you are"),
+    ("notes:read", "read your notes"),
+    ("notes:write", "change and delete your notes"),
+)
 _GRANTS = ("authorization_code", "refresh_token", "client_credentials")
 
 
@@ -80,7 +85,7 @@ def _app(
         APP_WORDS,
         values,
         faults,
-        choices={**APP_CHOICES, "grant_types": grants},
+        choices={**APP_CHOICES, "grant_types": grants, "scopes": _SCOPES},
         groups=APP_GROUPS,
         states=APP_STATES,
         opened=opened,
@@ -117,6 +122,13 @@ def console_form_examples(hostile: str) -> Mapping[str, PageContext]:
             stale=True,
         ),
         "admin_edit_app": _app(_APP_TEXTS),
+        "admin_new_app": replace(
+            _app({}, opened=("redirect_uris", "scopes"), hostile="a name"),
+            title="Register a web application",
+            submit="Register",
+            etag="",
+            hidden=(("kind", "server"), ("client_id", "app_1"), ("mark", "mark")),
+        ),
         "admin_edit_app_open": _app(
             {**_APP_TEXTS, "exchanges_tokens_of": "app_2x1"}, opened=APP_WORDS, hostile=hostile
         ),

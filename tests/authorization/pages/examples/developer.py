@@ -284,9 +284,6 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "new_app_preset": replace(
             new(replace(of_kind(AppKind.SERVER), app=SPRING.metadata())), preset=SPRING
         ),
-        "new_app_console": replace(
-            new(empty(AppKind.SERVER, UriRow(), UriRow())), action=CONSOLE, frame=ADMIN
-        ),
         "registered": registered(HEAD, SECRET),
         "registered_preset": replace(
             registered(HEAD, SECRET),
