@@ -45,6 +45,7 @@ TYPED = {
     "permission": "every",
     "q": "ada",
     "redirect_uri_0": CALLBACK,
+    "redirect_uris": CALLBACK,
     "username": "ada",
 }
 
