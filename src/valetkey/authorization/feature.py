@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
 from msgspec import Struct, field
 
+from valetkey.authorization.actions.admin.search import SearchKind
 from valetkey.authorization.actions.inspection.check import DatabaseCheck
 from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
@@ -191,6 +192,8 @@ class Feature(Struct, frozen=True):
     """Links to its pages on the console's pages of the core's objects."""
     users_links: tuple[ListLink, ...] = ()
     """Links to its pages above the list of users."""
+    search_kinds: Callable[[Services], tuple[SearchKind, ...]] = _nothing
+    """Its objects that the search of the console finds."""
     app_pages: "Callable[[Services, str], tuple[AnyPage, ...]]" = _nothing
     """Its pages about an app, for the app's team, in this template of the area that shows them."""
     area: "Callable[[Site, Callable[[str], tuple[AnyPage, ...]]], tuple[AnyPage, ...]]" = _nothing

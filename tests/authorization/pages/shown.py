@@ -150,8 +150,8 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
             route.fulfill(status=204)
             return
         policy = content_security_policy(
-            scripts=bool(scripts_of(page)),
-            connects=connects(page),
+            scripts=bool(scripts_of(page, navigation_for(page))),
+            connects=connects(page, navigation_for(page)),
             frames=(SERVER,) if isinstance(page, BrandFormPage) else (),
         )
         route.fulfill(

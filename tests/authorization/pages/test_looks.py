@@ -259,9 +259,9 @@ def test_the_menu_of_the_viewer_works_by_keyboard_without_a_script_on_a_phone(
     shown = {}
     for name in ways:
         tab.goto(f"{SERVER}/{name}")
-        # The first stop is the link that skips the navigation.
-        tab.keyboard.press("Tab")
-        tab.keyboard.press("Tab")
+        # The first stop is the link that skips the navigation; account has no search.
+        for _ in range(2 if name == "sessions" else 3):
+            tab.keyboard.press("Tab")
         menu = tab.get_by_role("navigation", name="Areas")
         links = menu.get_by_role("link")
         assert not menu.is_visible()

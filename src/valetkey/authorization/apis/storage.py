@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.storage.search import ListOrder
+from valetkey.authorization.storage.search import MOST_LOOKED_AT, ListOrder
 from valetkey.database.engine import Connection, Row
 
 
@@ -37,6 +37,20 @@ class ApiSearch(Struct, frozen=True):
             ListOrder.OLDEST: self._oldest,
         }[order]
         return [str(api_id) for (api_id,) in read(after, limit, part)]
+
+    def matching(self, part: str, limit: int) -> Sequence[tuple[str, str, str]]:
+        """Return id, name and identifier of at most `limit` of the first 2,000 APIs, by name."""
+        rows = self.db.rows(
+            "SELECT id, name, identifier FROM apis WHERE id IN"
+            " (SELECT id FROM apis ORDER BY key LIMIT :examined)"
+            " AND (replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(identifier), lower(:part), '') <> lower(identifier))"
+            " ORDER BY lower(name), id LIMIT :limit",
+            part=part,
+            examined=MOST_LOOKED_AT,
+            limit=limit,
+        )
+        return [(api_id, name, identifier) for api_id, name, identifier in rows]
 
     def count(self, part: str, most: int) -> int:
         """Count the APIs, up to `most`."""

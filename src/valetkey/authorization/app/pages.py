@@ -19,7 +19,7 @@ from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
 from valetkey.authorization.layout.assets import CurrentBrand
-from valetkey.authorization.layout.viewer import LanguageEndpoint, configuration_of
+from valetkey.authorization.layout.viewer import LanguageEndpoint, Menu, configuration_of
 from valetkey.authorization.model.grant import VoucherKind
 from valetkey.authorization.site.account.activity import Activity, ListedEvents
 from valetkey.authorization.site.account.apps import ConnectedAppListPages, ConnectedAppPages
@@ -79,6 +79,7 @@ from valetkey.authorization.site.mailbox import Mailbox
 from valetkey.authorization.site.page import AnyPage, PageServer
 from valetkey.authorization.site.password_reset import ResetPassword
 from valetkey.authorization.site.presentation import Renderer
+from valetkey.authorization.site.search import ConsoleSearch
 from valetkey.authorization.site.sign_in.flow import SignInFlow
 from valetkey.authorization.site.sign_in.second_factor import SecondFactor
 from valetkey.authorization.site.sign_in.sign_in import SignInPages
@@ -301,7 +302,8 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
             ends = (_end_of(pages, path) for path in above)
             place = next((end for end in ends if end), len(pages))
             pages[place:place] = mine
-    return tuple(pages)
+    kinds = tuple(kind for each in FEATURES for kind in each.search_kinds(services))
+    return (*pages, *ConsoleSearch(services, kinds, Menu(pages).navigation().menu).pages())
 
 
 def _end_of(pages: Sequence[AnyPage], path: str) -> int:

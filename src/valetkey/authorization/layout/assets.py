@@ -19,6 +19,7 @@ CACHE_CONTROL = "public, max-age=31536000, immutable"
 """The Cache-Control of every asset: changed content gets another URL."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_SCRIPT_COMMENT = re.compile(r"^\s*//.*\n|^\s+", re.MULTILINE)
 _MARGIN = re.compile(r"\s*\n\s*")
 _SPACE = re.compile(r"(?<=[:,;{}>])\s+|\s+(?=[{>])|;\s*(?=\})|(?<=[\s:(,])0(?=\.\d)")
 
@@ -37,6 +38,7 @@ _SCRIPTS = (
     "live.js",
     "passkey.js",
     "preview.js",
+    "search.js",
     "select.js",
     "show.js",
     "strength.js",
@@ -55,6 +57,7 @@ _STYLES = (
     "errors.css",
     "insight.css",
     "developer.css",
+    "search.css",
     "admin.css",
 )
 """Files under layout/styles, in their order; scripts are under layout/scripts."""
@@ -103,7 +106,7 @@ def assets(brand: Brand) -> Assets:
                 name.removesuffix(".js"),
                 "js",
                 "text/javascript; charset=utf-8",
-                _read("scripts", name),
+                _SCRIPT_COMMENT.sub("", _read("scripts", name)),
             )
             for name in _SCRIPTS
         },

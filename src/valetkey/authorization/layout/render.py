@@ -311,12 +311,13 @@ def render(
             "brand": brand,
             "viewer": viewer,
             "assets": files,
-            "scripts": [files.scripts[name].path for name in scripts_of(page)],
+            "scripts": [files.scripts[name].path for name in scripts_of(page, navigation)],
             "address": ADDRESSES,
             "csrf": csrf,
             "page_title": getattr(page, "title", navigation.title),
             "menu": navigation.menu,
             "docs_page": navigation.docs,
+            "search_url": navigation.search,
         },
         template.name,
         template.blocks,
@@ -328,18 +329,21 @@ def render(
     return html.encode()
 
 
-def scripts_of(page: PageContext) -> tuple[str, ...]:
-    """Return the scripts that this page loads; most have none."""
+_SEARCH = "search.js"
+
+
+def scripts_of(page: PageContext, navigation: Navigation = NOWHERE) -> tuple[str, ...]:
+    """Return the scripts that this page loads: its own, and that of the search of its area."""
     named: tuple[str, ...] = getattr(page, "scripts", ())
-    return named
+    return (*named, _SEARCH) if navigation.search else named
 
 
-_CONNECTING = frozenset({"live.js", "preview.js", "explorer.js"})
+_CONNECTING = frozenset({"live.js", "preview.js", "explorer.js", _SEARCH})
 
 
-def connects(page: PageContext) -> bool:
+def connects(page: PageContext, navigation: Navigation = NOWHERE) -> bool:
     """Return whether a script of this page sends requests."""
-    return not _CONNECTING.isdisjoint(scripts_of(page))
+    return not _CONNECTING.isdisjoint(scripts_of(page, navigation))
 
 
 def content_security_policy(

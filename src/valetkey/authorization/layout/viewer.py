@@ -273,6 +273,8 @@ class Navigation(Struct, frozen=True):
     menu: tuple[MenuItem, ...] = ()
     #: The page of the documentation, "" for none.
     docs: str = ""
+    #: The address of the search of the area, "" for none.
+    search: str = ""
 
     @property
     def current(self) -> str:
@@ -312,6 +314,11 @@ class DeclaredPage(Protocol):
         """The page of the documentation about it and what is below it; "" for that above it."""
         ...
 
+    @property
+    def searches(self) -> bool:
+        """Whether it is the search of its area."""
+        ...
+
 
 class Menu:
     """The menu of an area, made once for all of its pages."""
@@ -320,6 +327,7 @@ class Menu:
         """List the pages with a place in the navigation, in their order."""
         self._listed = tuple(page for page in pages if page.nav)
         self._paths = {page.path: page.path for page in self._listed}
+        self._search = next((page.path for page in pages if page.searches), "")
         self._docs = {page.path: page.docs for page in pages if page.docs}
         # Most pages are not listed: they share what the page above them shows.
         self._shared: dict[str, Navigation] = {}
@@ -333,7 +341,8 @@ class Menu:
     def _at(self, current: str) -> Navigation:
         if current not in self._shared:
             items = tuple(_item(page, current) for page in self._listed)
-            self._shared[current] = Navigation("", items, _nearest(self._docs, current))
+            docs = _nearest(self._docs, current)
+            self._shared[current] = Navigation("", items, docs, self._search)
         return self._shared[current]
 
 

@@ -1,8 +1,9 @@
 """Sign-in providers as a feature: what the server takes from them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from valetkey.authorization.actions.admin.search import Match, SearchKind
 from valetkey.authorization.feature import CommandGroup, Feature, Parts, Site
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.providers.doctor import needed_servers
@@ -21,9 +22,15 @@ from valetkey.authorization.providers.storage import (
     StoredProviders,
     delete_of_user,
 )
-from valetkey.authorization.storage.transaction import Hooks, SignInMethods, UpstreamClaims
+from valetkey.authorization.storage.transaction import (
+    Hooks,
+    SignInMethods,
+    Transaction,
+    UpstreamClaims,
+)
 from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
 from valetkey.config.settings import Settings
+from valetkey.kernel.text import translatable
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.account.security.overview import SecuritySections
@@ -94,6 +101,21 @@ def _hooks(settings: Settings) -> Hooks:
     )
 
 
+def _search_kinds(services: Services) -> tuple[SearchKind, ...]:
+    of_settings = services.settings.section(FederationSettings).providers
+
+    def find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
+        stored = [each.settings for each in StoredProviders.of(tx).all()]
+        found = [
+            Match(it.name or it.id, f"/admin/providers/{it.id}", it.id)
+            for it in (*stored, *of_settings)
+            if text.casefold() in f"{it.name} {it.id} {it.issuer}".casefold()
+        ]
+        return found[:limit]
+
+    return (SearchKind(translatable("Sign-in providers"), find, ""),)
+
+
 _COMMANDS = CommandGroup(
     "provider",
     purpose="let users sign in with other servers",
@@ -116,6 +138,7 @@ FEATURE = Feature(
     hooks=_hooks,
     console=_console,
     console_after=("/admin/mail",),
+    search_kinds=_search_kinds,
     visitor=_visitor,
     account=_account,
     sign_in_links=_sign_in_links,

@@ -225,7 +225,8 @@ class Page(Struct, Generic[R], frozen=True):
     `title` is marked as translatable; the context that is shown may have another. Pages with `nav`
     are the navigation of their area, in this order, below the heading that it names; for any other
     page the nearest one above it is current, or that at the path `under`. `docs` is its page of the
-    documentation, and of those below it.
+    documentation, and of those below it. One that `searches` is the search of its area: every page
+    of the area links to it.
     With `hides_query` the query of its URL is kept out of logs and redirects, and is
     `request.hidden_query`. HEAD is refused where GET is a `step`.
     """
@@ -238,6 +239,7 @@ class Page(Struct, Generic[R], frozen=True):
     nav: bool | str = False
     under: str = ""
     docs: str = ""
+    searches: bool = False
     hides_query: bool = False
     step: bool = False
 

@@ -65,8 +65,8 @@ class Renderer(Struct, frozen=True):
         languages = self.brands.current.languages
         policy = content_security_policy(
             returns_to=returns_to,
-            scripts=bool(scripts_of(page)),
-            connects=connects(page),
+            scripts=bool(scripts_of(page, navigation)),
+            connects=connects(page, navigation),
             frames=frames,
         )
         viewer = viewer_of(

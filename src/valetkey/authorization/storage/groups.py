@@ -7,7 +7,7 @@ from msgspec import Struct
 from valetkey.authorization.model.user import MOST_OF_USER, Group, GroupMember, Uid
 from valetkey.authorization.storage.administration import Applied, AppliedKind, member_part
 from valetkey.authorization.storage.revision import change_memberships, touch
-from valetkey.authorization.storage.search import TimeCursor
+from valetkey.authorization.storage.search import MOST_LOOKED_AT, TimeCursor
 from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
@@ -69,6 +69,20 @@ class Groups(Struct, frozen=True):
             prefix=prefix,
             part=part,
             end=f"{prefix}{_AFTER_NAMES}",
+            limit=limit,
+        )
+
+    def matching(self, part: str, limit: int) -> Sequence[Group]:
+        """Return at most `limit` of the first 2,000 groups by name; `part` as in `list`."""
+        return GROUPS.all(
+            self.db,
+            "SELECT * FROM user_groups WHERE id IN (SELECT id FROM user_groups"
+            " WHERE deleted_at IS NULL ORDER BY name LIMIT :examined)"
+            " AND (replace(lower(name), lower(:part), '') <> lower(name)"
+            " OR replace(lower(description), lower(:part), '') <> lower(description))"
+            " ORDER BY name LIMIT :limit",
+            part=part,
+            examined=MOST_LOOKED_AT,
             limit=limit,
         )
 

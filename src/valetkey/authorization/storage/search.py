@@ -33,6 +33,7 @@ MOST_LOOKED_AT = 2_000
 """Maximum number of clients examined in one search; the next call continues from there."""
 
 _BATCH = 200
+_AFTER_LETTERS = "\U0010fffd"
 
 
 class TimeCursor(Struct, frozen=True):
@@ -135,6 +136,22 @@ class ClientSearch(Struct, frozen=True):
                 found.append(line)
             last = line.place
         return ClientSearchResult(found, None)
+
+    def named(self, text: str, limit: int) -> Sequence[ClientLine]:
+        """Return the client of this id, and at most `limit` whose names begin with the text.
+
+        A name is compared without regard to case. Lists may not have all of them as apps.
+        """
+        of_id = _LINES.all(self.db, "SELECT * FROM clients WHERE id = :text", text=text)
+        of_name = _LINES.all(
+            self.db,
+            "SELECT * FROM clients WHERE lower(name) >= lower(:text) AND lower(name) <= lower(:end)"
+            " ORDER BY lower(name), id LIMIT :limit",
+            text=text,
+            end=f"{text}{_AFTER_LETTERS}",
+            limit=limit,
+        )
+        return [*of_id, *of_name]
 
     def count(self, wanted: ClientFilter, most: int) -> int | None:
         """Count the matching clients, up to `most`; None if too many would be examined."""

@@ -1,17 +1,21 @@
 """Webhooks as a feature: what the server takes from them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from valetkey.authorization.actions.admin.search import Match, SearchKind
 from valetkey.authorization.feature import CommandGroup, Feature
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.storage.transaction import Hooks
+from valetkey.authorization.storage.transaction import Hooks, Transaction
 from valetkey.authorization.webhooks.applied import DECLARED
 from valetkey.authorization.webhooks.doctor import CHECKS
 from valetkey.authorization.webhooks.jobs import GAUGES, jobs, sweep
 from valetkey.authorization.webhooks.model import EVENTS
 from valetkey.authorization.webhooks.operations import WEBHOOKS
 from valetkey.authorization.webhooks.rules import reseal_all
-from valetkey.authorization.webhooks.storage import SubscribedEvents, delete_of_client
+from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks, delete_of_client
+from valetkey.kernel.text import translatable
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
@@ -27,6 +31,11 @@ def _of_apps(services: Services, frame: str) -> "tuple[AnyPage, ...]":
     from valetkey.authorization.webhooks.pages import app_pages  # noqa: PLC0415 - see `feature`
 
     return app_pages(services, frame)
+
+
+def _find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
+    found = [it for it in Webhooks.of(tx).of_operator() if text.casefold() in it.url.casefold()]
+    return [Match(it.url, f"/admin/webhooks/{quote(it.id, safe='')}") for it in found[:limit]]
 
 
 _COMMANDS = CommandGroup(
@@ -55,6 +64,7 @@ FEATURE = Feature(
     console=_console,
     console_after=("/admin/events",),
     app_pages=_of_apps,
+    search_kinds=lambda _: (SearchKind(translatable("Webhooks"), _find, ""),),
     jobs=jobs,
     sweeps=(sweep,),
     gauges=(GAUGES,),

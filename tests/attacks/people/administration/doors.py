@@ -97,6 +97,7 @@ DOORS: Mapping[str, Door] = {
     # The developer portal.
     "/developer": Door(Need.SIGNED_IN),
     "/developer/new": Door(Need.DEVELOPER),
+    "/developer/search": Door(Need.SIGNED_IN),
     "/developer/failures": Door(Need.SIGNED_IN, shown=False),
     "/developer/failures/{reference}": Door(
         Need.SIGNED_IN, at="/developer/failures/VK-7F3K-9QXM-2RTD", shown=False
@@ -104,6 +105,7 @@ DOORS: Mapping[str, Door] = {
     "/developer/try/callback": Door(Need.ANYBODY, shown=False),
     # Administration: people.
     "/admin": Door(Need.ROLE),
+    "/admin/search": Door(Need.ROLE),
     "/admin/users": Door(Need.ROLE),
     "/admin/users/new": Door(Need.ROLE, Permission.USERS),
     "/admin/users/{uid}/edit": Door(Need.ROLE, Permission.USERS, at="/admin/users/1001/edit"),

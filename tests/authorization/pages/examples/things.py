@@ -9,6 +9,7 @@ from tests.authorization.pages.examples.groups import groups_examples
 from tests.authorization.pages.examples.programs import log_examples, programs_examples
 from tests.authorization.pages.examples.signals import signals_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
+from valetkey.authorization.actions.admin.search import Match
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
@@ -40,6 +41,8 @@ from valetkey.authorization.site.admin.server.settings import (
     ServerSettingsPage,
     SettingGroup,
 )
+from valetkey.authorization.site.page import Figure
+from valetkey.authorization.site.search import ResultGroup, SearchPage
 from valetkey.config.sections.people import BrandField, BrandSettings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -74,6 +77,31 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
         fault=fault,
         confirms=name if button.irreversible else "",
     )
+
+
+def _search(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
+    pages = (Match("Signing keys", "/admin/keys", "Server", translatable=True),)
+    apps = tuple(
+        Match(name, _CLIENT, "app_7f3k9qxmB2")
+        for name in ("Notes Printer", hostile.name, long.name)
+    )
+    page = SearchPage(
+        "admin/frame.html",
+        "/admin/search",
+        "no",
+        "Users, apps and pages by their name.",
+        (
+            ResultGroup("Pages", pages, Figure(1)),
+            ResultGroup("Apps", apps, Figure(50, more=True), "/admin/clients?q=no"),
+        ),
+    )
+    return {
+        "admin_search": page,
+        "admin_search_none": replace(page, text=hostile.name, groups=()),
+        "developer_search": replace(
+            page, frame="portal/pages/frame.html", action="/developer/search"
+        ),
+    }
 
 
 def _clients(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
@@ -286,6 +314,7 @@ def things_examples(
     """All of them."""
     return {
         **_clients(long, hostile),
+        **_search(long, hostile),
         **apis_examples(long, hostile),
         **groups_examples(long, rtl, hostile),
         **claims_examples(long, rtl, hostile),

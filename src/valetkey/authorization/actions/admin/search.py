@@ -1,7 +1,7 @@
 """Search and read user accounts and registered clients, for administrators."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -41,6 +41,32 @@ _PLACE = re.compile(r"([0-9a-f]{0,80})\.([0-9]{1,16})", re.ASCII)
 _END = 1 << 53
 _EVENTS = 10
 LATEST = TimeCursor(Instant(_END), "")
+
+
+class Match(Struct, frozen=True):
+    """An object that a search found: its page, and what tells it from others of its name.
+
+    A name that is `translatable` is a text of the catalogue, any other one is shown as it is.
+    """
+
+    name: str
+    url: str
+    detail: str = ""
+    translatable: bool = False
+
+
+class SearchKind(Struct, frozen=True):
+    """A kind of object that the search of the console finds, for roles with the permission.
+
+    The title is translatable. `find` returns at most as many objects as its last argument, each of
+    which matches the text; it reads through an index, or a bounded number of rows. `list_address`
+    is the page that lists all objects that match its parameter `q`.
+    """
+
+    title: str
+    find: Callable[[Transaction, str, int], Sequence[Match]]
+    list_address: str
+    permission: Permission = Permission.READ
 
 
 class UserSearchResult(Struct, frozen=True):
@@ -85,6 +111,18 @@ def find_users(
     Refused for one that never was, and where the role does not allow it.
     """
     require(tx, actor, Permission.READ)
+    return matching_users(tx, text, chosen, after, limit, order)
+
+
+def matching_users(
+    tx: Transaction,
+    text: str,
+    chosen: Filter = Filter.ALL,
+    after: str = "",
+    limit: int = 1,
+    order: Order = Order.NEWEST,
+) -> UserSearchResult:
+    """Return what `find_users` does, for a caller that has checked the permission."""
     place = _parse(after)
     text = text.strip()
     if not text:

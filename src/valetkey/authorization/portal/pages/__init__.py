@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from valetkey.authorization.actions.teams import Teams
 from valetkey.authorization.feature import Site
+from valetkey.authorization.layout.viewer import Menu
 from valetkey.authorization.portal.pages.apps import (
     Apps,
     DeleteApp,
     Invitation,
     Overview,
+    Search,
     Secrets,
 )
 from valetkey.authorization.portal.pages.monitoring import AppUsers, Health, Usage
@@ -34,7 +36,7 @@ def portal_pages(site: Site, of_apps: Callable[[str], tuple[AnyPage, ...]]) -> t
     has_reference = bool(api) and services.settings.resource.enabled
     reference = f"{api.rstrip('/')}/v2/" if has_reference else ""
     audience, sealer = server.policy.audience, keyring.sealer
-    return (
+    pages: tuple[AnyPage, ...] = (
         *Apps(store, portal).pages(),
         *RegisterApp(store, keyring, random, scopes, issuer, portal).pages(),
         *Invitation(store, teams).pages(),
@@ -53,3 +55,4 @@ def portal_pages(site: Site, of_apps: Callable[[str], tuple[AnyPage, ...]]) -> t
         *Team(store, random, teams).pages(),
         *DeleteApp(store, portal).pages(),
     )
+    return (*pages, *Search(store, Menu(pages).navigation().menu).pages())

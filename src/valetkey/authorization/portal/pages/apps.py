@@ -1,15 +1,18 @@
 """/developer: the apps of the user, one app with its secrets, its deletion, and invitations."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin.search import Match
 from valetkey.authorization.actions.clients import MOST_SECRETS
+from valetkey.authorization.actions.inspection.refusals import plain_reference, reads_like_reference
 from valetkey.authorization.actions.presets import kind_of
 from valetkey.authorization.actions.teams import TeamApp, Teams, find_own, own_apps
 from valetkey.authorization.layout.addresses import DEVELOPER
 from valetkey.authorization.layout.contexts import Chart, When
+from valetkey.authorization.layout.viewer import MenuItem
 from valetkey.authorization.model.client import TeamRole
 from valetkey.authorization.model.user import Uid
 from valetkey.authorization.portal.pages.monitoring import daily
@@ -22,7 +25,7 @@ from valetkey.authorization.portal.rules.apps import (
     seen_in_url,
     state_of,
 )
-from valetkey.authorization.portal.rules.monitoring import Severity, activity_of
+from valetkey.authorization.portal.rules.monitoring import Severity, activity_of, app_of_failure
 from valetkey.authorization.protocol.client_authentication import BY_NAME
 from valetkey.authorization.site.app_team import (
     APP,
@@ -45,6 +48,17 @@ from valetkey.authorization.site.page import (
     SignedInRequest,
     not_found,
     signed_in,
+)
+from valetkey.authorization.site.search import (
+    FAILED_REQUESTS,
+    MOST,
+    SEARCH_TITLE,
+    ResultGroup,
+    SearchPage,
+    Texts,
+    group_of,
+    pages_in,
+    searched_text,
 )
 from valetkey.authorization.site.shown_once import COPIED, NEW_SECRET, NewSecretPage, ShownValue
 from valetkey.authorization.storage.clients import SecretSummary
@@ -145,6 +159,82 @@ def _line(app: TeamApp) -> OwnAppLine:
 
 
 _WEEK = 7
+
+SEARCH = f"{DEVELOPER}/search"
+_TEAMS_EXAMINED = 50
+"""Apps whose teams are searched for a member, by name of the app."""
+
+
+class Search(Struct, frozen=True):
+    """Search the portal: its pages, and what the apps of the user have."""
+
+    store: Store
+    listed: tuple[MenuItem, ...]
+
+    def pages(self) -> tuple[AnyPage, ...]:
+        """Return the page of results."""
+        page = Page(SEARCH, signed_in, self.show, title=SEARCH_TITLE, under=SEARCH, searches=True)
+        return (page,)
+
+    async def show(self, request: SignedInRequest) -> Outcome:
+        """Show what the text finds among the user's apps; without a text, pages and apps."""
+        text, uid = searched_text(request.request), request.user.uid
+        texts = Texts.of(text, request.request, request.user)
+
+        def find(tx: Transaction) -> Sequence[ResultGroup]:
+            apps = own_apps(tx, uid)
+            return [
+                *group_of(FAILED_REQUESTS, _failure(tx, text, uid)),
+                *pages_in(texts, self.listed),
+                *group_of(translatable("Apps"), _matching(texts, apps), DEVELOPER),
+                *(self._sections(texts, apps) if text else ()),
+                *(_members(tx, texts, apps) if text else ()),
+            ]
+
+        groups = await self.store.scan(find)
+        hint = translatable(
+            "Your apps by name or client ID, their pages and team members; a failed request by its "
+            "reference, such as VK-7Q2M-4D8K-1XWZ."
+        )
+        return Show(SearchPage("portal/pages/frame.html", SEARCH, text, hint, tuple(groups)))
+
+    def _sections(self, texts: Texts, apps: Sequence[TeamApp]) -> Iterator[ResultGroup]:
+        """Yield the pages of an app whose title, or that with the app's name, has the words."""
+        found = [
+            Match(each.title, head.path(each.path), head.name, translatable=True)
+            for head in map(head_of, apps)
+            for each in self.listed
+            # As in the navigation of an app.
+            if "{" in each.path and (head.has_secret or each.title != "Secrets")
+            if texts.are_in(each.title, own=head.name) and not texts.are_in(own=head.name)
+        ]
+        yield from group_of(translatable("Pages of apps"), found[: MOST + 1])
+
+
+def _failure(tx: Transaction, text: str, uid: Uid) -> Sequence[Match]:
+    reference = plain_reference(text) if reads_like_reference(text) else ""
+    client_id = app_of_failure(tx, reference, uid) if reference else None
+    if client_id is None:
+        return ()
+    return [Match(reference, f"{AppHead(client_id, '').at('failures')}/{reference}")]
+
+
+def _matching(texts: Texts, apps: Sequence[TeamApp]) -> Sequence[Match]:
+    return [
+        Match(head.name, head.at(), head.client_id)
+        for head in map(head_of, apps)
+        if texts.are_in(own=f"{head.name} {head.client_id}")
+    ]
+
+
+def _members(tx: Transaction, texts: Texts, apps: Sequence[TeamApp]) -> Iterator[ResultGroup]:
+    found: list[Match] = []
+    for head in map(head_of, apps[:_TEAMS_EXAMINED]):
+        for member in tx.members.team(head.client_id):
+            user = tx.users.find(member.uid)
+            if user is not None and texts.are_in(own=f"{user.name} {user.username}"):
+                found.append(Match(user.name or user.username, head.at("team"), head.name))
+    yield from group_of(translatable("Team members"), found[: MOST + 1])
 
 
 class OverviewPage(Struct, frozen=True):

@@ -159,7 +159,7 @@ class SettingsPages(Struct, frozen=True):
         for each in (await value_of(call, SettingsShown)).items:
             if only_set and each.origin == "default":
                 continue
-            if not _contains(each, translate, text.casefold().split()):
+            if not contains(each, translate, text.casefold().split()):
                 continue
             line = line_of(each, may=may, by=changes.get(each.path))
             groups[each.group or Group.MONITORING].append(line)
@@ -193,7 +193,7 @@ class SettingsPages(Struct, frozen=True):
         return {each.values["setting"]: each for each in reversed(rows)}
 
 
-def _contains(each: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
+def contains(each: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
     """Return whether every word is in the name, the variable or the explanation."""
     told = (each.label, each.reason, *_GROUPS.get(Group(each.group or Group.MONITORING), ()))
     said = " ".join(filter(None, (*told, *(translate(it) for it in told if it))))
