@@ -249,3 +249,17 @@ def test_higher_roles_and_forgers_are_refused(tmp_path: Path, database_url: str)
         assert (await admin.get(NEW)).status == 404
 
     run(tmp_path, story, database_url)
+
+
+def test_address_of_several_lines_is_kept_and_edited(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        admin = await administrator(it, Role.ADMINISTRATOR)
+        typed = {"address.street_address": "House 12\r\nSecond floor", "address.region": "Kent"}
+        assert (await do(admin, EDIT, **typed)).status == 303
+        street = "House 12\nSecond floor"
+        assert (await bob(it)).claims.address.street_address == street
+        # A form that is submitted as it was shown changes nothing.
+        assert (await do(admin, EDIT, nickname="Bobby")).status == 303
+        assert (await bob(it)).claims.address.street_address == street
+
+    run(tmp_path, story, database_url)

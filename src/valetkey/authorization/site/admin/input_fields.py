@@ -55,11 +55,11 @@ _JSON_FAULTS = {
 class InputField(Struct, frozen=True):
     """A field of the form.
 
-    `kind` is `text`, `number`, `list`, `lines`, `json`, `choice`, `several`, `flag`, `secret` or
-    `duration`. A `list` has a row for each line of its value, and an empty one; those are fields
-    themselves, with their faults. The value of `several` has a line per choice, that of `duration`
-    has a `unit`: `s`, `m`, `h` or `d`. Fields with the same `group`, a translatable title, are in
-    one section.
+    `kind` is `text`, `prose` (a text of several lines), `number`, `list`, `lines`, `json`,
+    `choice`, `several`, `flag`, `secret` or `duration`. A `list` has a row for each line of its
+    value, and an empty one; those are fields themselves, with their faults. The value of `several`
+    has a line per choice, that of `duration` has a `unit`: `s`, `m`, `h` or `d`. Fields with the
+    same `group`, a translatable title, are in one section.
     """
 
     name: str
@@ -106,6 +106,7 @@ def input_fields(
     states: Mapping[str, str] = MappingProxyType({}),
     durations: Collection[str] = (),
     spaced: Collection[str] = (),
+    multiline: Collection[str] = (),
     opened: Collection[str] = (),
     grown: str = "",
     offers: Mapping[str, Offered] = MappingProxyType({}),
@@ -125,6 +126,8 @@ def input_fields(
             rows = tuple(replace(_ROW, value=it, named=names.get(it, "")) for it in lines)
             value = "\n".join(lines)
             shape = replace(each, kind="list", value=value, rows=(*rows, _ROW))
+        elif name in multiline:
+            shape = replace(each, kind="prose", value="\n".join(each.value.splitlines()))
         elif name in durations:
             number, unit = _in_unit(each.value)
             shape = replace(each, kind="duration", value=number, unit=unit)
@@ -419,4 +422,5 @@ def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = Fa
                 raise ValueError(text)
             return entries
         case _:
-            return text.strip()
+            # A browser sends CRLF for a line break.
+            return text.strip().replace("\r\n", "\n")

@@ -120,7 +120,8 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     `choices` are value and label of the choices of a field, by its name, `groups` the title of its
     section, and `states` what the header of that section says of its value.
     `durations` are fields in seconds that are entered as a number and a unit, `spaced` are texts
-    that are lists, separated by spaces, and `references` fields that name other objects.
+    that are lists, separated by spaces, `multiline` texts of several lines, and `references` fields
+    that name other objects.
     """
 
     path: str
@@ -140,11 +141,12 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     states: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     durations: Collection[str] = ()
     spaced: Collection[str] = ()
+    multiline: Collection[str] = ()
     references: References = msgspec.field(default_factory=dict[str, Reference])
 
     def page(self) -> Page[R]:
         """Return the page."""
-        act = act_of(self.run, self._takes, self.words, lists=self.spaced)
+        act = act_of(self.run, self._takes, self.words, *self.multiline, lists=self.spaced)
         return Page(self.path, self.requires, self.show_form, act, title=self.title)
 
     async def show_form(self, request: R) -> Outcome:
@@ -233,6 +235,7 @@ class InputForm(Struct, Generic[R, V], frozen=True):
                 states=self.states,
                 durations=self.durations,
                 spaced=self.spaced,
+                multiline=self.multiline,
                 opened=opened,
                 grown=grown,
                 offers=offers,

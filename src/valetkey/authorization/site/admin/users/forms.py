@@ -156,6 +156,7 @@ class UserForms(Struct, frozen=True):
                 self._edited,
                 self._changed,
                 groups=EDIT_GROUPS,
+                multiline=("address.formatted", "address.street_address"),
             ).page(),
         )
 
