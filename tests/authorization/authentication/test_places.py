@@ -1,13 +1,15 @@
 """The place of an IP address, and files that are none or are damaged."""
 
 from collections.abc import Iterator
+from contextvars import Context, copy_context
 from pathlib import Path
 
 import pytest
 
 from tests.support.geo import JAPAN, USUAL, Pointer, encode, geo_database
-from valetkey.authorization.authentication.places import Places
+from valetkey.authorization.authentication.places import PLACES, Places
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.runtime import ISSUER
 
 
 @pytest.fixture
@@ -46,6 +48,19 @@ def test_pointers_of_every_size_are_followed(file: Path, places: Places) -> None
         geo_database(file, {"203.0.113.0/24": {"country": Pointer(to)}}, data=data, bits=32)
         places.use(file)
         assert places.of("203.0.113.7", "en") == "Far"
+
+
+def test_issuers_of_one_process_have_places_of_their_own(file: Path) -> None:
+    def places_with(name: str, of: Path | None) -> Context:
+        context = copy_context()
+        context.run(ISSUER.set, name)
+        context.run(PLACES.use, of)
+        return context
+
+    one, other = places_with("a", geo_database(file)), places_with("b", None)
+    assert one.run(PLACES.of, "203.0.113.7", "en") == "Berlin, Germany"
+    assert other.run(PLACES.of, "203.0.113.7", "en") == ""
+    one.run(PLACES.use, None)
 
 
 def test_no_file_means_no_places() -> None:

@@ -4,8 +4,9 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -91,7 +92,7 @@ class Assets(Struct, frozen=True):
         return iter((self.style, self.console, self.icon, *self.scripts.values(), *more))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=256)  # one for each issuer of the process
 def assets(brand: Brand) -> Assets:
     """Return the assets of a brand: stylesheets, icon and scripts."""
     colours = colours_of(brand.accent)
@@ -101,21 +102,27 @@ def assets(brand: Brand) -> Assets:
     return Assets(
         style=_asset("style", "css", "text/css; charset=utf-8", colours + own),
         icon=_asset("icon", "svg", "image/svg+xml", icon),
-        scripts={
-            name: _asset(
-                name.removesuffix(".js"),
-                "js",
-                "text/javascript; charset=utf-8",
-                _SCRIPT_COMMENT.sub("", _read("scripts", name)),
-            )
-            for name in _SCRIPTS
-        },
-        console=_asset(
-            "console", "css", "text/css; charset=utf-8", _minified(_read("styles", "console.css"))
-        ),
+        scripts=_own_scripts(),
+        console=_console_style(),
         theme=_theme_style(brand.theme),
         logo=_theme_logo(brand.theme),
     )
+
+
+@cache
+def _own_scripts() -> Mapping[str, Asset]:
+    """Return the scripts, which are those of every brand."""
+    kind = "text/javascript; charset=utf-8"
+    texts = {name: _SCRIPT_COMMENT.sub("", _read("scripts", name)) for name in _SCRIPTS}
+    return MappingProxyType(
+        {n: _asset(n.removesuffix(".js"), "js", kind, text) for n, text in texts.items()}
+    )
+
+
+@cache
+def _console_style() -> Asset:
+    style = _minified(_read("styles", "console.css"))
+    return _asset("console", "css", "text/css; charset=utf-8", style)
 
 
 def colours_of(accent: str) -> str:

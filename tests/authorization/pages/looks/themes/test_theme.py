@@ -12,7 +12,7 @@ from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import ENGLISH, GERMAN, LANGUAGES
 from valetkey.authorization.layout.render import render
-from valetkey.authorization.layout.theme import LARGEST_LOGO, LARGEST_STYLE, read_theme
+from valetkey.authorization.layout.theme import LARGEST_LOGO, LARGEST_STYLE, Theme, read_theme
 from valetkey.authorization.layout.theme_check import check_theme, example, page_kinds
 from valetkey.authorization.layout.viewer import Viewer
 from valetkey.kernel.refusal import OperatorError
@@ -203,3 +203,14 @@ def test_a_theme_says_more_languages_and_other_words(tmp_path: Path) -> None:
         assert len(
             [b for b in shown.all("button") if b.attributes.get("name") == "language"]
         ) == len(LANGUAGES)
+
+
+def test_changed_template_is_another_theme(tmp_path: Path) -> None:
+    template = tmp_path / "templates" / "consent" / "consent.html"
+    template.parent.mkdir(parents=True)
+    themes: list[Theme] = []
+    for text in ("before", "after"):
+        template.write_text(text)
+        themes.append(read_theme(tmp_path))
+    # Otherwise an application that replaces another in its process would have its templates.
+    assert themes[0] != themes[1]
