@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import requests
@@ -43,32 +44,38 @@ class Several(dict[str, Serving]):
         return valetkey("reload", "--configs", str(self.place), here=self.place).code
 
 
-def _configuration(name: str, ports: tuple[str, str], more: str = "") -> str:
+def _configuration(name: str, ports: tuple[str, str], more: str = "", database: str = "") -> str:
     auth, api = (f"{_HOSTS[name]}:{port}" for port in ports)
+    stored = f'database = "{database}"\n' if database else ""
     return (
-        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n'
+        f'[authorization]\nurl = "http://{auth}"\nlisten = "{auth}"\n{stored}'
         f'[resource]\nurl = "http://{api}"\nlisten = "{api}"\n'
         f'[tokens]\nsigning_algorithms = ["ES256"]\n{more}'
     )
 
 
-def _write(place: Path, name: str, ports: tuple[str, str], more: str = "") -> Path:
+def _write(
+    place: Path, name: str, ports: tuple[str, str], more: str = "", database: str = ""
+) -> Path:
     file = place / name / "valetkey.toml"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(_configuration(name, ports, more))
+    file.write_text(_configuration(name, ports, more, database))
     return file
 
 
 @contextmanager
 def _several(
-    here: Path, *names: str, environment: Mapping[str, str] | None = None
+    here: Path,
+    *names: str,
+    environment: Mapping[str, str] | None = None,
+    databases: Mapping[str, str] = MappingProxyType({}),
 ) -> Generator[Several]:
     """Issuers of these names in one process for each server, with everyone of `REGISTER`."""
     place, ports = here / "issuers", _ports()
     place.mkdir()
     (here / "register.toml").write_text(REGISTER)
     for name in names:
-        file = _write(place, name, ports)
+        file = _write(place, name, ports, database=databases.get(name, ""))
         applied = valetkey("apply", "register.toml", "--config", str(file), "--yes", here=here)
         assert applied.code == 0, applied.err
     log = here / "log"
@@ -330,6 +337,16 @@ def test_broken_issuers_answer_503_and_leave_the_others_alone(tmp_path: Path) ->
             host = f"{_HOSTS[name]}:{ports[0]}"
             _wait_for(a.auth, host)
         assert "a" not in {line["issuer"] for line in several.events("issuer.ready")[started:]}
+
+
+def test_issuers_on_postgresql_have_a_database_each(
+    tmp_path: Path, postgres_url: str, another_postgres_url: str
+) -> None:
+    databases = {"a": postgres_url, "b": another_postgres_url}
+    with _several(tmp_path, "a", "b", databases=databases) as several:
+        token = _tokens(several["a"])["access_token"]
+        assert _introspected(several["a"], token)
+        assert not _introspected(several["b"], token)
 
 
 def test_reload_replaces_only_the_changed_issuer(tmp_path: Path) -> None:
