@@ -90,7 +90,7 @@ _AREAS: Mapping[str, tuple[str, ...]] = {
     "Registration of apps": ("registration", "portal"),
     "Email": ("mail",),
     "Limits": ("limits",),
-    "Monitoring": ("log", "audit", "metrics", "traces"),
+    "Monitoring": ("alerts", "log", "audit", "metrics", "traces"),
     "Look and documentation": ("brand", "docs"),
 }
 """Pages of the settings and their sections."""

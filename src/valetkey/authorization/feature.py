@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.search import SearchKind
-from valetkey.authorization.actions.inspection.check import DatabaseCheck
+from valetkey.authorization.actions.inspection.check import DatabaseCheck, Finding
 from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.applying import DeclaredKind
@@ -65,6 +65,10 @@ class Memory(Protocol):
         ...
 
 
+Inspect = Callable[[Instant], Coroutine[object, object, Mapping[str, Sequence[Finding]]]]
+"""Returns what the checks of the console's overview find, see `Inspector.by_part`."""
+
+
 class Parts(Struct, frozen=True):
     """What a running server has."""
 
@@ -75,6 +79,10 @@ class Parts(Struct, frozen=True):
     notices: Notices
     keys: SigningKeyRing
     accounts: Accounts
+    settings: Settings
+    kinds: Mapping[str, type[Event]]
+    """Every event, by name."""
+    inspect: Inspect
     memory: tuple[Memory, ...] = ()
     """What features keep in memory, see `Feature.memory`."""
 

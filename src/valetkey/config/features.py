@@ -16,6 +16,7 @@ NAMES = (
     "claims",
     "imports",
     "webhooks",
+    "alerts",
     "signals",
     "device",
     "providers",

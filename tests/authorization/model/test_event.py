@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from tests.authorization.actions.admin.test_owner import ada_as_owner
+from tests.authorization.alerts.test_alerts import raised_and_ended as alerts
 from tests.authorization.endpoints.scim.directory import Directory
 from tests.authorization.model.api_events import apis, devices
 from tests.authorization.model.factor_events import second_factors
@@ -352,6 +353,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         await _programs(it, told)
         await links(it)
         told.add(await ada_as_owner(it))
+        await alerts(it)
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         # Written while no server runs, by the command line: see test_restore.
         offline = {"database.restored"}

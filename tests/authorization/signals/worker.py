@@ -10,6 +10,7 @@ from time import monotonic
 
 from tests.authorization.signals.clients import FETCH
 from tests.support.harness import NOON, SCOPES
+from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.app.foundation import build_foundation
 from valetkey.authorization.feature import Parts
 from valetkey.authorization.signals.jobs import jobs
@@ -35,7 +36,19 @@ async def main(directory: Path, database: str, ahead: int) -> None:
     runtime = Runtime(lambda: Instant(NOON + ahead + int(monotonic() - began)), SYSTEM.random)
     it = build_foundation(settings, runtime, SCOPES, begins=False)
     it.outgoing.prepare()
-    parts = Parts(it.store, it.keyring, it.outgoing, runtime, it.notices, it.keys, it.accounts())
+    inspector = Inspector(settings, it.store, it.keyring, it.roles, ())
+    parts = Parts(
+        it.store,
+        it.keyring,
+        it.outgoing,
+        runtime,
+        it.notices,
+        it.keys,
+        it.accounts(),
+        settings,
+        it.services.kinds,
+        inspector.by_part,
+    )
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.gather(*(job() for job in jobs(parts)))

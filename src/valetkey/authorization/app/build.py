@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
+from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.logout import SignOut
 from valetkey.authorization.app.clients import (
     browser_routes,
@@ -49,7 +50,7 @@ from valetkey.authorization.client_authentication import ClientDirectory, Secret
 from valetkey.authorization.endpoints.admin_api import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.request import ClientRefusal
 from valetkey.authorization.feature import EndpointParts, Parts
-from valetkey.authorization.features import FEATURES, TABLE
+from valetkey.authorization.features import CHECKS, FEATURES, TABLE
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
 from valetkey.authorization.site.account.profile import UPLOADS_WAITING
@@ -131,6 +132,9 @@ async def build(
             foundation.notices,
             foundation.keys,
             foundation.accounts(),
+            settings,
+            foundation.services.kinds,
+            Inspector(settings, store, keyring, foundation.services.roles, CHECKS).by_part,
             memory,
         )
         assertions = make_assertions(foundation, parts)

@@ -238,6 +238,15 @@ class Events(Struct, frozen=True):
             limit=limit,
         )
 
+    def named(self, names: Iterable[str], since: Instant, limit: int) -> Sequence[EventRecord]:
+        """Return at most `limit` events of each of these names, none before `since`."""
+        sql = "SELECT * FROM events WHERE name = :name AND at >= :since ORDER BY at LIMIT :limit"
+        return [
+            event
+            for name in names
+            for event in EVENTS.all(self.db, sql, name=name, since=since, limit=limit)
+        ]
+
     def newest(self, limit: int) -> Sequence[EventRecord]:
         """Return the last `limit` events in time order, with their origins."""
         found = SHOWN_EVENTS.all(

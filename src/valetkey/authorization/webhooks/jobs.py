@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
+from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.roles import holders_of
 from valetkey.authorization.background.logout_delivery import (
     ReceiverTasks,
     asked_pause,
@@ -392,15 +393,8 @@ def _notify(
 
 def _administrators(tx: Transaction, webhook: Webhook) -> Sequence[User]:
     """Return the users who can enable the webhook: administrators, or the team of the app."""
-    if webhook.client_id is not None:
-        uids = [each.uid for each in tx.members.team(webhook.client_id) if each.owns]
-    else:
-        uids = list(tx.user_directory.with_roles(_MOST_TOLD))
-    users = [tx.users.find(uid) for uid in uids]
-    return [
-        each
-        for each in users
-        if each is not None
-        and each.disabled_at is None
-        and (webhook.client_id is not None or permissions_of(each.role).allow(Permission.SETTINGS))
-    ]
+    if webhook.client_id is None:
+        return holders_of(tx, Permission.SETTINGS, _MOST_TOLD)
+    team = tx.members.team(webhook.client_id)
+    users = [tx.users.find(each.uid) for each in team if each.owns]
+    return [each for each in users if each is not None and each.disabled_at is None]

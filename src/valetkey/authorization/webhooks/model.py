@@ -217,6 +217,7 @@ class WebhookEnabled(Event, frozen=True):
 class WebhookDisabled(BySystem, frozen=True):
     """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
 
+    is_alarming = True
     sentence = translatable("A webhook was disabled: %(because)s.")
     reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
         "full": translatable("too many messages waited"),

@@ -150,7 +150,8 @@ def _host(value: str) -> str:
     return value
 
 
-def _address(value: str) -> str:
+def mail_address(value: str) -> str:
+    """Return the email address, or "". Raises InvalidValue for anything else."""
     local, at, domain = value.rpartition("@")
     if value and (
         not (local and at and domain) or not value.isascii() or set(value) & set(' <>()[],;:"\\')
@@ -216,7 +217,7 @@ class MailSettings:
     server."""
 
     from_address: Annotated[
-        str, text(200, 'an address, such as "no-reply@example.com"', _address), "Sender address"
+        str, text(200, 'an address, such as "no-reply@example.com"', mail_address), "Sender address"
     ] = ""
     """The sender address. The SPF and DKIM records of its domain should cover the mail server, or
     email is treated as spam."""

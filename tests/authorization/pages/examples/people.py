@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from tests.authorization.pages.examples.account import HEADINGS, ago
 from tests.authorization.pages.examples.groups import OBJECT
 from tests.support.conditions import CONDITIONS
-from valetkey.authorization.actions.inspection.check import Condition, Level
-from valetkey.authorization.actions.inspection.inspector import FAILED, UNFINISHED
+from valetkey.authorization.actions.inspection.check import FAILED, UNFINISHED, Condition, Level
 from valetkey.authorization.actions.inspection.queues import MAIL_OFF
 from valetkey.authorization.actions.inspection.records import ONE_OWNER, UNPROTECTED
 from valetkey.authorization.layout.contexts import Chart, CurrentUser, ranges

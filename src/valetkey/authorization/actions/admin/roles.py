@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Actor, hold_in_order, permissions_of
+from valetkey.authorization.actions.admin.permissions import (
+    Actor,
+    Permission,
+    hold_in_order,
+    permissions_of,
+)
 from valetkey.authorization.actions.admin.tokens import end_all_of
 from valetkey.authorization.actions.registrations import withdraw
 from valetkey.authorization.email.notices import Notices
@@ -44,6 +49,18 @@ def end_issued_in_team(tx: Transaction, client_id: str, uid: Uid, now: Instant) 
 def _acting(tx: Transaction, uid: Uid) -> Transaction:
     """Return the transaction with an actor; without one, the user who confirmed by a link."""
     return tx if tx.done_by is not None else tx.acting(by_user(uid))
+
+
+def holders_of(tx: Transaction, permission: Permission, limit: int) -> Sequence[User]:
+    """Return those of the first `limit` users with a role who have this permission."""
+    users = [tx.users.find(uid) for uid in tx.user_directory.with_roles(limit)]
+    return [
+        each
+        for each in users
+        if each is not None
+        and each.disabled_at is None
+        and permissions_of(each.role).allow(permission)
+    ]
 
 
 MOST = 500

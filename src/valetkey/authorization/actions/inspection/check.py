@@ -13,6 +13,7 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 
 
 class Level(StrEnum):
@@ -93,6 +94,29 @@ class Finding(Struct, frozen=True):
 
 
 Findings = Iterator[Finding]
+
+
+UNFINISHED = Condition(
+    "unfinished",
+    Level.WARNING,
+    "%(part)s",
+    translatable("These checks have not finished: %(part)s."),
+    translatable("Reload this page, or run:"),
+    "valetkey doctor",
+)
+FAILED = Condition(
+    "failed",
+    Level.ERROR,
+    "%(part)s",
+    translatable("These checks failed: %(part)s."),
+    translatable("For the reason, see inspection.failed in the log, or run:"),
+    "valetkey doctor",
+)
+
+
+def is_incomplete(finding: Finding) -> bool:
+    """Return whether this says that checks were not made: what they would find is unknown."""
+    return finding.condition in {UNFINISHED, FAILED}
 
 
 class Site(Struct, frozen=True):

@@ -9,8 +9,9 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.roles import Roles
 from valetkey.authorization.actions.inspection import machine, queues, records
 from valetkey.authorization.actions.inspection.check import (
+    FAILED,
+    UNFINISHED,
     Check,
-    Condition,
     DatabaseCheck,
     Finding,
     Level,
@@ -23,7 +24,6 @@ from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.text import translatable
 from valetkey.web import log
 
 CHECKS: tuple[Check, ...] = (
@@ -63,23 +63,6 @@ WITHIN = 2.0
 KEPT = 10
 """Seconds for which findings are cached."""
 
-UNFINISHED = Condition(
-    "unfinished",
-    Level.WARNING,
-    "%(part)s",
-    translatable("These checks have not finished: %(part)s."),
-    translatable("Reload this page, or run:"),
-    "valetkey doctor",
-)
-FAILED = Condition(
-    "failed",
-    Level.ERROR,
-    "%(part)s",
-    translatable("These checks failed: %(part)s."),
-    translatable("For the reason, see inspection.failed in the log, or run:"),
-    "valetkey doctor",
-)
-
 
 class _Part(Struct):
     """The checks of one kind; at most one evaluation runs at a time."""
@@ -112,6 +95,17 @@ class Inspector:
 
     async def findings(self, now: Instant) -> Sequence[Finding]:
         """Return what needs attention, urgent findings first, in at most two seconds."""
+        parts = await self.by_part(now)
+        return sorted(
+            (each for found in parts.values() for each in found if each.level is not Level.OK),
+            key=lambda each: each.level is not Level.ERROR,
+        )
+
+    async def by_part(self, now: Instant) -> Mapping[str, Sequence[Finding]]:
+        """Return all findings about the `database`, the `machine` and `mail`, in two seconds.
+
+        `UNFINISHED` and `FAILED` stand for checks that were not made.
+        """
         site = Site(self.settings, self.keyring, self.roles, now)
         evaluations: Mapping[str, Callable[[], Awaitable[Sequence[Finding]]]] = {
             "database": lambda: self.store.scan(lambda tx: in_database(tx, site, self.checks)),
@@ -125,16 +119,10 @@ class Inspector:
         tasks = [part.task for part in self._parts.values() if part.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=WITHIN)
-        found = [each for part in self._parts.values() for each in part.found]
-        found += [
-            UNFINISHED.found(part=name)
+        return {
+            name: (*part.found, UNFINISHED.found(part=name)) if part.task else part.found
             for name, part in self._parts.items()
-            if part.task is not None
-        ]
-        return sorted(
-            (each for each in found if each.level is not Level.OK),
-            key=lambda each: each.level is not Level.ERROR,
-        )
+        }
 
     async def _evaluate(
         self,

@@ -181,6 +181,7 @@ class MailGivenUp(BySystem, frozen=True):
 class RoleChanged(Event, frozen=True):
     """The role of a user changed; "" is none."""
 
+    is_alarming = True
     sentence = translatable("The role of %(uid)s was changed from %(before)s to %(after)s.")
     activity = ActivityText(
         ActivityKind.ACCOUNT, translatable("Your role on this server was changed.")
@@ -194,6 +195,7 @@ class RoleChanged(Event, frozen=True):
 class OwnerLinkIssued(Event, frozen=True):
     """A link that makes its user an owner was issued; `break_glass` where an owner existed."""
 
+    is_alarming = True
     sentence = translatable("A link that makes its user an owner was issued.")
 
     break_glass: bool
@@ -202,6 +204,7 @@ class OwnerLinkIssued(Event, frozen=True):
 class OwnerLinkRedeemed(ByUser, frozen=True):
     """An owner link was used."""
 
+    is_alarming = True
     sentence = translatable("%(uid)s became an owner by a link.")
     activity = ActivityText(
         ActivityKind.ACCOUNT, translatable("You became the owner of this server.")
@@ -389,6 +392,7 @@ class PasskeyRemoved(ByUser, frozen=True):
 class PasskeyCounterFallen(ByUser, frozen=True):
     """A passkey's signature counter decreased, so a copy of it may exist."""
 
+    is_alarming = True
     sentence = translatable("A passkey of %(uid)s was used that may have been copied.")
     activity = ActivityText(
         ActivityKind.SECURITY, translatable("A passkey was used that may have been copied.")
@@ -481,6 +485,7 @@ class DeviceForgotten(ByUser, frozen=True):
 class DeviceStolen(ByAnonymous, frozen=True):
     """A remembered browser's old cookie was used: it was copied, and its sessions ended."""
 
+    is_alarming = True
     sentence = translatable(
         "A remembered browser of %(uid)s was forgotten because its cookie was used twice."
     )

@@ -31,6 +31,7 @@ class SigningKeyRetired(BySystem, frozen=True):
 class SigningKeyWithdrawn(Event, frozen=True):
     """A signing key was withdrawn; nothing it signed is valid any more."""
 
+    is_alarming = True
     sentence = translatable(
         "A signing key was withdrawn; tokens signed with it are no longer valid."
     )
@@ -51,6 +52,7 @@ class KeyringRotated(Event, frozen=True):
 class DatabaseRestored(Event, frozen=True):
     """A backup was restored: everything issued before it ended, and a new epoch began."""
 
+    is_alarming = True
     sentence = translatable("A backup of the database was restored.")
 
     epoch: int
@@ -61,6 +63,7 @@ class DatabaseRestored(Event, frozen=True):
 class ApiTokenIssued(Event, frozen=True):
     """An admin API token was issued to a user, with these permissions until `expires_at`."""
 
+    is_alarming = True
     sentence = translatable("An API token was created for %(uid)s.")
     activity = ActivityText(
         ActivityKind.SECURITY, translatable("An API token for this server was created.")

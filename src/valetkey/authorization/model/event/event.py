@@ -164,6 +164,8 @@ class Event(Struct, frozen=True):
     """How the page of recent activity lists it, of an event about a user."""
     unlisted: ClassVar[str] = ""
     """Why that page does not list it."""
+    is_alarming: ClassVar[bool] = False
+    """Whether administrators are told at once, where they want to be: it should hardly happen."""
 
     def __init_subclass__(cls) -> None:
         cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()

@@ -92,6 +92,7 @@ class CodeRedeemed(ByClient, frozen=True):
 class CodeReplayed(ByClient, frozen=True):
     """A code was used twice; its grant was revoked."""
 
+    is_alarming = True
     sentence = translatable(
         "The app %(client_id)s used an authorization code twice; the grant was revoked."
     )
@@ -204,6 +205,7 @@ class RefreshTokenRepeated(ByClient, frozen=True):
 class RefreshTokenReused(ByClient, frozen=True):
     """A replaced refresh token was used too late; its grant ended as `refresh_token_reused`."""
 
+    is_alarming = True
     sentence = translatable(
         "A replaced refresh token of the app %(client_id)s was used; the grant ended."
     )

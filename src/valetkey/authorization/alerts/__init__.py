@@ -1,0 +1,1 @@
+"""Alerts: email about problems that checks find, and about events that should hardly happen."""

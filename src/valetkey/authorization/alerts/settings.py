@@ -1,0 +1,32 @@
+"""The settings of alerts."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from valetkey.config import rules
+from valetkey.config.rules import Group, texts
+from valetkey.config.sections.people import mail_address
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSettings:
+    """Email to administrators about what needs attention, without any other monitoring."""
+
+    GROUP: ClassVar = Group.MONITORING
+    GUIDE: ClassVar = "how-to/operate/alerts-without-prometheus"
+
+    enabled: Annotated[bool, rules.FLAG, "Alerts by email"] = False
+    """Whether administrators get an email when something is wrong that `valetkey doctor` calls an
+    error, when it is resolved, and when something happens that should not, such as the second use
+    of a refresh token. Needs `mail`."""
+
+    to: Annotated[
+        tuple[str, ...],
+        texts('a list of addresses, such as ["ops@example.com"]', mail_address),
+        "Addresses that get alerts",
+    ] = ()
+    """Addresses that get the alerts. Empty: every owner and administrator with a verified
+    address."""
+
+
+SECTIONS = {"alerts": AlertSettings}
