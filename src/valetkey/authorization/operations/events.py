@@ -66,6 +66,7 @@ def list_events(tx: Transaction, call: Call) -> Result:
         since=Instant(int(query.get("since", "0"))),
         until=Instant(int(query.get("until", str(_LATEST)))),
     )
+    wanted = audit.with_outcome(wanted, query.get("outcome", ""), call.services.kinds)
     limit = limit_of(query)
     found = audit.page(tx, call.actor, wanted, place_of(query), limit + 1)
     last = found[limit - 1] if len(found) > limit else None
@@ -99,6 +100,7 @@ async def export_events(call: Call) -> Result:
         since=Instant(body.since),
         until=Instant(body.until),
     )
+    wanted = audit.with_outcome(wanted, body.outcome, call.services.kinds)
     store = call.services.store
     await store.write(
         lambda tx: audit.begin_export(tx, call.actor, body.format, call.now),
@@ -143,6 +145,11 @@ def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
             "done_by",
             "Done by this actor, such as `user 17`, `client web1` or `cli root`.",
             {"type": "string", "minLength": 1, "maxLength": 200},
+        ),
+        QueryParameter(
+            "outcome",
+            "Of what failed, or of anything else.",
+            {"type": "string", "enum": [each.value for each in audit.Outcome]},
         ),
         QueryParameter("since", "Not before this moment.", _MOMENT),
         QueryParameter("until", "Not after this moment.", _MOMENT),

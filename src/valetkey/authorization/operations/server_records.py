@@ -94,6 +94,7 @@ class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_id: _Text = ""
     name: _Text = ""
     done_by: _Text = ""
+    outcome: Literal["", "success", "failure"] = ""
     since: Moment = 0
     until: Moment = 1 << 53
 

@@ -290,7 +290,10 @@ _LATEST = Instant(1 << 53)
 
 
 class EventFilter(Struct, frozen=True):
-    """A filter of events; None and "" for all. `since` is the first second, `until` the last."""
+    """A filter of events; None and "" for all. `since` is the first second, `until` the last.
+
+    `only` are the kinds of events to find, a few; `without` those to leave out.
+    """
 
     uid: int | None = None
     client_id: str = ""
@@ -298,6 +301,8 @@ class EventFilter(Struct, frozen=True):
     done_by: str = ""
     since: Instant = Instant(0)
     until: Instant = _LATEST
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 def _by_those_they_name(wanted: EventFilter) -> EventFilter | None:
@@ -317,7 +322,16 @@ class EventSearch(Struct, frozen=True):
 
     def page(self, wanted: EventFilter, before: TimeCursor, limit: int) -> Sequence[EventRecord]:
         """Return at most `limit` events, newest first, before a position."""
+        if wanted.only:
+            of_kinds = [
+                each
+                for name in wanted.only
+                if wanted.name in {"", name}
+                for each in self.page(replace(wanted, name=name, only=()), before, limit)
+            ]
+            return sorted(of_kinds, key=lambda each: (each.at, each.id), reverse=True)[:limit]
         said: dict[str, object] = {
+            "without": f" {' '.join(wanted.without)} " if wanted.without else "",
             "uid": wanted.uid if wanted.uid is not None else -1,
             "client_id": wanted.client_id,
             "name": wanted.name,
@@ -353,6 +367,7 @@ class EventSearch(Struct, frozen=True):
             " OR client_id = :client_id) AND (:name = '' OR name = :name) AND (:done_by = ''"
             " OR done_by = :done_by  OR (done_by = 'user' AND :done_by = 'user ' || uid) "
             " OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
+            " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
             " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
@@ -365,7 +380,9 @@ class EventSearch(Struct, frozen=True):
             " AND at >= :since AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
             " AND (:name = '' OR name = :name) AND (:done_by = '' OR done_by = :done_by "
             " OR (done_by = 'user' AND :done_by = 'user ' || uid)  OR (done_by = 'client'"
-            " AND :done_by = 'client ' || client_id)) ORDER BY at DESC, id DESC LIMIT :limit",
+            " AND :done_by = 'client ' || client_id))"
+            " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
@@ -376,7 +393,9 @@ class EventSearch(Struct, frozen=True):
             self.db,
             "SELECT * FROM events WHERE done_by = :done_by AND done_by NOT IN ('', 'user',"
             " 'client') AND at >= :since AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
-            " AND (:name = '' OR name = :name) ORDER BY at DESC, id DESC LIMIT :limit",
+            " AND (:name = '' OR name = :name)"
+            " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
@@ -386,7 +405,9 @@ class EventSearch(Struct, frozen=True):
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE name = :name AND at >= :since AND at <= :until AND (at <"
-            " :at OR (at = :at AND id < :id)) ORDER BY at DESC, id DESC LIMIT :limit",
+            " :at OR (at = :at AND id < :id))"
+            " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 
@@ -396,7 +417,9 @@ class EventSearch(Struct, frozen=True):
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE at >= :since AND at <= :until AND (at < :at OR (at = :at"
-            " AND id < :id)) ORDER BY at DESC, id DESC LIMIT :limit",
+            " AND id < :id))"
+            " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
             **said,
         )
 

@@ -287,6 +287,8 @@ def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: s
             assert [each["name"] for each in found.items] == ["client.verified"], query
         assert (await owner.call("GET", "/events?uid=1001&name=user.registered")).items
         assert not (await owner.call("GET", "/events?uid=77")).items
+        assert (await owner.call("GET", "/events?outcome=success&name=user.registered")).items
+        assert not (await owner.call("GET", "/events?outcome=failure&name=user.registered")).items
         seen, path = list[object](), "/events?limit=2"
         while path:
             page = await owner.call("GET", path)

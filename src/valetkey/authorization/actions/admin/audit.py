@@ -20,10 +20,12 @@ from valetkey.authorization.model.event.chain import (
     event_hash,
     follows,
 )
+from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 
 MOST_FAULTS = 1_000
 """Maximum number of faults that are reported; verification stops there."""
@@ -250,6 +252,23 @@ def page(
     """Return at most `limit` events, newest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.event_search.page(wanted, before, limit)
+
+
+class Outcome(StrEnum):
+    """What events are about: something that failed, or anything else."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+def with_outcome(
+    wanted: EventFilter, outcome: str, kinds: Mapping[str, type[Event]]
+) -> EventFilter:
+    """Return the filter for events with this outcome, "" for any."""
+    failures = tuple(sorted(name for name, kind in kinds.items() if kind.is_failure))
+    if outcome == Outcome.FAILURE:
+        return replace(wanted, only=failures)
+    return replace(wanted, without=failures) if outcome == Outcome.SUCCESS else wanted
 
 
 def begin_export(tx: Transaction, actor: Actor, format: str, now: Instant) -> None:

@@ -168,6 +168,7 @@ class MailDispatched(BySystem, frozen=True):
 class MailGivenUp(BySystem, frozen=True):
     """Delivery of an email was abandoned; `because` says why."""
 
+    is_failure = True
     sentence = translatable("An email could not be delivered: %(kind)s.")
     unlisted = "a problem for the operator, who is notified"
 
@@ -242,6 +243,7 @@ class SignInFailed(ByAnonymous, frozen=True):
     version 0.3.
     """
 
+    is_failure = True
     sentence = translatable("A sign-in as %(uid)s failed: %(because)s.")
     activity = ActivityText(ActivityKind.SIGN_IN, translatable("A sign-in failed: wrong password."))
     reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
@@ -334,6 +336,7 @@ class LogoutTokenDelivered(BySystem, frozen=True):
 class LogoutTokenGivenUp(BySystem, frozen=True):
     """Delivery of a logout token was abandoned; `because` says why."""
 
+    is_failure = True
     sentence = translatable("The app %(client_id)s could not be notified that %(uid)s signed out.")
     unlisted = "between the server and an app; session.ended records it"
 
@@ -348,6 +351,7 @@ class LogoutTokenGivenUp(BySystem, frozen=True):
 class SecondFactorFailed(ByAnonymous, frozen=True):
     """A second factor was wrong after a correct password."""
 
+    is_failure = True
     sentence = translatable("A sign-in as %(uid)s failed: wrong second factor.")
     activity = ActivityText(
         ActivityKind.SIGN_IN,

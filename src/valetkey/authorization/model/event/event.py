@@ -152,6 +152,8 @@ class Event(Struct, frozen=True):
     """What people read, marked for translation; `%(uid)s` is filled with the field `uid`."""
     reasons: ClassVar[Mapping[str, str]] = {}
     """What people read for each value of `because`, marked for translation."""
+    is_failure: ClassVar[bool] = False
+    """Whether something failed that a user, an app or the server attempted."""
     usual_actor: ClassVar[StoredActor | None] = None
     issued_by: ClassVar[str] = ""
     """The grant type with which the access token of this event was issued; "" if it tells none."""

@@ -206,6 +206,7 @@ class RefreshTokenReused(ByClient, frozen=True):
     """A replaced refresh token was used too late; its grant ended as `refresh_token_reused`."""
 
     is_alarming = True
+    is_failure = True
     sentence = translatable(
         "A replaced refresh token of the app %(client_id)s was used; the grant ended."
     )

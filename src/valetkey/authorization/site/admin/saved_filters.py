@@ -24,7 +24,10 @@ FILTERS = "/admin/filters"
 
 LISTS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "events": (ADDRESSES["admin_events"], ("person", "client", "name", "by", "since", "until")),
+        "events": (
+            ADDRESSES["admin_events"],
+            ("person", "client", "name", "by", "outcome", "since", "until"),
+        ),
         "users": (ADDRESSES["admin_users"], ("q", "show", "sort")),
         "clients": (
             ADDRESSES["admin_clients"],

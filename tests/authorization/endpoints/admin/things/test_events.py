@@ -76,6 +76,39 @@ async def _add(it: Harness, count: int) -> None:
     await it.write(work)
 
 
+def test_events_are_found_by_outcome_with_every_other_filter(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        stranger = Browser(it.app, host="localhost:8400", scheme="http")
+        await stranger.sign_in(await stranger.get("/oauth/sign-in"), "ada", "a wrong password")
+
+        async def names(query: str) -> set[str]:
+            body = (await page(browser, f"/admin/events?{query}")).body
+            return set(re.findall(r"<code>(\w+\.\w+)</code>", body.partition('id="events"')[2]))
+
+        assert await names("outcome=failure") == {"sign_in.failed"}
+        assert await names("outcome=failure&person=ada") == {"sign_in.failed"}
+        assert await names("outcome=failure&name=sign_in.failed") == {"sign_in.failed"}
+        assert await names("outcome=failure&client=web") == set()
+        assert await names("outcome=failure&name=client.registered") == set()
+        assert await names("outcome=failure&since=2030-01-01") == set()
+        others = await names("outcome=success")
+        assert {"client.registered", "session.started"} <= others
+        assert "sign_in.failed" not in others
+        assert await names("outcome=success&name=sign_in.failed") == set()
+        assert "client.registered" in await names("outcome=success&client=web")
+        everything = await names("")
+        assert everything == await names("outcome=whatever") == others | {"sign_in.failed"}
+
+        for query, kinds in (("failure", {"sign_in.failed"}), ("success", others)):
+            _, text = await _copy(browser, "ndjson", f"?outcome={query}")
+            copied = {json.loads(line)["name"] for line in text.splitlines()}
+            assert copied - {"events.exported"} == kinds - {"events.exported"}, query
+
+    run(tmp_path, story)
+
+
 def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")

@@ -1,7 +1,7 @@
 """/admin/events: search, filter and export the audit log."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
@@ -14,6 +14,7 @@ from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.inspection.refusals import reads_like_reference, refusal_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.operations.events import EXPORT_EVENTS
 from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
@@ -68,13 +69,16 @@ class EventQuery(Struct, frozen=True):
     client: str = ""
     name: str = ""
     by: str = ""
+    outcome: str = ""
     since: str = ""
     until: str = ""
 
     @property
     def is_narrow(self) -> bool:
         """Return whether any filter is set."""
-        return any((self.person, self.client, self.name, self.by, self.since, self.until))
+        return any(
+            (self.person, self.client, self.name, self.by, self.outcome, self.since, self.until)
+        )
 
 
 class RefusalFacts(Struct, frozen=True):
@@ -144,6 +148,11 @@ _NO_REFUSAL = translatable(
     "server are found by the command valetkey explain."
 )
 _NO_DAY = translatable("Enter the date as 2026-11-21.")
+_OUTCOMES: Mapping[str, Literal["", "success", "failure"]] = {
+    "": "",
+    "success": "success",
+    "failure": "failure",
+}
 _NOWHERE = EventFilter(uid=-2)
 
 Faults = tuple[tuple[str, str], ...]
@@ -236,7 +245,10 @@ class EventPages(Struct, frozen=True):
         if faults:
             raise page_not_found()
         kind: Literal["csv", "ndjson"] = "csv" if said == "csv" else "ndjson"
-        body = CopyWanted(kind, **asdict(wanted))
+        filters = {
+            name: value for name, value in asdict(wanted).items() if name not in {"only", "without"}
+        }
+        body = CopyWanted(kind, **filters, outcome=_OUTCOMES[query.outcome])
         call = call_of(services, EXPORT_EVENTS, request.actor, request.now, body=body)
         copy = (await call.operation.run(call)).download
         pieces = None if copy is None else copy.stream
@@ -246,13 +258,15 @@ class EventPages(Struct, frozen=True):
 def _query(form: Form) -> EventQuery:
     said = {
         name: (form.get(name) or "").strip()[:_LONGEST]
-        for name in ("person", "client", "name", "by", "since", "until")
+        for name in ("person", "client", "name", "by", "outcome", "since", "until")
     }
+    if said["outcome"] not in set(audit.Outcome):
+        said["outcome"] = ""
     return EventQuery(**said)
 
 
 def _filter(
-    tx: Transaction, query: EventQuery, kinds: Collection[str]
+    tx: Transaction, query: EventQuery, kinds: Mapping[str, type[Event]]
 ) -> tuple[EventFilter, Faults]:
     faults: list[tuple[str, str]] = []
     uid = None
@@ -270,17 +284,15 @@ def _filter(
     if faults:
         return _NOWHERE, tuple(faults)
     since, until = days["since"], days["until"]
-    return (
-        EventFilter(
-            uid=uid,
-            client_id=query.client,
-            name=query.name,
-            done_by=query.by,
-            since=since or Instant(0),
-            until=Instant(1 << 53) if until is None else Instant(until + _LAST_SECOND),
-        ),
-        (),
+    wanted = EventFilter(
+        uid=uid,
+        client_id=query.client,
+        name=query.name,
+        done_by=query.by,
+        since=since or Instant(0),
+        until=Instant(1 << 53) if until is None else Instant(until + _LAST_SECOND),
     )
+    return audit.with_outcome(wanted, query.outcome, kinds), ()
 
 
 def _uids(tx: Transaction, text: str) -> set[int]:
