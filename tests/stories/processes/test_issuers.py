@@ -4,10 +4,11 @@ Both issuers have the same users, clients and secrets: only keys and databases t
 """
 
 import json
+import socket
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -419,3 +420,22 @@ def test_overload_of_one_issuer_leaves_the_others(tmp_path: Path) -> None:
         wait_until(flood, every=0.1)
         assert several["b"].ask("printer", **_LOGIN, password=PASSWORD).status_code == 200
         assert _status(f"{host}/health/ready") == 200
+
+
+def test_requests_that_are_not_complete_take_no_place(tmp_path: Path) -> None:
+    with _several(tmp_path, "a") as several, ExitStack() as stack:
+        ports = (several["a"].auth[-5:], several["a"].api[-5:])
+        _write(several.place, "a", ports, "[limits]\nrequests = 16\n")
+        assert several.reload() == 0
+        wait_until(lambda: len(several.events("issuer.stopped")) == 2)
+        head = (
+            f"POST /oauth/token HTTP/1.1\r\nHost: {_HOSTS['a']}:{ports[0]}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\n"
+        )
+        for _ in range(20):
+            slow = stack.enter_context(socket.create_connection((_HOSTS["a"], int(ports[0]))))
+            # The server asks for the body once the application waits for it.
+            slow.sendall(head.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n").encode())
+            assert b"100 Continue" in slow.recv(100)
+        answer = several["a"].ask("printer", **_LOGIN, password=PASSWORD)
+        assert answer.status_code == 200, answer.text

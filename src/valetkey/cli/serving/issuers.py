@@ -58,8 +58,7 @@ class _Life:
         if asked.path not in self.app.vital:
             self._pace.requested()
         full = len(self._at_work) >= self.limit and asked.path not in self.app.vital
-        # A stream may last for hours and costs little while idle.
-        if full and sum(not each.streaming for each in self._at_work) >= self.limit:
+        if full and sum(map(_is_at_work, self._at_work)) >= self.limit:
             log.throttled("warning", "request.turned_away", "limits.requests is reached")
             send_unavailable(asked)
             return
@@ -76,6 +75,12 @@ class _Life:
         """Wait until its requests are answered, for at most ten seconds."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), _FINISH)
+
+
+def _is_at_work(asked: IncomingRequest) -> bool:
+    # A stream may last for hours and costs little while idle; a client that is slow to send must
+    # take no place.
+    return not (asked.streaming or asked.more)
 
 
 class Issuer:
