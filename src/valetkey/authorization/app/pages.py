@@ -268,7 +268,7 @@ def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, 
     ids = NewIds(foundation.keyring, foundation.runtime.random)
     inspector = Inspector(settings, store, foundation.keyring, services.roles, CHECKS)
     pages: list[AnyPage] = [
-        *ConsoleOverview(store, inspector).pages(),
+        *ConsoleOverview(store, inspector, services.kinds).pages(),
         *UserListPages(store, [link for each in FEATURES for link in each.users_links]).pages(),
         *UserForms(services).pages(),
         *ApiRoleForms(services).pages(),

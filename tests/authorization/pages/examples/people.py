@@ -118,6 +118,7 @@ OVERVIEW = ConsoleOverviewPage(
     failures=Chart(_HOURS, [3 if hour == 9 else 0 for hour in range(24)]),
     slowest=Chart(_HOURS, [(20, 50, 20, 10)[hour % 4] for hour in range(24)]),
     findings=_FINDINGS,
+    latest=_EVENTS,
 )
 _NONE = Chart((), ())
 _NEXT = Paging(next="/admin/users?after=1.2", total=Figure(1_284))

@@ -5,18 +5,22 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin import audit
 from valetkey.authorization.actions.admin.server import DAYS, Amount, overview
 from valetkey.authorization.actions.inspection.check import Finding, Level
 from valetkey.authorization.actions.inspection.inspector import Inspector
 from valetkey.authorization.actions.usage import DAYS_KEPT
 from valetkey.authorization.layout.contexts import Chart, RangeChoice, chosen_range, ranges
+from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,
     AdminRequest,
     administrator,
 )
+from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
 from valetkey.authorization.site.page import Figure, Outcome, Page, Show
-from valetkey.authorization.storage.transaction import Store
+from valetkey.authorization.storage.search import END, EventFilter
+from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.usage import day_text
 from valetkey.kernel.text import translatable
 
@@ -56,6 +60,11 @@ class ConsoleOverviewPage(Struct, frozen=True):
     failures: Chart
     slowest: Chart
     findings: Sequence[ConditionLine] = ()
+    #: What happened last, newest first.
+    latest: Sequence[EventRow] = ()
+
+
+_LATEST = 5
 
 
 class ConsoleOverview(Struct, frozen=True):
@@ -63,6 +72,7 @@ class ConsoleOverview(Struct, frozen=True):
 
     store: Store
     inspector: Inspector
+    kinds: Mapping[str, type[Event]]
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the page of this feature."""
@@ -84,6 +94,7 @@ class ConsoleOverview(Struct, frozen=True):
         chosen = chosen_range(request.query.get("days"), DAYS)
         # Called first: it checks the actor's permission.
         found = await self.store.scan(lambda tx: overview(tx, actor, now, chosen))
+        latest = await self.store.scan(lambda tx: self._latest(tx, request))
         findings = await self.inspector.findings(now)
         dates, hours = [day_text(each.day) for each in found.days], found.hours
         times = [f"{each.hour % 24:02}:00" for each in hours]
@@ -100,8 +111,13 @@ class ConsoleOverview(Struct, frozen=True):
             failures=Chart(times, [each.failures for each in hours]),
             slowest=Chart(times, [each.most for each in hours]),
             findings=tuple(finding_line(each) for each in findings),
+            latest=latest,
         )
         return Show(page)
+
+    def _latest(self, tx: Transaction, request: AdminRequest) -> Sequence[EventRow]:
+        found = audit.page(tx, request.actor, EventFilter(), END, _LATEST)
+        return rows_of(found, names_in(tx, found), request.now, self.kinds)
 
 
 def finding_line(finding: Finding) -> ConditionLine:

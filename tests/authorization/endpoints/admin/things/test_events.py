@@ -76,6 +76,23 @@ async def _add(it: Harness, count: int) -> None:
     await it.write(work)
 
 
+def test_the_overview_shows_the_latest_events_as_sentences(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web", name="Notes Printer")
+        browser = await administrator(it)
+        for number in range(3):
+            await it.client(f"more{number}", name=f"More {number}")
+        latest = (await page(browser, "/admin")).body.partition("Latest events")[2]
+        latest = latest.partition("<h2")[0]
+        assert latest.count('class="entry line event"') == 5
+        assert '<a href="/admin/clients/more2"><bdi>More 2</bdi></a>' in latest
+        assert latest.index("more2") < latest.index("more1") < latest.index("more0")
+        nothing = await administrator(it, None)
+        assert (await nothing.get("/admin")).status == 404
+
+    run(tmp_path, story)
+
+
 def test_events_are_found_by_outcome_with_every_other_filter(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
