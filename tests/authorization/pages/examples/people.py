@@ -191,8 +191,48 @@ def _places(condition: Condition) -> set[str]:
 _CONDITIONS = [each for each in (*CONDITIONS, UNFINISHED, FAILED) if each.level is not Level.OK]
 
 
+_VALUES = {
+    "algorithm": "ES256",
+    "at": "2026-10-22 09:14:03 UTC",
+    "authority": "acme-v02.api.letsencrypt.org",
+    "awaited": "standby2",
+    "client": "notes-printer",
+    "connections": "1,000",
+    "count": "3",
+    "day": "2026-11-02",
+    "file": "/var/lib/valetkey/valetkey.keyring",
+    "folder": "/var/lib/valetkey",
+    "free": "1.2 GiB",
+    "host": "hooks.acme.example",
+    "limit": "1,024",
+    "mode": "0644",
+    "name": "Notes Printer",
+    "names": "ada, grace",
+    "opened": "2",
+    "part": "machine",
+    "reason": "connection refused",
+    "right": "600",
+    "role": "valetkey",
+    "seconds": "42",
+    "server": "auth.acme.example",
+    "settings": "fsync = off",
+    "size": "310",
+    "standby": "standby1",
+    "state": "catchup",
+    "times": "4",
+    "tls": "starttls",
+    "total": "40 GiB",
+    "uri": "http://printer.example/callback",
+    "wanted": "2,048",
+    "what": "the keyring",
+}
+
+
 def _overview_of(conditions: Sequence[Condition]) -> ConsoleOverviewPage:
-    found = (each.found(**dict.fromkeys(_places(each), "web1")) for each in conditions)
+    found = (
+        each.found(**{name: _VALUES.get(name, "7") for name in _places(each)})
+        for each in conditions
+    )
     # Without the table of daily figures, so that the page keeps to its weight.
     quiet = replace(OVERVIEW, sign_ins=_NONE, failed=_NONE, tokens=_NONE, errors=_NONE)
     return replace(quiet, findings=tuple(finding_line(each) for each in found))

@@ -74,6 +74,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             ("done_by", "user 1001 token at_4fGh2kLmNpQrStUvWxYz01"),
         ),
     )
+    renamed = replace(changed, app=Link("Notes Printer", _CLIENT))
     page = EventsPage(
         "/admin/events",
         EventQuery(),
@@ -98,7 +99,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             page,
             query=EventQuery(person="ada", since="2027-01-01"),
             listed=tuple(
-                replace((row, changed, row)[place % 3], id=f"ev_{place}") for place in range(24)
+                replace((row, renamed, row)[place % 3], id=f"ev_{place}") for place in range(24)
             ),
             paging=Paging("/admin/events", "/admin/events", "/admin/events?after=1.x", Figure(48)),
             saved=SavedPart(
