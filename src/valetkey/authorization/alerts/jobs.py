@@ -26,11 +26,9 @@ from valetkey.authorization.model.event.event import SYSTEM, Event
 from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant, days, minutes
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
-from valetkey.web import log
 
 INSTALLATION = ""
 HAPPENED = ":events"
@@ -90,11 +88,7 @@ class AlertWatch(Struct, frozen=True):
         """Look once a minute, for as long as the server runs."""
         while True:
             await asyncio.sleep(_EVERY)
-            try:
-                await self.look()
-            except (DatabaseUnavailable, Overloaded) as failure:
-                # No one can be told: the email is in the same database. /health/ready says it.
-                log.error("alerts.failed", failure)
+            await self.look()
 
     async def look(self) -> None:
         """Look at what no other process looks at in this minute, and tell what is new."""
