@@ -226,6 +226,10 @@ _ELSE = {
     # JSON is read from cells of CSV only.
     "text.json",
     # Forms of the console have these.
+    "api.ambiguous",
+    "api.unknown",
+    "app.ambiguous",
+    "app.unknown",
     "text.some",
     "attribute.name",
     "name.taken",
