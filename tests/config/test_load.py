@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from valetkey.authorization.alerts.settings import AlertSettings
 from valetkey.config.load import OperatorErrors, find_file, load
 from valetkey.config.settings import ClientProfile, Origin, Settings
 from valetkey.kernel.moment import hours, minutes
@@ -231,3 +232,26 @@ def test_destinations_and_retention_are_read_from_file_and_environment(tmp_path:
     settings = load(tmp_path / "valetkey.toml", {"VALETKEY__AUDIT__EXPORT": exports})
     assert settings.log.keep_events_of == (("mail", 2_592_000),)
     assert len(settings.audit.export) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@x.example, b@x.example",
+        "a@x.example,b@x.example,",
+        ' ["a@x.example", "b@x.example"] ',
+        '["a@x.example","b@x.example",]',
+        "['a@x.example', 'b@x.example']",
+    ],
+)
+def test_a_list_in_a_variable_is_read_as_in_the_file_or_with_commas(text: str) -> None:
+    loaded = load(None, {"VALETKEY__ALERTS__TO": text})
+    assert loaded.section(AlertSettings).to == ("a@x.example", "b@x.example")
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", '["a@x.example"', "[" * 5_000, '[["a@x.example"]]', "[]\n]"]
+)
+def test_a_list_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(OperatorErrors, match=r"alerts\.to|ALERTS__TO"):
+        load(None, {"VALETKEY__ALERTS__TO": text})

@@ -1,7 +1,9 @@
 """Types of settings: parsing, validation, and the sentence that describes valid values."""
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -367,7 +369,13 @@ def _distinct(value: object, one: Callable[[object], object]) -> tuple[object, .
 
 
 def _listed(value: str) -> object:
-    return [item.strip() for item in value.split(",")] if value.strip() else []
+    """Read a list from one text: as in the configuration file, or separated by commas."""
+    text = value.strip()
+    if text.startswith("["):
+        # Or an IPv6 address in brackets, which is no list.
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
+            return tomllib.loads(f"list = {text}").get("list")
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def quoted(value: object) -> str:

@@ -8,9 +8,11 @@ import urllib.request
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from bench.ports import free_port
 from tests.cli.running import valetkey
-from tests.cli.site import configure, serving
+from tests.cli.site import begin, configure, serving
 from tests.reliability import nodes
 from tests.stories.processes.serving import workers_of
 from tests.support.wait import wait_until
@@ -61,6 +63,17 @@ def test_running_servers_apply_a_stored_setting_and_its_reset(tmp_path: Path) ->
         pinned = valetkey("settings", "set", MODE, "off", here=tmp_path)
         assert pinned.code == 2
         assert "configuration file" in pinned.err
+
+
+@pytest.mark.parametrize("written", ["a@x.example, b@x.example", '["a@x.example", "b@x.example"]'])
+def test_a_list_is_set_with_commas_or_as_a_file_has_it(tmp_path: Path, written: str) -> None:
+    begin(tmp_path)
+    done = valetkey("settings", "set", "alerts.to", written, here=tmp_path)
+    assert done.code == 0, done.err
+    listed = valetkey("settings", "list", here=tmp_path)
+    assert "a@x.example, b@x.example" in next(
+        line for line in listed.out.splitlines() if line.startswith("alerts.to")
+    )
 
 
 def test_both_nodes_on_one_database_apply_a_stored_setting_and_its_reset(
