@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from threading import Thread
 
 import pytest
 
 from tests.sdk.adapters.stories import gate
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.sdk.adapters.gate import Background, Gate, Running
 from valetkey.sdk.protect import Protection
@@ -54,6 +56,37 @@ def test_whom_a_gate_trusts_may_change_while_it_is_at_work() -> None:
         await running.close()
 
     asyncio.run(story())
+
+
+def test_following_that_failed_starts_again_with_the_next_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = gate()
+    running = Running(at)
+    follow = Protection.follow
+    begun: list[Protection] = []
+
+    async def fails_at_first(protection: Protection, now: Callable[[], Instant]) -> None:
+        begun.append(protection)
+        if len(begun) == 1:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        await follow(protection, now)
+
+    async def story(mint: Mint) -> None:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(context["exception"])
+        )
+        for _ in range(3):
+            await running.admit(_fields(mint))
+            await asyncio.sleep(0)
+        assert len(begun) == 2
+        await running.close()
+        assert list(map(str, failures)) == ["cannot schedule new futures after shutdown"]
+
+    monkeypatch.setattr(Protection, "follow", fails_at_first)
+    with trusted(at) as mint:
+        asyncio.run(story(mint))
 
 
 def test_many_threads_share_one_loop_and_closing_ends_it() -> None:

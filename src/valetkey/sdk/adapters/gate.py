@@ -193,14 +193,21 @@ class Running:
         await _end(protection, following)
 
     def _is_stale(self) -> bool:
-        return self._loop is not asyncio.get_running_loop() or self._changes != self._gate.changes
+        if self._loop is not asyncio.get_running_loop() or self._changes != self._gate.changes:
+            return True
+        # Whatever ended it: without it no revocation would be heard of any more.
+        return self._following is not None and self._following.done()
 
 
 async def _end(protection: Protection | None, following: asyncio.Task[None] | None) -> None:
     if following is not None:
         following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await following
+        # Not awaited: its failure must not be one of this request, or of the end of the
+        # interpreter, which takes away the threads that look up names.
+        await asyncio.wait({following})
+        if not following.cancelled() and (failure := following.exception()):
+            said = {"message": "following the issuer failed", "exception": failure}
+            asyncio.get_running_loop().call_exception_handler(said)
     if protection is not None:
         await protection.close()
 
