@@ -195,7 +195,7 @@ class Running:
     def _is_stale(self) -> bool:
         if self._loop is not asyncio.get_running_loop() or self._changes != self._gate.changes:
             return True
-        # Whatever ended it: without it no revocation would be heard of any more.
+        # However it ended: without it no revocation would be heard of any more.
         return self._following is not None and self._following.done()
 
 
