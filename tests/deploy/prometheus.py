@@ -10,7 +10,7 @@ from typing import Any
 import requests
 
 from bench.ports import free_port
-from tests.support.wait import CEILING
+from tests.support.wait import CEILING, wait_until
 
 
 @contextmanager
@@ -37,10 +37,18 @@ def prometheus(folder: Path, target: str, rules: str) -> Generator[str]:
             stderr=log,
         )
     try:
+        wait_until(lambda: process.poll() is not None or _listens(address))
         yield f"http://{address}/api/v1"
     finally:
         process.terminate()
         process.wait(CEILING)
+
+
+def _listens(address: str) -> bool:
+    try:
+        return requests.get(f"http://{address}/-/ready", timeout=CEILING).status_code == 200
+    except requests.ConnectionError:
+        return False
 
 
 def asked(url: str) -> Any:
