@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
@@ -17,13 +16,13 @@ from valetkey.authorization.alerts.model import Alert, AlertEmail, AlertEnded, A
 from valetkey.authorization.alerts.settings import AlertSettings
 from valetkey.authorization.alerts.storage import MOST, Alerts
 from valetkey.authorization.background.maintenance import BATCH
-from valetkey.authorization.email.notices import MailOutbox
+from valetkey.authorization.email.notices import MailOutbox, email_to, minute_of
 from valetkey.authorization.feature import Inspect, Job, Parts
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.language import ENGLISH, chosen, translations
 from valetkey.authorization.model.email import Email
 from valetkey.authorization.model.event.event import SYSTEM, Event
-from valetkey.authorization.model.user import Uid, User
+from valetkey.authorization.model.user import Uid
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, minutes
@@ -172,37 +171,28 @@ class AlertWatch(Struct, frozen=True):
         return Sentence(kind.sentence, values, kind.reasons.get(values.get("because", ""), ""))
 
     def _tell(self, tx: Transaction, news: News, host: str, now: Instant) -> None:
-        users: Sequence[User] = ()
-        if not self.settings.to:
-            users = holders_of(tx, Permission.SETTINGS, _MOST_TOLD)
-        receivers: list[tuple[str, str, Uid | None]] = [
-            (each.email, each.claims.locale or "en", each.uid)
-            for each in users
-            if each.email_verified_at is not None
+        emails = [Email(AlertEmail.ALERT, address, "en") for address in self.settings.to] or [
+            email_to(user, AlertEmail.ALERT, {})
+            for user in holders_of(tx, Permission.SETTINGS, _MOST_TOLD)
+            if user.email_verified_at is not None
         ]
-        receivers += [(each, "en", None) for each in self.settings.to]
-        for address, language, uid in receivers:
-            gettext = translations(chosen((language,)) or ENGLISH).gettext
+        for email in emails:
+            gettext = translations(chosen((email.language,)) or ENGLISH).gettext
             values = {
                 "problems": _lines([each.translated(gettext) for each in news.problems]),
                 "ended": _lines(news.ended),
                 "events": _lines([each.translated(gettext) for each in news.events]),
                 "host": host,
                 "link": f"{self.issuer}{ADDRESSES['admin']}",
-                "time": _minute(now),
+                "time": minute_of(now),
             }
-            email = Email(AlertEmail.ALERT, address, language, values, uid)
-            self.outbox.enqueue(tx, email, now)
+            self.outbox.enqueue(tx, replace(email, values=values), now)
 
 
 def _lines(texts: Sequence[str]) -> str:
     shown = [each.replace(SEPARATOR, "/") for each in texts[:_LINES]]
     more = len(texts) - len(shown)
     return SEPARATOR.join([*shown, *([f"+ {more}"] if more else [])])
-
-
-def _minute(at: Instant) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def jobs(parts: Parts) -> tuple[Job, ...]:

@@ -336,7 +336,7 @@ class Notices(Struct, frozen=True):
             "change": change.value,
             "fields": _FIELD_SEPARATOR.join(fields),
             "user": "" if user is None else user.name or user.username,
-            "time": _time(now),
+            "time": minute_of(now),
         }
         for uid in sorted(owners):
             owner = tx.users.find(uid)
@@ -391,11 +391,12 @@ def origin_values(origin: RequestOrigin, now: Instant) -> Mapping[str, str]:
         "ip_address": origin.address,
         "browser": origin.browser,
         "system": origin.system,
-        "time": _time(now),
+        "time": minute_of(now),
     }
 
 
-def _time(now: Instant) -> str:
+def minute_of(now: Instant) -> str:
+    """Return a time for an email: `2026-03-01 12:00 UTC`."""
     return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC"
 
 
