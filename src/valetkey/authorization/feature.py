@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 from msgspec import Struct, field
 
 from valetkey.authorization.actions.admin.search import SearchKind
-from valetkey.authorization.actions.inspection.check import DatabaseCheck, Finding
+from valetkey.authorization.actions.inspection.check import DatabaseCheck
 from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.users import Accounts
 from valetkey.authorization.applying import DeclaredKind
@@ -32,6 +32,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.runtime import Runtime
 
 if TYPE_CHECKING:
+    from valetkey.authorization.actions.inspection.inspector import Inspector
     from valetkey.authorization.endpoints.authorize.pending import OwnCallback, Server
     from valetkey.authorization.endpoints.client.request import (
         ClientRefusal,
@@ -65,10 +66,6 @@ class Memory(Protocol):
         ...
 
 
-Inspect = Callable[[Instant], Coroutine[object, object, Mapping[str, Sequence[Finding]]]]
-"""Returns what the checks of the console's overview find, see `Inspector.by_part`."""
-
-
 class Parts(Struct, frozen=True):
     """What a running server has."""
 
@@ -82,7 +79,8 @@ class Parts(Struct, frozen=True):
     settings: Settings
     kinds: Mapping[str, type[Event]]
     """Every event, by name."""
-    inspect: Inspect
+    inspector: "Inspector"
+    """Makes the checks of the console's overview, one evaluation at a time in each worker."""
     memory: tuple[Memory, ...] = ()
     """What features keep in memory, see `Feature.memory`."""
 

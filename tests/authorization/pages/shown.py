@@ -45,7 +45,7 @@ _UNUSED = cast("Any", _Unused())
 AREAS: Mapping[str, Sequence[AnyPage]] = {
     "account": account_pages(_UNUSED),
     "developer": portal_pages(_UNUSED, lambda frame: WEBHOOKS.app_pages(_UNUSED, frame)),
-    "admin": admin_pages(_UNUSED, _UNUSED),
+    "admin": admin_pages(_UNUSED, _UNUSED, _UNUSED),
 }
 
 _ELSEWHERE: Sequence[AnyPage] = (

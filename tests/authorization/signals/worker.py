@@ -47,7 +47,7 @@ async def main(directory: Path, database: str, ahead: int) -> None:
         it.accounts(),
         settings,
         it.services.kinds,
-        inspector.by_part,
+        inspector,
     )
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -17,7 +17,7 @@ from valetkey.authorization.alerts.settings import AlertSettings
 from valetkey.authorization.alerts.storage import MOST, Alerts
 from valetkey.authorization.background.maintenance import BATCH
 from valetkey.authorization.email.notices import MailOutbox, email_to, minute_of
-from valetkey.authorization.feature import Inspect, Job, Parts
+from valetkey.authorization.feature import Job, Parts
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.language import ENGLISH, chosen, translations
 from valetkey.authorization.model.email import Email
@@ -35,6 +35,9 @@ HAPPENED = ":events"
 
 SEPARATOR = "|"
 """Between the lines of a value of the email."""
+
+Inspect = Callable[[Instant], Awaitable[Mapping[str, Sequence[Finding]]]]
+"""Returns what checks find, see `Inspector.by_part`."""
 
 _EVERY = minutes(1)
 _AGAIN_AFTER = days(1)
@@ -206,7 +209,7 @@ def jobs(parts: Parts) -> tuple[Job, ...]:
         outbox,
         parts.notices.issuer,
         settings,
-        parts.inspect,
+        parts.inspector.by_part,
         parts.kinds,
         parts.runtime,
         socket.gethostname(),

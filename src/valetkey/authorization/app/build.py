@@ -134,7 +134,7 @@ async def build(
             foundation.accounts(),
             settings,
             foundation.services.kinds,
-            Inspector(settings, store, keyring, foundation.services.roles, CHECKS).by_part,
+            Inspector(settings, store, keyring, foundation.services.roles, CHECKS),
             memory,
         )
         assertions = make_assertions(foundation, parts)

@@ -14,7 +14,7 @@ from valetkey.authorization.authentication.factors import Factors
 from valetkey.authorization.authentication.password import PasswordSignIn
 from valetkey.authorization.endpoints.authorize.pending import Server
 from valetkey.authorization.feature import Parts, Site
-from valetkey.authorization.features import CHECKS, FEATURES, KINDS, OPERATIONS
+from valetkey.authorization.features import FEATURES, KINDS, OPERATIONS
 from valetkey.authorization.layout.addresses import (
     LANGUAGE,
 )
@@ -172,7 +172,7 @@ def page_routes(site: PageDependencies) -> tuple[Route, ...]:
         *pages.routes(visitor_pages(site)),
         *pages.routes(account_pages(site)),
         *(route for area in areas(site) for route in pages.routes(area)),
-        *pages.routes(admin_pages(site.foundation, server.brands)),
+        *pages.routes(admin_pages(site.foundation, server.brands, site.parts.inspector)),
         Route(LANGUAGE, {"POST": language}, refuse, Body.FORM),
         # The page that says that the host is wrong has to look like a page.
         Route(ASSETS, {"GET": asset}, refuse, any_host=True),
@@ -261,12 +261,13 @@ def areas(site: PageDependencies) -> tuple[tuple[AnyPage, ...], ...]:
     return tuple(pages for each in FEATURES if (pages := each.area(of_features, of_apps)))
 
 
-def admin_pages(foundation: Foundation, brands: CurrentBrand) -> tuple[AnyPage, ...]:
+def admin_pages(
+    foundation: Foundation, brands: CurrentBrand, inspector: Inspector
+) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
-    services, store, settings = foundation.services, foundation.store, foundation.settings
+    services, store = foundation.services, foundation.store
     links = [link for each in FEATURES for link in each.links]
     ids = NewIds(foundation.keyring, foundation.runtime.random)
-    inspector = Inspector(settings, store, foundation.keyring, services.roles, CHECKS)
     pages: list[AnyPage] = [
         *ConsoleOverview(store, inspector, services.kinds).pages(),
         *UserListPages(store, [link for each in FEATURES for link in each.users_links]).pages(),
